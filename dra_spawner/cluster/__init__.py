@@ -1,0 +1,1 @@
+"""Kubernetes input and output."""

@@ -1,0 +1,1 @@
+"""The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""

@@ -1,0 +1,1 @@
+"""What the scheduler would decide, computed from objects alone, pure."""
