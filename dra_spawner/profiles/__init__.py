@@ -1,1 +1,16 @@
 """The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""
+
+from dra_spawner.profiles.claim_plan import ClaimPlan, PlannedClaim, compile_device_claims, template_manifest
+from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
+
+__all__ = [
+    "ClaimPlan",
+    "PlannedClaim",
+    "Problem",
+    "ProfileError",
+    "compile_device_claims",
+    "profile_list_problems",
+    "template_manifest",
+    "user_options_problem",
+]
