@@ -1,0 +1,464 @@
+"""The Kubernetes API as plain JSON, over the connection of `kubernetes_asyncio`.
+
+The typed models of the client library know ``resource.k8s.io/v1`` only from release 34 on, and renamed classes on the
+way; hubs run older ones. So objects stay the JSON that the API speaks, and the library keeps what it is good at:
+finding the configuration, TLS, tokens and their refresh.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.client.exceptions import ApiException
+
+from .errors import (
+    KubernetesError,
+    KubernetesTimeout,
+    KubernetesUnavailable,
+    RequestTarget,
+    ResourceExpired,
+    error_from_response,
+    error_from_status,
+)
+
+__all__ = [
+    "JsonObject",
+    "KubernetesApi",
+    "KubernetesError",
+    "KubernetesTimeout",
+    "KubernetesUnavailable",
+    "PatchType",
+    "ResourceExpired",
+    "WatchEventType",
+    "resource_path",
+]
+
+JsonObject = dict[str, Any]
+Params = Mapping[str, str | int | bool]
+
+DEFAULT_TIMEOUT_SECONDS = 10.0
+# A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
+_WATCH_GRACE_SECONDS = 10.0
+
+
+class WatchEventType(StrEnum):
+    """``metav1.WatchEvent.type``, without ERROR, which is raised."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+    BOOKMARK = "BOOKMARK"
+
+
+class PatchType(StrEnum):
+    """How a patch is meant: the Content-Type of the request."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+    JSON = "application/json-patch+json"
+
+
+def resource_path(
+    group_version: str,
+    plural: str,
+    namespace: str | None = None,
+    name: str | None = None,
+    subresource: str | None = None,
+) -> str:
+    """Path of a resource or a collection on the API server.
+
+    Parameters
+    ----------
+    group_version
+        As in ``apiVersion``: ``v1``, ``resource.k8s.io/v1``.
+    plural
+        ``pods``, ``resourceclaimtemplates`` …
+    namespace
+        None for cluster-scoped resources, and for a namespaced one in all namespaces.
+    subresource
+        ``status``, ``binding``, ``log`` …
+
+    Raises
+    ------
+    ValueError
+        For a segment that would change the path's meaning, such as an empty name or "..".
+    """
+    segments = ["api" if "/" not in group_version else "apis", *group_version.split("/")]
+    if namespace is not None:
+        segments += ["namespaces", namespace]
+    segments.append(plural)
+    if name is not None:
+        segments.append(name)
+    if subresource is not None:
+        if name is None:
+            raise ValueError(f"subresource {subresource!r} without a name")
+        segments += subresource.split("/")
+    for segment in segments:
+        if segment in ("", ".", ".."):
+            raise ValueError(f"{segment!r} is no name of a Kubernetes resource")
+    return "/" + "/".join(quote(segment, safe="") for segment in segments)
+
+
+class KubernetesApi:
+    """Requests to one API server, in and out as JSON.
+
+    Parameters
+    ----------
+    api_client
+        Of `kubernetes_asyncio`; KubeSpawner's own (``spawner.api.api_client``) does.
+    timeout_seconds
+        For each call that names no other; a call without an answer by then raises `KubernetesTimeout`.
+    owns_client
+        Whether `close` also closes the client.
+
+    Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came.
+    """
+
+    def __init__(
+        self,
+        api_client: ApiClient,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        owns_client: bool = False,
+    ) -> None:
+        self._client = api_client
+        self._timeout_seconds = timeout_seconds
+        self._owns_client = owns_client
+
+    @classmethod
+    async def from_kubeconfig(
+        cls,
+        path: str | Path | None = None,
+        *,
+        context: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_connections: int | None = None,
+    ) -> Self:
+        """Connect as a kubeconfig file says; the result owns its connection and wants closing.
+
+        Parameters
+        ----------
+        path
+            None for ``$KUBECONFIG`` or ``~/.kube/config``.
+        max_connections
+            How many requests, watches included, may be under way at once; None for the library's default of 100.
+
+        Raises
+        ------
+        kubernetes_asyncio.config.ConfigException
+            If the file is missing or makes no sense.
+        """
+        client = await config.new_client_from_config(
+            config_file=str(path) if path is not None else None, context=context, persist_config=False
+        )
+        if max_connections is not None:
+            # The client was built with the default; nothing has been sent through it yet.
+            await client.close()
+            client.configuration.connection_pool_maxsize = max_connections
+            client = ApiClient(configuration=client.configuration)
+        return cls(client, timeout_seconds=timeout_seconds, owns_client=True)
+
+    async def close(self) -> None:
+        """Close the connections, if they are this object's own."""
+        if self._owns_client:
+            await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
+        """Read one object, or anything else that answers GET with JSON."""
+        return await self._json("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+
+    async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
+        """Read what is no JSON, such as ``pods/log`` or ``/readyz``."""
+        headers = {"Accept": "*/*"}
+        data = await self._bytes("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
+        return data.decode("utf-8", errors="replace")
+
+    async def list(
+        self,
+        path: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        page_size: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Read a collection; the list object, whose ``metadata.resourceVersion`` a watch may start from.
+
+        Parameters
+        ----------
+        resource_version
+            None for the newest state; "0" for whatever the server has at hand.
+        page_size
+            If given, the collection is read in pages of that size, put together here.
+
+        Raises
+        ------
+        ResourceExpired
+            If it took so long that the server forgot the version of the first page.
+        """
+        params: dict[str, str | int | bool] = {}
+        if label_selector:
+            params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
+        if resource_version is not None:
+            params["resourceVersion"] = resource_version
+        if page_size is not None:
+            params["limit"] = page_size
+        items: Any = []
+        while True:
+            page = await self._json("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
+            items += page.get("items") or []
+            next_page = page.setdefault("metadata", {}).pop("continue", None)
+            if not next_page:
+                page["items"] = items
+                page["metadata"].pop("remainingItemCount", None)
+                return page
+            params.pop("resourceVersion", None)  # the token carries it; both together are refused
+            params["continue"] = next_page
+
+    async def create(
+        self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
+    ) -> JsonObject:
+        """POST an object to a collection, or to a subresource such as ``binding``."""
+        return await self._json("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
+
+    async def replace(
+        self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
+    ) -> JsonObject:
+        """PUT a whole object; with ``metadata.resourceVersion`` only over that version (else 409 Conflict)."""
+        return await self._json("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        params: Params | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Change parts of an object; `body` is a list of operations for `PatchType.JSON`, else an object."""
+        headers = {"Content-Type": patch_type.value}
+        return await self._json(
+            "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+        )
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        params: Params | None = None,
+        missing_ok: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Delete an object, or what `params` select of a collection.
+
+        Parameters
+        ----------
+        grace_period_seconds
+            None for the pod's own.
+        propagation_policy
+            ``Background``, ``Foreground`` or ``Orphan``.
+        uid, resource_version
+            Preconditions: only this very object, only in this version (else 409 Conflict).
+        missing_ok
+            Whether an object that is not there is as good as deleted; the answer is empty then.
+        """
+        options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        if propagation_policy is not None:
+            options["propagationPolicy"] = propagation_policy
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
+            options["preconditions"] = preconditions
+        try:
+            return await self._json(
+                "delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds
+            )
+        except KubernetesError as error:
+            if missing_ok and error.not_found:
+                return {}
+            raise
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        resource_version: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+        watch_seconds: int = 300,
+    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+        """Changes of a collection as they happen, over one connection.
+
+        Ends when the server ends it, which is after `watch_seconds` or earlier; go on from the last
+        object's ``metadata.resourceVersion``.
+
+        Parameters
+        ----------
+        resource_version
+            Where to begin: a list's or an object's version. None begins with an ADDED event for each
+            object that is there.
+        bookmarks
+            Whether to be told now and then how far the server is (``BOOKMARK``, an object with nothing but a version).
+
+        Raises
+        ------
+        ResourceExpired
+            If that version is no longer kept: list again.
+        KubernetesUnavailable
+            If the connection breaks.
+        """
+        target = RequestTarget.from_path("watch", path)
+        params: dict[str, str | int | bool] = {"watch": "true", "timeoutSeconds": watch_seconds}
+        if resource_version is not None:
+            params["resourceVersion"] = resource_version
+        if label_selector:
+            params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
+        if bookmarks:
+            params["allowWatchBookmarks"] = "true"
+        timeout = aiohttp.ClientTimeout(total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout_seconds)
+        async with self._response(target, "GET", path, params, None, {}, timeout) as response:
+            async for line in _lines(response.content):
+                try:
+                    event = json.loads(line)
+                    event_type, obj = event["type"], event["object"]
+                except (ValueError, KeyError, TypeError) as error:
+                    raise KubernetesUnavailable(
+                        target, status=0, reason="BadWatchEvent", message=f"not a watch event: {line[:200]!r}"
+                    ) from error
+                if event_type == "ERROR":
+                    raise error_from_status(target, 200, obj)
+                yield WatchEventType(event_type), obj
+
+    async def _json(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        data = await self._bytes(
+            verb, method, path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+        )
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            target = RequestTarget.from_path(verb, path, body)
+            raise KubernetesUnavailable(
+                target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
+            )
+        return answer
+
+    async def _bytes(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        target = RequestTarget.from_path(verb, path, body)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds if timeout_seconds is None else timeout_seconds)
+        async with self._response(target, method, path, params or {}, body, headers or {}, timeout) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def _response(
+        self,
+        target: RequestTarget,
+        method: str,
+        path: str,
+        params: Params,
+        body: Any,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self._client.call_api(
+                path,
+                method,
+                query_params=[(key, _query_value(value)) for key, value in params.items()],
+                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+            )
+            if response.status >= 400:
+                raise error_from_response(target, response.status, await response.read(), response.headers)
+            yield response
+        except TimeoutError as error:
+            message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
+            message = message or f"no answer within {timeout.total:g} s"
+            raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
+        except (aiohttp.ClientError, OSError) as error:
+            message = str(error) or type(error).__name__
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        except ApiException as error:
+            # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
+            message = str(error.reason)
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        finally:
+            if response is not None:
+                # Gives the connection back if the answer was read to its end, closes it otherwise.
+                response.release() if response.content.at_eof() else response.close()
+
+
+def _query_value(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: `StreamReader.readline` refuses those beyond its buffer, and objects may be larger."""
+    pieces: list[bytes] = []
+    async for chunk in stream.iter_any():
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            pieces.append(line)
+            if whole := b"".join(pieces).strip():
+                yield whole
+            pieces.clear()
+        if rest:
+            pieces.append(rest)
+    if last := b"".join(pieces).strip():
+        yield last

@@ -1,0 +1,185 @@
+"""What may go wrong between this program and a Kubernetes API server, translated once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTarget:
+    """What a request was about, for messages.
+
+    Attributes
+    ----------
+    verb
+        Kubernetes' word for what was asked (``get``, ``create``, ``watch`` …).
+    kind
+        The resource as the path spells it, with its subresource: ``pods``, ``pods/status``.
+    namespace, name
+        Empty where the request names none.
+    """
+
+    verb: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+
+    @classmethod
+    def from_path(cls, verb: str, path: str, body: object = None) -> RequestTarget:
+        """Read it off the path of the request, and the name of a new object off its body."""
+        parts = path.strip("/").split("/")
+        # /api/v1/… or /apis/<group>/<version>/…
+        rest = parts[2:] if parts[0] == "api" else parts[3:]
+        namespace = ""
+        if len(rest) > 2 and rest[0] == "namespaces":
+            namespace, rest = rest[1], rest[2:]
+        kind = rest[0] if rest else path
+        name = rest[1] if len(rest) > 1 else ""
+        if len(rest) > 2:
+            kind = f"{kind}/{'/'.join(rest[2:])}"
+        if not name and isinstance(body, Mapping) and isinstance(body.get("metadata"), Mapping):
+            name = body["metadata"].get("name") or body["metadata"].get("generateName") or ""
+        return cls(verb, kind, namespace, name)
+
+    def __str__(self) -> str:
+        text = f"{self.verb} {self.kind}"
+        if self.name:
+            text += f" {self.name!r}"
+        if self.namespace:
+            text += f" in namespace {self.namespace!r}"
+        return text
+
+
+class KubernetesError(Exception):
+    """The API server refused a request, or could not be asked.
+
+    Attributes
+    ----------
+    status
+        HTTP status; 0 if no answer came.
+    reason
+        Machine-readable, as in ``metav1.Status.reason``: ``NotFound``, ``AlreadyExists``, ``Conflict``,
+        ``Invalid``, ``Forbidden``, ``Expired`` …
+    message
+        What the API server said, for people.
+    kind, namespace, name
+        What the request was about; see `RequestTarget`.
+    verb
+        What was asked.
+    retry_after_seconds
+        How long the server asks to wait before the next try; None if it said nothing.
+    """
+
+    def __init__(
+        self,
+        target: RequestTarget,
+        *,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        self.status = status
+        self.reason = reason
+        self.message = message
+        self.verb = target.verb
+        self.kind = target.kind
+        self.namespace = target.namespace
+        self.name = target.name
+        self.retry_after_seconds = retry_after_seconds
+        answer = f"{status} {reason}" if status else reason
+        super().__init__(f"{target}: {answer}: {message}")
+
+    @property
+    def not_found(self) -> bool:
+        return self.status == 404
+
+    @property
+    def already_exists(self) -> bool:
+        """A create that met an object of that name (409 ``AlreadyExists``)."""
+        return self.reason == "AlreadyExists"
+
+    @property
+    def conflict(self) -> bool:
+        """A write against another version than the present one, or a failed precondition (409 ``Conflict``)."""
+        return self.reason == "Conflict"
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later without anybody changing anything."""
+        return self.status in (0, 408, 429) or self.status >= 500
+
+
+class KubernetesUnavailable(KubernetesError):
+    """No answer came: refused, reset, no such host, TLS failed. The request may have been carried out all the same."""
+
+
+class KubernetesTimeout(KubernetesUnavailable):
+    """No answer came in time. The request may have been carried out all the same."""
+
+
+class ResourceExpired(KubernetesError):
+    """The resourceVersion (or continue token) asked for is no longer kept (410): list again."""
+
+
+def error_from_status(target: RequestTarget, status: int, body: Mapping[str, Any]) -> KubernetesError:
+    """The error that a ``metav1.Status`` object describes.
+
+    Parameters
+    ----------
+    status
+        HTTP status; where it is 200 (an ERROR event of a watch) the object's own ``code`` counts.
+    """
+    code = status if status >= 400 else int(body.get("code") or 500)
+    details = body.get("details")
+    retry_after = details.get("retryAfterSeconds") if isinstance(details, Mapping) else None
+    error_class = ResourceExpired if code == 410 else KubernetesError
+    return error_class(
+        target,
+        status=code,
+        reason=body.get("reason") or _REASONS.get(code, "Unknown"),
+        message=body.get("message") or "the API server gave no message",
+        retry_after_seconds=float(retry_after) if retry_after else None,
+    )
+
+
+def error_from_response(
+    target: RequestTarget, status: int, data: bytes, headers: Mapping[str, str] | None = None
+) -> KubernetesError:
+    """The error in an HTTP answer; also where a proxy answered instead of the API server, with any text."""
+    try:
+        body = json.loads(data)
+    except ValueError:
+        body = None
+    if not isinstance(body, Mapping):
+        text = data.decode("utf-8", errors="replace").strip()
+        body = {"message": text[:500] if text else ""}
+    error = error_from_status(target, status, body)
+    if error.retry_after_seconds is None and headers is not None:
+        retry_after = headers.get("Retry-After", "")
+        if retry_after.isdigit():
+            error.retry_after_seconds = float(retry_after)
+    return error
+
+
+# Reasons of apimachinery's pkg/api/errors, for answers without one.
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    406: "NotAcceptable",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
