@@ -1,0 +1,284 @@
+"""A real control plane on loopback: etcd, kube-apiserver, kube-scheduler, kube-controller-manager.
+
+RBAC is on. Nothing is a stand-in except the nodes: see `dra_spawner.devcluster.kubelet`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from .certificates import Certificates, write_certificates
+
+START_TIMEOUT_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+# How long each component may take to end after SIGTERM; its data goes with the directory anyway.
+_STOP_SECONDS = 5.0
+_START_TRIES = 3
+
+
+class ControlPlaneError(Exception):
+    """A component did not start or has died; the message ends with the tail of its log."""
+
+
+@dataclass
+class _Component:
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+    log_file: IO[bytes]
+
+
+class ControlPlane:
+    """One control plane with its own data, ports and processes.
+
+    Parameters
+    ----------
+    binary
+        Of `harness_binary.control_plane_binary`.
+    directory
+        An empty directory of its own for data, keys, logs and kubeconfigs.
+    client_qps
+        Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
+        (50 and 20 requests a second), which a benchmark wants and most tests do not.
+
+    Attributes
+    ----------
+    url
+        Of the API server.
+    admin_kubeconfig
+        For a member of ``system:masters``.
+    """
+
+    def __init__(self, binary: Path, directory: Path, *, client_qps: int | None = None) -> None:
+        self.binary = binary
+        self.directory = directory
+        self.client_qps = client_qps
+        self.url = ""
+        self.admin_kubeconfig = directory / "admin.kubeconfig"
+        self._admin_token = secrets.token_urlsafe(24)
+        self._certificates: Certificates | None = None
+        self._components: list[_Component] = []
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start all components; returns when the API server is ready.
+
+        Raises
+        ------
+        ControlPlaneError
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._certificates = write_certificates(self.directory / "pki")
+        tokens = self.directory / "tokens.csv"
+        tokens.touch(mode=0o600)
+        tokens.write_text(f'{self._admin_token},admin,admin,"system:masters"\n')
+        for tries_left in reversed(range(_START_TRIES)):
+            try:
+                self._start_once()
+            except ControlPlaneError as error:
+                self.stop()
+                # A free port may have been taken between choosing and using it.
+                if tries_left and "address already in use" in str(error):
+                    continue
+                raise
+            except BaseException:
+                self.stop()
+                raise
+            return
+
+    def _start_once(self) -> None:
+        assert self._certificates is not None
+        client_port, peer_port, api_port = _free_ports(3)
+        etcd, peers = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+        self._launch(
+            "etcd",
+            f"--data-dir={self.directory / 'etcd'}",
+            f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}",
+            f"--listen-peer-urls={peers}",
+            f"--initial-advertise-peer-urls={peers}",
+            f"--initial-cluster=default={peers}",
+            "--unsafe-no-fsync",
+            "--log-level=warn",
+        )
+        self.url = f"https://127.0.0.1:{api_port}"
+        self._launch(
+            "kube-apiserver",
+            f"--etcd-servers={etcd}",
+            "--bind-address=127.0.0.1",
+            "--advertise-address=127.0.0.1",
+            "--endpoint-reconciler-type=none",
+            f"--secure-port={api_port}",
+            f"--tls-cert-file={self._certificates.server}",
+            f"--tls-private-key-file={self._certificates.server_key}",
+            f"--cert-dir={self.directory / 'pki'}",
+            f"--token-auth-file={self.directory / 'tokens.csv'}",
+            "--authorization-mode=Node,RBAC",
+            # No pod here runs where a service account's token could be mounted.
+            "--disable-admission-plugins=ServiceAccount",
+            "--service-account-issuer=https://kubernetes.default.svc",
+            f"--service-account-key-file={self._certificates.service_account_public_key}",
+            f"--service-account-signing-key-file={self._certificates.service_account_key}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--shutdown-watch-termination-grace-period=0s",
+        )
+        self.write_kubeconfig(self.admin_kubeconfig, self._admin_token)
+        self._wait_ready()
+        limits = []
+        if self.client_qps is not None:
+            limits = [f"--kube-api-qps={self.client_qps}", f"--kube-api-burst={2 * self.client_qps}"]
+        client = [f"--kubeconfig={self.admin_kubeconfig}", "--leader-elect=false", "--secure-port=0", *limits]
+        self._launch("kube-scheduler", *client)
+        self._launch(
+            "kube-controller-manager",
+            *client,
+            f"--service-account-private-key-file={self._certificates.service_account_key}",
+            f"--root-ca-file={self._certificates.authority}",
+        )
+
+    def _launch(self, name: str, *arguments: str) -> None:
+        log = self.directory / f"{name}.log"
+        log_file = log.open("wb")
+        process = subprocess.Popen(
+            [str(self.binary), name, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=log_file,
+            stderr=subprocess.STDOUT,
+            # Ctrl-C is for the test run, which then ends these in order.
+            process_group=0,
+            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+        )
+        self._components.append(_Component(name, process, log, log_file))
+
+    def _wait_ready(self) -> None:
+        assert self._certificates is not None
+        context = ssl.create_default_context(cafile=str(self._certificates.authority))
+        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self._admin_token}"})
+        opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        answer = "no answer"
+        while time.monotonic() < deadline:
+            self.check()
+            try:
+                with opener.open(request, timeout=5) as response:
+                    if response.status == 200:
+                        return
+            except urllib.error.HTTPError as error:
+                answer = f"{error.code}: {error.read().decode(errors='replace')[-500:]}"
+            except OSError as error:
+                answer = str(error)
+            time.sleep(_POLL_SECONDS)
+        raise ControlPlaneError(
+            f"kube-apiserver was not ready after {START_TIMEOUT_SECONDS:g} s ({answer})\n"
+            f"{self.log_tail('kube-apiserver')}"
+        )
+
+    def stop(self) -> None:
+        """End every process started here, the clients first, and wait for each."""
+        while self._components:
+            component = self._components[-1]
+            process = component.process
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+                try:
+                    process.wait(_STOP_SECONDS)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            component.log_file.close()
+            self._components.pop()
+
+    def check(self) -> None:
+        """Raise if a component has ended by itself.
+
+        Raises
+        ------
+        ControlPlaneError
+            With the tail of its log.
+        """
+        for component in self._components:
+            code = component.process.poll()
+            if code is not None:
+                raise ControlPlaneError(
+                    f"{component.name} ended with exit code {code}\n{self.log_tail(component.name)}"
+                )
+
+    def pids(self) -> dict[str, int]:
+        """Process ids by component, of those that were started."""
+        return {component.name: component.process.pid for component in self._components}
+
+    def log_tail(self, name: str, lines: int = 40) -> str:
+        """The end of a component's log."""
+        log = self.directory / f"{name}.log"
+        text = log.read_text(errors="replace") if log.exists() else ""
+        return f"--- end of {log}\n" + "\n".join(text.splitlines()[-lines:])
+
+    def write_kubeconfig(self, path: Path, token: str, *, namespace: str = "default", server: str = "") -> Path:
+        """A kubeconfig for whoever holds `token`; JSON, which is YAML."""
+        assert self._certificates is not None
+        cluster: dict[str, str] = {"server": server or self.url}
+        if not server:
+            cluster["certificate-authority"] = str(self._certificates.authority)
+        return write_kubeconfig(path, cluster, token, namespace)
+
+
+def write_kubeconfig(path: Path, cluster: dict[str, str], token: str, namespace: str) -> Path:
+    """A kubeconfig with one cluster, one user and one context; JSON, which is YAML."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": cluster}],
+        "users": [{"name": "test", "user": {"token": token}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": namespace}}],
+        "current-context": "test",
+    }
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config, indent=1))
+    return path
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+    finally:
+        for each in sockets:
+            each.close()
+
+
+if sys.platform == "linux":
+    _LIBC = ctypes.CDLL(None)
+    _PR_SET_PDEATHSIG = 1
+
+    def _end_with_parent() -> None:
+        """In the child: be killed with the test run, even if that is killed without a chance to clean up."""
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() == 1:
+            os._exit(1)
