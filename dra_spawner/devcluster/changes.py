@@ -1,0 +1,70 @@
+"""Changes of objects, and the bounded memory of them that watches start from."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_spawner.devcluster.api_errors import expired
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import ResourceType
+
+
+class WatchEventType(StrEnum):
+    """What happened to an object."""
+
+    ADDED = "ADDED"
+    MODIFIED = "MODIFIED"
+    DELETED = "DELETED"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """One change of one object."""
+
+    type: WatchEventType
+    resource_type: ResourceType
+    object: JsonObject
+    """The state after the change; of a deletion, the last state with the deletion's resource version."""
+    previous: JsonObject | None
+    """The state before it; None when the object is new."""
+    revision: int
+    """The change's number: ``int`` of the object's resource version."""
+
+
+class History:
+    """The latest changes of one kind, oldest first.
+
+    Parameters
+    ----------
+    limit
+        How many are kept.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._events: deque[WatchEvent] = deque(maxlen=limit)
+        self._forgotten = 0  # revision of the newest change that is not kept any more
+
+    def append(self, event: WatchEvent) -> None:
+        """Remember a change, and forget the oldest one when there are too many."""
+        if len(self._events) == self._events.maxlen:
+            self._forgotten = self._events[0].revision
+        self._events.append(event)
+
+    def since(self, revision: int) -> Sequence[WatchEvent]:
+        """The changes after a revision, oldest first.
+
+        Raises
+        ------
+        ApiError
+            ``Expired`` when some of them are forgotten.
+        """
+        if revision < self._forgotten:
+            raise expired(f"too old resource version: {revision} ({self._forgotten})")
+        recent: list[WatchEvent] = []
+        for event in reversed(self._events):
+            if event.revision <= revision:
+                break
+            recent.append(event)
+        recent.reverse()
+        return recent

@@ -1,0 +1,146 @@
+"""What a DELETE does to an object: gone at once, or marked and kept until a kubelet or a finalizer lets it go.
+
+Follows ``BeforeDelete`` and ``updateForGracefulDeletionAndFinalizers`` of ``k8s.io/apiserver``, and the pod
+strategy's ``CheckGracefulDelete``.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import NAMESPACES, PODS, ResourceType
+
+ORPHAN_FINALIZER = "orphan"
+FOREGROUND_FINALIZER = "foregroundDeletion"
+DEFAULT_GRACE_PERIOD_SECONDS = 30
+
+
+class PropagationPolicy(StrEnum):
+    """What happens to the objects that a deleted object owns."""
+
+    BACKGROUND = "Background"
+    FOREGROUND = "Foreground"
+    ORPHAN = "Orphan"
+
+
+def timestamp(moment: datetime) -> str:
+    """A point in time as the API writes it: RFC 3339, UTC, whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_timestamp(text: str) -> datetime:
+    """The point in time an API timestamp means."""
+    return datetime.fromisoformat(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """The outcome of a DELETE."""
+
+    object: JsonObject
+    """The object's last, or present, state."""
+    removed: bool
+    """Whether it is gone; False while its kubelet or a finalizer holds it."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionStep:
+    """What to do with an object that is to be deleted."""
+
+    metadata: JsonObject
+    """The object's metadata after the step; the one given when nothing is to be marked."""
+    remove: bool
+    """Whether to remove it after marking."""
+
+
+def deletion_step(
+    resource_type: ResourceType,
+    obj: JsonObject,
+    now: datetime,
+    grace_period_seconds: int | None = None,
+    propagation_policy: PropagationPolicy | None = None,
+) -> DeletionStep:
+    """Decide what a DELETE does to `obj`.
+
+    Parameters
+    ----------
+    grace_period_seconds
+        As asked for by the caller; only pods have a grace period.
+    """
+    metadata = obj["metadata"]
+    if resource_type is NAMESPACES:
+        return _namespace_step(obj, now)
+    period = _grace_period(resource_type, obj, grace_period_seconds)
+    marked = dict(metadata)
+    graceful = False
+    if period is not None and metadata.get("deletionTimestamp"):
+        current = metadata.get("deletionGracePeriodSeconds")
+        if current is not None:
+            if grace_period_seconds is None or period >= current:
+                return DeletionStep(metadata, remove=False)  # already on its way; the period only ever shrinks
+            asked = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current)
+            marked |= _marks(asked, period)
+            graceful = True
+    elif period is not None:
+        marked |= _marks(now, period)
+        if metadata.get("generation"):
+            marked["generation"] = metadata["generation"] + 1
+        graceful = True
+    _set_propagation(marked, propagation_policy)
+    if marked.get("finalizers"):
+        if not graceful:
+            _mark_as_deleting(marked, now)
+        return DeletionStep(marked, remove=False)
+    if graceful and period:
+        return DeletionStep(marked, remove=False)
+    return DeletionStep(marked if graceful else metadata, remove=True)
+
+
+def _marks(asked: datetime, period: int) -> JsonObject:
+    return {
+        "deletionTimestamp": timestamp(asked + timedelta(seconds=period)),
+        "deletionGracePeriodSeconds": period,
+    }
+
+
+def _grace_period(resource_type: ResourceType, obj: JsonObject, asked: int | None) -> int | None:
+    """Seconds of grace; None for kinds without."""
+    if resource_type is not PODS:
+        return None
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    own = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_SECONDS)
+    period = own if asked is None else asked
+    if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
+        return 0  # no kubelet runs anything of it
+    return 1 if period < 0 else int(period)
+
+
+def _set_propagation(metadata: JsonObject, policy: PropagationPolicy | None) -> None:
+    """Replace the finalizers by which the garbage collector remembers the policy."""
+    finalizers = list(metadata.get("finalizers") or ())
+    if policy is not None:
+        finalizers = [name for name in finalizers if name not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
+    if policy is PropagationPolicy.ORPHAN:
+        finalizers.append(ORPHAN_FINALIZER)
+    elif policy is PropagationPolicy.FOREGROUND:
+        finalizers.append(FOREGROUND_FINALIZER)
+    if finalizers != list(metadata.get("finalizers") or ()):
+        metadata["finalizers"] = finalizers
+        if not finalizers:
+            del metadata["finalizers"]
+
+
+def _mark_as_deleting(metadata: JsonObject, now: datetime) -> None:
+    if not metadata.get("deletionTimestamp"):
+        metadata["deletionTimestamp"] = timestamp(now)
+        if metadata.get("generation"):
+            metadata["generation"] += 1
+    metadata["deletionGracePeriodSeconds"] = 0
+
+
+def _namespace_step(obj: JsonObject, now: datetime) -> DeletionStep:
+    """A namespace terminates first; it goes when nothing is left in it."""
+    if obj["metadata"].get("deletionTimestamp"):
+        return DeletionStep(obj["metadata"], remove=False)
+    return DeletionStep({**obj["metadata"], "deletionTimestamp": timestamp(now)}, remove=False)

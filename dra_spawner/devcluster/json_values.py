@@ -1,0 +1,102 @@
+"""Read-only JSON values.
+
+The store keeps each object as one immutable value, so that what it returns can be shared by every reader,
+watch and list without a copy.  A change makes a new value that shares the unchanged parts with the old one.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+JsonObject = dict[str, Any]
+"""A JSON object: plain, or one of the store's read-only ones."""
+
+
+class FrozenDict(dict[str, Any]):
+    """A JSON object that cannot be changed; everything in it is frozen too.
+
+    It is a ``dict``: it compares, encodes and unpacks like one.  ``copy.deepcopy`` and `mutable_copy`
+    give a plain one that may be changed.
+    """
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError("objects of the store are read-only: change a mutable_copy() of it")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = __ior__ = _refuse
+
+    def __copy__(self) -> JsonObject:
+        return dict(self)
+
+    def __deepcopy__(self, _memo: object) -> JsonObject:
+        return {key: mutable_copy(item) for key, item in self.items()}
+
+    def __reduce__(self) -> tuple[type, tuple[JsonObject]]:
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A JSON array that cannot be changed; see `FrozenDict`."""
+
+    __slots__ = ()
+
+    def _refuse(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise TypeError("objects of the store are read-only: change a mutable_copy() of it")
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __copy__(self) -> list[Any]:
+        return list(self)
+
+    def __deepcopy__(self, _memo: object) -> list[Any]:
+        return [mutable_copy(item) for item in self]
+
+    def __reduce__(self) -> tuple[type, tuple[list[Any]]]:
+        return list, (list(self),)
+
+
+def freeze(value: Any) -> Any:
+    """The read-only equal of a JSON value; parts that are frozen already are shared, not copied.
+
+    Raises
+    ------
+    TypeError
+        When the value holds something JSON does not know.
+    """
+    kind = type(value)
+    if kind is str or kind is FrozenDict or kind is FrozenList or kind is int or kind is bool or value is None:
+        return value
+    if isinstance(value, Mapping):
+        return FrozenDict({key: freeze(item) for key, item in value.items()})
+    if isinstance(value, (list, tuple)):
+        return FrozenList([freeze(item) for item in value])
+    if isinstance(value, str):
+        return str(value)  # members of a StrEnum
+    if isinstance(value, (int, float)):
+        return value
+    raise TypeError(f"not a JSON value: {value!r}")
+
+
+def mutable_copy(value: Any) -> Any:
+    """A copy of a JSON value, made of plain dicts and lists, that shares nothing with it."""
+    if isinstance(value, dict):
+        return {key: mutable_copy(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [mutable_copy(item) for item in value]
+    return value
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without object members that are null: to the API a null member is an absent one."""
+    if isinstance(value, dict):
+        if isinstance(value, FrozenDict):
+            return value  # what the store holds has been through here
+        return {
+            key: item if key == "parameters" else without_nulls(item)  # opaque: kept as it is
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list) and not isinstance(value, FrozenList):
+        return [without_nulls(item) for item in value]
+    return value

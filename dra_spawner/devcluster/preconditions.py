@@ -1,0 +1,44 @@
+"""Conditions that a write states or that the object's state imposes."""
+
+from dra_spawner.devcluster.api_errors import FieldError, conflict, forbidden_value
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import ResourceType
+
+
+def check_preconditions(
+    resource_type: ResourceType, obj: JsonObject, uid: str | None, resource_version: str | None
+) -> None:
+    """Hold a delete's preconditions against the object.
+
+    Raises
+    ------
+    ApiError
+        ``Conflict`` when one does not hold.
+    """
+    metadata = obj["metadata"]
+    if uid and uid != metadata["uid"]:
+        why = (
+            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
+        )
+    elif resource_version and resource_version != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({resource_version}) does not match the ResourceVersion in "
+            f"record ({metadata['resourceVersion']}). The object might have been modified"
+        )
+    else:
+        return
+    raise conflict(resource_type, metadata["name"], why)
+
+
+def finalizer_errors(current: JsonObject, new: JsonObject) -> list[FieldError]:
+    """An object on its way out takes no new finalizers."""
+    if not current["metadata"].get("deletionTimestamp"):
+        return []
+    known = current["metadata"].get("finalizers") or ()
+    added = [name for name in new["metadata"].get("finalizers") or () if name not in known]
+    if not added:
+        return []
+    shown = "[]string{" + ", ".join(f'"{name}"' for name in added) + "}"
+    detail = f"no new finalizers can be added if the object is being deleted, found new finalizers {shown}"
+    return [forbidden_value("metadata.finalizers", detail)]

@@ -1,0 +1,162 @@
+"""The kinds of objects the embedded cluster knows."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """One kind of API object: where it lives in the API and which parts the server treats specially."""
+
+    group: str
+    """API group; empty for the core group."""
+    version: str
+    plural: str
+    """As in paths, e.g. ``resourceclaims``."""
+    kind: str
+    namespaced: bool
+    status: bool = False
+    """Whether ``status`` is a subresource: written by ``…/status`` only."""
+    generation: bool = False
+    """Whether the server counts ``metadata.generation``: 1 at first, one more with each change of ``spec``."""
+    short_names: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    """Besides ``status``."""
+    returns_deleted: bool = False
+    """Whether DELETE answers with the last state of the object rather than with a Status."""
+    unconditional_update: bool = True
+    """Whether PUT without ``metadata.resourceVersion`` is accepted."""
+
+    @property
+    def api_version(self) -> str:
+        """The object's ``apiVersion``."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified_plural(self) -> str:
+        """The plural with its group, as error messages name it: ``resourceclaims.resource.k8s.io``."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def singular(self) -> str:
+        """The kind in lower case, as ``kubectl`` accepts it."""
+        return self.kind.lower()
+
+    @property
+    def root(self) -> str:
+        """The path all objects of the group and version live under."""
+        return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+
+    def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
+        """The path of an object or, without a name, of a collection."""
+        parts = [self.root]
+        if namespace and self.namespaced:
+            parts += ["namespaces", namespace]
+        parts.append(self.plural)
+        if name:
+            parts.append(name)
+        if subresource:
+            parts.append(subresource)
+        return "/".join(parts)
+
+    def __str__(self) -> str:
+        return self.qualified_plural
+
+
+_CORE = ("", "v1")
+_RESOURCE = ("resource.k8s.io", "v1")
+_APPS = ("apps", "v1")
+
+NAMESPACES = ResourceType(*_CORE, "namespaces", "Namespace", False, status=True, short_names=("ns",))
+NODES = ResourceType(*_CORE, "nodes", "Node", False, status=True, short_names=("no",))
+PODS = ResourceType(
+    *_CORE,
+    "pods",
+    "Pod",
+    True,
+    status=True,
+    generation=True,
+    short_names=("po",),
+    subresources=("binding", "eviction", "log"),
+    returns_deleted=True,
+)
+EVENTS = ResourceType(*_CORE, "events", "Event", True, short_names=("ev",))
+CONFIGMAPS = ResourceType(*_CORE, "configmaps", "ConfigMap", True, short_names=("cm",))
+SECRETS = ResourceType(*_CORE, "secrets", "Secret", True)
+SERVICES = ResourceType(*_CORE, "services", "Service", True, status=True, short_names=("svc",), returns_deleted=True)
+PERSISTENTVOLUMECLAIMS = ResourceType(
+    *_CORE,
+    "persistentvolumeclaims",
+    "PersistentVolumeClaim",
+    True,
+    status=True,
+    short_names=("pvc",),
+    returns_deleted=True,
+)
+SERVICEACCOUNTS = ResourceType(
+    *_CORE, "serviceaccounts", "ServiceAccount", True, short_names=("sa",), returns_deleted=True
+)
+RESOURCECLAIMS = ResourceType(*_RESOURCE, "resourceclaims", "ResourceClaim", True, status=True, returns_deleted=True)
+RESOURCECLAIMTEMPLATES = ResourceType(
+    *_RESOURCE, "resourceclaimtemplates", "ResourceClaimTemplate", True, returns_deleted=True
+)
+RESOURCESLICES = ResourceType(
+    *_RESOURCE, "resourceslices", "ResourceSlice", False, generation=True, returns_deleted=True
+)
+DEVICECLASSES = ResourceType(*_RESOURCE, "deviceclasses", "DeviceClass", False, generation=True, returns_deleted=True)
+DAEMONSETS = ResourceType(*_APPS, "daemonsets", "DaemonSet", True, status=True, generation=True, short_names=("ds",))
+STATEFULSETS = ResourceType(
+    *_APPS, "statefulsets", "StatefulSet", True, status=True, generation=True, short_names=("sts",)
+)
+DEPLOYMENTS = ResourceType(
+    *_APPS, "deployments", "Deployment", True, status=True, generation=True, short_names=("deploy",)
+)
+LEASES = ResourceType("coordination.k8s.io", "v1", "leases", "Lease", True, unconditional_update=False)
+PODDISRUPTIONBUDGETS = ResourceType(
+    "policy",
+    "v1",
+    "poddisruptionbudgets",
+    "PodDisruptionBudget",
+    True,
+    status=True,
+    generation=True,
+    short_names=("pdb",),
+)
+PRIORITYCLASSES = ResourceType(
+    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, generation=True, short_names=("pc",)
+)
+
+RESOURCE_TYPES: tuple[ResourceType, ...] = (
+    NAMESPACES,
+    NODES,
+    PODS,
+    EVENTS,
+    CONFIGMAPS,
+    SECRETS,
+    SERVICES,
+    PERSISTENTVOLUMECLAIMS,
+    SERVICEACCOUNTS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    RESOURCESLICES,
+    DEVICECLASSES,
+    DAEMONSETS,
+    STATEFULSETS,
+    DEPLOYMENTS,
+    LEASES,
+    PODDISRUPTIONBUDGETS,
+    PRIORITYCLASSES,
+)
+"""All stored kinds."""
+
+_BY_PLURAL = {(t.group, t.version, t.plural): t for t in RESOURCE_TYPES}
+_BY_KIND = {(t.api_version, t.kind): t for t in RESOURCE_TYPES}
+
+
+def by_plural(group: str, version: str, plural: str) -> ResourceType | None:
+    """The kind with this place in the API; None when the embedded cluster has no such kind."""
+    return _BY_PLURAL.get((group, version, plural))
+
+
+def by_kind(api_version: str, kind: str) -> ResourceType | None:
+    """The kind an object's ``apiVersion`` and ``kind`` name; None when there is no such kind."""
+    return _BY_KIND.get((api_version, kind))

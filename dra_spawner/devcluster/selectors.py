@@ -1,0 +1,291 @@
+"""Label and field selectors: parsing and matching, as kube-apiserver does both."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any
+
+from dra_spawner.devcluster.resource_types import (
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCESLICES,
+    SECRETS,
+    ResourceType,
+)
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be parsed, or that names a field one cannot select by."""
+
+
+class Operator(StrEnum):
+    """What a label requirement asks."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on one label."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels fulfil it; an absent label fulfils NotIn, as in Kubernetes."""
+        value = labels.get(self.key)
+        match self.operator:
+            case Operator.IN:
+                return value in self.values
+            case Operator.NOT_IN:
+                return value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.GREATER | Operator.LESS:
+                return self._compares(value)
+
+    def _compares(self, value: str | None) -> bool:
+        (bound,) = self.values
+        if value is None or not re.fullmatch(r"[+-]?\d+", value):
+            return False
+        return int(value) > int(bound) if self.operator is Operator.GREATER else int(value) < int(bound)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Conditions on labels, all of which must hold; without conditions it matches everything."""
+
+    requirements: tuple[Requirement, ...] = ()
+
+    def matches(self, labels: Mapping[str, str] | None) -> bool:
+        """Whether an object with these labels is selected."""
+        known = labels or {}
+        return all(requirement.matches(known) for requirement in self.requirements)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+
+_TOKEN = re.compile(r"\s*(?:(?P<symbol>==|!=|[=!<>(),])|(?P<word>[^\s=!<>(),]+))")
+_KEY = re.compile(
+    r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+)
+_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+
+
+class _LabelParser:
+    """Recursive descent over the tokens of a label selector."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[str] = []
+        position = 0
+        text = text.rstrip()
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:  # the token pattern covers every character
+                raise SelectorError(f"unable to parse requirement: found {text[position:]!r}")
+            self.tokens.append(match["symbol"] or match["word"])
+            position = match.end()
+        self.position = 0
+
+    def peek(self) -> str:
+        return self.tokens[self.position] if self.position < len(self.tokens) else ""
+
+    def take(self) -> str:
+        token = self.peek()
+        self.position += 1
+        return token
+
+    def selector(self) -> LabelSelector:
+        requirements: list[Requirement] = []
+        while self.peek():
+            requirements.append(self.requirement())
+            if not self.peek():
+                break
+            if self.take() != ",":
+                raise SelectorError(f"found '{self.tokens[self.position - 1]}', expected: ',' or 'end of string'")
+            if not self.peek():
+                raise SelectorError("found '', expected: identifier after ','")
+        return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
+
+    def requirement(self) -> Requirement:
+        absent = self.peek() == "!"
+        if absent:
+            self.take()
+        key = self.take()
+        if not _KEY.fullmatch(key):
+            raise SelectorError(f"unable to parse requirement: found '{key}', expected: identifier")
+        if absent:
+            return Requirement(key, Operator.DOES_NOT_EXIST)
+        if self.peek() in ("", ","):
+            return Requirement(key, Operator.EXISTS)
+        operator = self.take()
+        match operator:
+            case "=" | "==":
+                return Requirement(key, Operator.IN, frozenset({self.value()}))
+            case "!=":
+                return Requirement(key, Operator.NOT_IN, frozenset({self.value()}))
+            case "in" | "notin":
+                kind = Operator.IN if operator == "in" else Operator.NOT_IN
+                return Requirement(key, kind, self.value_set())
+            case "<" | ">":
+                bound = self.value()
+                if not re.fullmatch(r"[+-]?\d+", bound):
+                    raise SelectorError(f"for 'Gt', 'Lt' operators, the value must be an integer: {bound!r}")
+                return Requirement(key, Operator.GREATER if operator == ">" else Operator.LESS, frozenset({bound}))
+        raise SelectorError(f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+
+    def value(self) -> str:
+        if self.peek() in ("", ","):
+            return ""
+        value = self.take()
+        if not _VALUE.fullmatch(value):
+            raise SelectorError(f"unable to parse requirement: invalid label value: {value!r}")
+        return value
+
+    def value_set(self) -> frozenset[str]:
+        if self.take() != "(":
+            raise SelectorError(f"found '{self.tokens[self.position - 1]}' expected: '('")
+        values = {self.value()} if self.peek() != ")" else {""}
+        while self.peek() == ",":
+            self.take()
+            values.add(self.value() if self.peek() != ")" else "")
+        if self.take() != ")":
+            raise SelectorError("found '', expected: ',' or ')'")
+        return frozenset(values)
+
+
+@lru_cache(maxsize=1024)
+def parse_label_selector(text: str) -> LabelSelector:
+    """A label selector from its text form, e.g. ``app=hub,tier in (a, b),!gone``.
+
+    Raises
+    ------
+    SelectorError
+        When the text is not a selector.
+    """
+    return _LabelParser(text).selector()
+
+
+def structured_label_selector(selector: Mapping[str, Any]) -> LabelSelector:
+    """A label selector from its object form, ``{"matchLabels": …, "matchExpressions": […]}``."""
+    requirements = [
+        Requirement(key, Operator.IN, frozenset({value})) for key, value in (selector.get("matchLabels") or {}).items()
+    ]
+    for expression in selector.get("matchExpressions") or ():
+        values = frozenset(expression.get("values") or ())
+        requirements.append(Requirement(expression["key"], Operator(expression["operator"]), values))
+    return LabelSelector(tuple(requirements))
+
+
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+_FIELDS: dict[ResourceType, tuple[str, ...]] = {
+    PODS: (
+        "spec.nodeName",
+        "spec.restartPolicy",
+        "spec.schedulerName",
+        "spec.serviceAccountName",
+        "spec.hostNetwork",
+        "status.phase",
+        "status.podIP",
+        "status.podIPs",
+        "status.nominatedNodeName",
+    ),
+    EVENTS: (*(f"involvedObject.{field}" for field in _INVOLVED), "reason", "reportingComponent", "source", "type"),
+    NODES: ("spec.unschedulable",),
+    NAMESPACES: ("status.phase",),
+    SECRETS: ("type",),
+    RESOURCESLICES: ("spec.nodeName", "spec.driver"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """Conditions on fields, all of which must hold."""
+
+    terms: tuple[tuple[str, bool, str], ...] = ()
+    """Dotted path, whether it must be equal (else unequal), value."""
+
+    def matches(self, obj: Mapping[str, Any]) -> bool:
+        """Whether the object is selected; an absent field reads as the empty string."""
+        return all((_field(obj, path) == value) is equal for path, equal, value in self.terms)
+
+    def value_of(self, path: str) -> str | None:
+        """The value the field must have; None when the selector does not fix it."""
+        return next((value for term, equal, value in self.terms if equal and term == path), None)
+
+    def __bool__(self) -> bool:
+        return bool(self.terms)
+
+
+def _field(obj: Mapping[str, Any], path: str) -> str:
+    if path == "source":  # of an event; older emitters fill `source`, newer ones `reportingComponent`
+        return (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
+    value: Any = obj
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if path == "status.podIPs":
+        return ",".join(entry.get("ip", "") for entry in value or ())
+    if path in ("spec.unschedulable", "spec.hostNetwork"):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
+
+
+@lru_cache(maxsize=1024)
+def parse_field_selector(text: str, resource_type: ResourceType) -> FieldSelector:
+    """A field selector, e.g. ``status.phase!=Running,spec.nodeName=n1``, for objects of one kind.
+
+    Raises
+    ------
+    SelectorError
+        When the text is not a selector, or the API does not select this kind by that field.
+    """
+    terms: list[tuple[str, bool, str]] = []
+    for term in _split_terms(text):
+        match = re.match(r"([^=!]*)(!=|==|=)(.*)", term, re.DOTALL)
+        if match is None:
+            raise SelectorError(f"invalid selector: '{text}'; can't understand '{term}'")
+        path, operator, raw = match.groups()
+        known = ("metadata.name", "metadata.namespace") if resource_type.namespaced else ("metadata.name",)
+        if path not in known and path not in _FIELDS.get(resource_type, ()):
+            raise SelectorError(f"field label not supported: {path}")
+        terms.append((path, operator != "!=", re.sub(r"\\(.)", r"\1", raw)))
+    return FieldSelector(tuple(terms))
+
+
+def _split_terms(text: str) -> list[str]:
+    """The terms between commas; a backslash takes the next character literally."""
+    return [term for term in re.findall(r"(?:\\.|[^,\\])+", text) if term]
+
+
+ObjectFilter = Callable[[Mapping[str, Any]], bool]
+
+
+def object_filter(
+    resource_type: ResourceType, label_selector: str = "", field_selector: str = ""
+) -> ObjectFilter | None:
+    """A test for objects selected by both selectors; None when every object is.
+
+    Raises
+    ------
+    SelectorError
+        When one of them cannot be parsed.
+    """
+    labels = parse_label_selector(label_selector)
+    fields = parse_field_selector(field_selector, resource_type)
+    if not labels and not fields:
+        return None
+    return lambda obj: labels.matches(obj["metadata"].get("labels")) and fields.matches(obj)

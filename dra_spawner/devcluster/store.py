@@ -1,0 +1,541 @@
+"""The objects of the embedded cluster: what kube-apiserver's storage layer does, in memory and synchronous.
+
+One writer, one thread: a method runs to its end before the next starts.  Objects are immutable values
+(`dra_spawner.devcluster.json_values`): what the store returns is shared by all readers and cannot be changed;
+a caller changes a ``mutable_copy`` (or ``copy.deepcopy``) of it and hands that to `Store.update`, or uses
+`Store.modify`.
+"""
+
+import random as random_module
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Any
+
+from dra_spawner.devcluster import admission
+from dra_spawner.devcluster.api_errors import (
+    ApiError,
+    FieldError,
+    already_exists,
+    bad_request,
+    conflict,
+    forbidden,
+    invalid,
+    invalid_value,
+    not_found,
+    required,
+)
+from dra_spawner.devcluster.changes import History, WatchEvent, WatchEventType
+from dra_spawner.devcluster.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
+from dra_spawner.devcluster.garbage_collector import GarbageCollector
+from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy, without_nulls
+from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
+from dra_spawner.devcluster.patches import PatchError, PatchType, apply_patch
+from dra_spawner.devcluster.preconditions import check_preconditions, finalizer_errors
+from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.selectors import SelectorError, object_filter
+
+__all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
+
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_MOST_GENERATED_BASE = 58
+_GENERATE_NAME_TRIES = 8
+_SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+@dataclass(frozen=True, slots=True)
+class ListResult:
+    """A page of objects."""
+
+    items: list[JsonObject]
+    resource_version: str
+    """The store's resource version when the list was made: where a watch goes on."""
+    next_key: ObjectKey | None = None
+    """The key of the last item when more follow it."""
+    remaining: int = 0
+    """How many follow; counted only for lists without selectors."""
+
+
+class Store:
+    """All API objects of an embedded cluster.
+
+    Parameters
+    ----------
+    now
+        The cluster's clock; gives timezone-aware times in UTC.
+    new_uid
+        Makes ``metadata.uid``.
+    random
+        Source of generated names.
+    history_limit
+        How many changes of each kind are kept for watches that start in the past.
+    """
+
+    def __init__(
+        self,
+        now: Callable[[], datetime],
+        *,
+        new_uid: Callable[[], str] = lambda: str(uuid.uuid4()),
+        random: random_module.Random | None = None,
+        history_limit: int = 10_000,
+    ) -> None:
+        self._now = now
+        self._new_uid = new_uid
+        self._random = random or random_module.Random()  # noqa: S311 (names, not secrets)
+        self._tables = {resource_type: ObjectTable() for resource_type in RESOURCE_TYPES}
+        self._histories = {resource_type: History(history_limit) for resource_type in RESOURCE_TYPES}
+        self._subscribers: list[Callable[[WatchEvent], None]] = []
+        self._notifying = False
+        self._revision = 0
+        self._collector = GarbageCollector(self)
+        for namespace in INITIAL_NAMESPACES:
+            self.create(NAMESPACES, {"metadata": {"name": namespace}})
+
+    # --- reading -----------------------------------------------------------------------------------
+
+    @property
+    def resource_version(self) -> str:
+        """The number of the last change, as the API writes it."""
+        return str(self._revision)
+
+    def now(self) -> datetime:
+        """The cluster's time."""
+        return self._now()
+
+    def find(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject | None:
+        """An object, or None where there is none."""
+        return self._tables[resource_type].get(namespace or "", name)
+
+    def get(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        """An object.
+
+        Raises
+        ------
+        ApiError
+            ``NotFound``.
+        """
+        obj = self.find(resource_type, namespace, name)
+        if obj is None:
+            raise not_found(resource_type, name)
+        return obj
+
+    def objects(self, resource_type: ResourceType, namespace: str | None = None) -> Iterator[JsonObject]:
+        """The objects of a kind in order; the store must not be written while this is iterated."""
+        return self._tables[resource_type].values(namespace)
+
+    def list(
+        self,
+        resource_type: ResourceType,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        *,
+        limit: int = 0,
+        after: ObjectKey | None = None,
+    ) -> ListResult:
+        """The objects of a kind, ordered by namespace and name.
+
+        Parameters
+        ----------
+        namespace
+            None for all namespaces.
+        limit
+            The most items of one page; 0 for all.
+        after
+            The last key of the page before.
+
+        Raises
+        ------
+        ApiError
+            ``BadRequest`` when a selector cannot be parsed.
+        """
+        try:
+            selected = object_filter(resource_type, label_selector, field_selector)
+        except SelectorError as error:
+            raise bad_request(str(error)) from error
+        values = self._tables[resource_type].values(namespace or None, after)
+        matching = values if selected is None else filter(selected, values)
+        if not limit:
+            return ListResult(list(matching), self.resource_version)
+        page = list(islice(matching, limit))
+        more = next(matching, None) is not None
+        if not more:
+            return ListResult(page, self.resource_version)
+        last = page[-1]["metadata"]
+        remaining = 1 + sum(1 for _ in matching) if selected is None else 0
+        return ListResult(page, self.resource_version, (last.get("namespace", ""), last["name"]), remaining)
+
+    def events_since(self, resource_type: ResourceType, revision: int) -> Sequence[WatchEvent]:
+        """The changes of a kind after a resource version, oldest first.
+
+        Raises
+        ------
+        ApiError
+            ``Expired`` (410) when some of them are not kept any more.
+        """
+        return self._histories[resource_type].since(revision)
+
+    def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
+        """Call `callback` after each change, in order, before the change's author gets the answer.
+
+        The callback must neither raise nor write to the store: it takes note, and acts later.
+
+        Returns
+        -------
+        Callable
+            Ends the subscription.
+        """
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    # --- writing -----------------------------------------------------------------------------------
+
+    def create(
+        self,
+        resource_type: ResourceType,
+        obj: Mapping[str, Any],
+        namespace: str | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Add an object.
+
+        Raises
+        ------
+        ApiError
+            ``AlreadyExists``, ``NotFound`` (the namespace), ``Forbidden`` (it terminates), ``Invalid``,
+            ``BadRequest``.
+        """
+        new = self._as_type(resource_type, obj)
+        metadata = new["metadata"]
+        if metadata.get("resourceVersion"):
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
+        self._set_namespace(resource_type, new, namespace)
+        admission.admit_create(resource_type, new, self)
+        errors: list[FieldError] = []
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        if generated:
+            metadata["name"] = self._generated_name(resource_type, new)
+        if not metadata.get("name"):
+            errors.append(required("metadata.name", "name or generateName is required"))
+        errors += admission.validate_create(resource_type, new)
+        if errors:
+            raise invalid(resource_type, metadata.get("name", ""), errors)
+        if self.find(resource_type, metadata.get("namespace"), metadata["name"]) is not None:
+            raise already_exists(resource_type, metadata["name"])
+        for server_set in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
+            metadata.pop(server_set, None)
+        metadata["uid"] = self._new_uid()
+        metadata["creationTimestamp"] = timestamp(self._now())
+        if resource_type.generation:
+            metadata["generation"] = 1
+        created = self._commit(resource_type, None, new, dry_run=dry_run)
+        self._collector.collect()
+        return created
+
+    def update(
+        self, resource_type: ResourceType, obj: Mapping[str, Any], subresource: str = "", *, dry_run: bool = False
+    ) -> JsonObject:
+        """Replace an object or, with subresource ``status``, its status.
+
+        With ``metadata.resourceVersion`` the update is refused when the object has changed since.
+
+        Raises
+        ------
+        ApiError
+            ``NotFound``, ``Conflict``, ``Invalid``, ``BadRequest``.
+        """
+        wanted = self._as_type(resource_type, obj)
+        metadata = wanted["metadata"]
+        current = self.get(resource_type, metadata.get("namespace"), metadata.get("name", ""))
+        updated = self._replace(resource_type, current, wanted, subresource, dry_run=dry_run)
+        self._collector.collect()
+        return updated
+
+    def modify(
+        self,
+        resource_type: ResourceType,
+        namespace: str | None,
+        name: str,
+        change: Callable[[JsonObject], None],
+        subresource: str = "",
+    ) -> JsonObject:
+        """Read an object, let `change` edit a copy of it in place, and write that back."""
+        wanted = mutable_copy(self.get(resource_type, namespace, name))
+        change(wanted)
+        return self.update(resource_type, wanted, subresource)
+
+    def patch(
+        self,
+        resource_type: ResourceType,
+        namespace: str | None,
+        name: str,
+        body: Any,
+        patch_type: PatchType | str = PatchType.STRATEGIC_MERGE,
+        subresource: str = "",
+        *,
+        dry_run: bool = False,
+    ) -> JsonObject:
+        """Apply a patch to an object or to its status.
+
+        Raises
+        ------
+        ApiError
+            ``NotFound``, ``Conflict`` (the patch states a resource version), ``Invalid``, ``BadRequest``.
+        """
+        current = self.get(resource_type, namespace, name)
+        try:
+            patched = apply_patch(current, body, PatchType(patch_type))
+        except PatchError as error:
+            if error.well_formed:
+                raise ApiError(422, "Invalid", str(error)) from error
+            raise bad_request(f"error decoding patch: {error}") from error
+        wanted = self._as_type(resource_type, patched)
+        for field in ("name", "namespace"):
+            if wanted["metadata"].get(field) != current["metadata"].get(field):
+                raise bad_request(
+                    f"the {field} of the object ({wanted['metadata'].get(field)}) does not match the {field} on the "
+                    f"URL ({current['metadata'].get(field)})"
+                )
+        updated = self._replace(resource_type, current, wanted, subresource, dry_run=dry_run)
+        self._collector.collect()
+        return updated
+
+    def replace(
+        self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool = False
+    ) -> JsonObject:
+        """Write a state that the server itself made of the object's present one, without the rules for clients."""
+        replaced = self._finish_update(resource_type, current, new, dry_run=dry_run)
+        self._collector.collect()
+        return replaced
+
+    def delete(
+        self,
+        resource_type: ResourceType,
+        namespace: str | None,
+        name: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: PropagationPolicy | str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        dry_run: bool = False,
+    ) -> Deletion:
+        """Delete an object, at once or by marking it (see `dra_spawner.devcluster.deletion`).
+
+        Parameters
+        ----------
+        grace_period_seconds
+            Of pods; the pod's own period by default.
+        propagation_policy
+            What to do with the objects it owns; they follow in the background by default.
+        uid, resource_version
+            Preconditions.
+
+        Raises
+        ------
+        ApiError
+            ``NotFound``, ``Conflict`` (a precondition does not hold), ``Forbidden``.
+        """
+        current = self.get(resource_type, namespace, name)
+        check_preconditions(resource_type, current, uid, resource_version)
+        if resource_type is NAMESPACES and name in ("default", "kube-system", "kube-public"):
+            raise forbidden(resource_type, name, "this namespace may not be deleted")
+        policy = PropagationPolicy(propagation_policy) if propagation_policy else None
+        deletion = self.mark_deleted(resource_type, current, grace_period_seconds, policy, dry_run=dry_run)
+        self._collector.collect()
+        return deletion
+
+    # --- steps of a write, for the store and its garbage collector ------------------------------------
+
+    def mark_deleted(
+        self,
+        resource_type: ResourceType,
+        current: JsonObject,
+        grace_period_seconds: int | None = None,
+        propagation_policy: PropagationPolicy | None = None,
+        *,
+        dry_run: bool = False,
+    ) -> Deletion:
+        """One step of deletion, without collecting what follows from it."""
+        step = deletion_step(resource_type, current, self._now(), grace_period_seconds, propagation_policy)
+        latest = current
+        if step.metadata is not current["metadata"]:
+            marked: JsonObject = {**current, "metadata": step.metadata}
+            if resource_type is NAMESPACES:
+                marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
+            latest = self._commit(resource_type, current, marked, dry_run=dry_run)
+        if step.remove:
+            latest = self._remove(resource_type, latest, dry_run=dry_run)
+        return Deletion(latest, step.remove)
+
+    def replace_metadata(self, resource_type: ResourceType, current: JsonObject, metadata: JsonObject) -> None:
+        """Write an object's metadata, without collecting what follows from it."""
+        self._finish_update(resource_type, current, {**current, "metadata": metadata}, dry_run=False)
+
+    def remove_namespace(self, namespace: JsonObject) -> None:
+        """Remove a namespace that has terminated."""
+        self._remove(NAMESPACES, namespace, dry_run=False)
+
+    def _as_type(self, resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonObject:
+        """The object as a new dict (parts may be shared), with `apiVersion`, `kind` and `metadata`."""
+        for field, expected in (("apiVersion", resource_type.api_version), ("kind", resource_type.kind)):
+            if obj.get(field) not in (None, "", expected):
+                raise bad_request(
+                    f"{obj.get('kind')} in version {obj.get('apiVersion')!r} cannot be handled as a "
+                    f"{resource_type.kind}: {field} must be {expected!r}"
+                )
+        metadata = obj.get("metadata")
+        if metadata is not None and not isinstance(metadata, Mapping):
+            raise bad_request(f"{resource_type.kind}.metadata: expected an object")
+        typed: JsonObject = {"kind": resource_type.kind, "apiVersion": resource_type.api_version}
+        typed.update(without_nulls(dict(obj)))
+        typed.update(kind=resource_type.kind, apiVersion=resource_type.api_version)
+        typed["metadata"] = {key: value for key, value in (metadata or {}).items() if value is not None}
+        typed["metadata"].pop("managedFields", None)
+        return typed
+
+    def _set_namespace(self, resource_type: ResourceType, obj: JsonObject, namespace: str | None) -> None:
+        metadata = obj["metadata"]
+        if not resource_type.namespaced:
+            metadata.pop("namespace", None)
+            return
+        own = metadata.get("namespace")
+        if own and namespace and own != namespace:
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+        metadata["namespace"] = namespace or own
+        if not metadata["namespace"]:
+            raise bad_request("an empty namespace may not be set during creation")
+        home = self.get(NAMESPACES, None, metadata["namespace"])
+        if home["metadata"].get("deletionTimestamp"):
+            name = home["metadata"]["name"]
+            raise forbidden(
+                resource_type,
+                metadata.get("name", ""),
+                f"unable to create new content in namespace {name} because it is being terminated",
+                [
+                    {
+                        "reason": "NamespaceTerminating",
+                        "message": f"namespace {name} is being terminated",
+                        "field": "metadata.namespace",
+                    }
+                ],
+            )
+
+    def _generated_name(self, resource_type: ResourceType, obj: JsonObject) -> str:
+        base = str(obj["metadata"]["generateName"])[:_MOST_GENERATED_BASE]
+        for _ in range(_GENERATE_NAME_TRIES):
+            name = base + "".join(self._random.choices(_NAME_ALPHABET, k=5))
+            if self.find(resource_type, obj["metadata"].get("namespace"), name) is None:
+                return name
+        raise already_exists(resource_type, name)
+
+    def _replace(
+        self, resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str, *, dry_run: bool
+    ) -> JsonObject:
+        """Update `current` to what a client wants it to be."""
+        metadata, known = wanted["metadata"], current["metadata"]
+        name = known["name"]
+        version = metadata.get("resourceVersion")
+        if not version and not resource_type.unconditional_update:
+            error = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(resource_type, name, [error])
+        if metadata.get("uid", known["uid"]) != known["uid"]:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: {known['uid']}"
+            raise conflict(resource_type, name, why)
+        if version and version != known["resourceVersion"]:
+            raise conflict(resource_type, name)
+        if subresource == "status":
+            new = {**current, "status": wanted.get("status", {})}
+            if resource_type in (PODS, NODES):  # their status may be written along with labels and the like
+                kept = {key: known[key] for key in ("ownerReferences",) if key in known}
+                metadata.pop("ownerReferences", None)
+                new["metadata"] = metadata | kept
+        else:
+            new = dict(wanted)
+            new.pop("status", None)
+            if resource_type.status and "status" in current:
+                new["status"] = current["status"]
+            elif not resource_type.status and "status" in wanted:
+                new["status"] = wanted["status"]
+        new["metadata"] = {key: value for key, value in new["metadata"].items() if key not in _SERVER_SET} | {
+            key: known[key] for key in (*_SERVER_SET, "resourceVersion") if key in known
+        }
+        admission.admit_update(resource_type, current, new, subresource)
+        errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
+        if errors:
+            raise invalid(resource_type, name, errors)
+        return self._finish_update(resource_type, current, new, dry_run=dry_run)
+
+    def _finish_update(
+        self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool
+    ) -> JsonObject:
+        """Write an accepted update; without a difference nothing happens, without a reason to stay it goes."""
+        metadata = new["metadata"]
+        for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if key in metadata and not metadata[key]:
+                del metadata[key]
+        if new == current:
+            return current
+        if resource_type.generation and new.get("spec") != current.get("spec"):
+            metadata["generation"] = metadata.get("generation", 0) + 1
+        if (
+            metadata.get("deletionTimestamp")
+            and not metadata.get("finalizers")
+            and current["metadata"].get("finalizers")
+            and not metadata.get("deletionGracePeriodSeconds")
+            and resource_type is not NAMESPACES
+        ):
+            last = freeze(new)
+            self._remove(resource_type, last, dry_run=dry_run)
+            return last  # type: ignore[no-any-return]
+        return self._commit(resource_type, current, new, dry_run=dry_run)
+
+    def _commit(
+        self, resource_type: ResourceType, current: JsonObject | None, new: JsonObject, *, dry_run: bool
+    ) -> JsonObject:
+        """Store a new state of an object under the next resource version and tell everybody."""
+        for key in ("labels", "annotations", "finalizers", "ownerReferences"):
+            if key in new["metadata"] and not new["metadata"][key]:
+                new["metadata"] = {k: v for k, v in new["metadata"].items() if k != key}
+        if dry_run:
+            return freeze(new)  # type: ignore[no-any-return]
+        self._refuse_reentry()
+        self._revision += 1
+        stored: JsonObject = freeze({**new, "metadata": {**new["metadata"], "resourceVersion": str(self._revision)}})
+        metadata = stored["metadata"]
+        self._tables[resource_type].put(metadata.get("namespace", ""), metadata["name"], stored)
+        kind = WatchEventType.ADDED if current is None else WatchEventType.MODIFIED
+        self._notify(WatchEvent(kind, resource_type, stored, current, self._revision), current, stored)
+        return stored
+
+    def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
+        """Take an object out of the store and tell everybody."""
+        if dry_run:
+            return last
+        self._refuse_reentry()
+        self._revision += 1
+        metadata = last["metadata"]
+        before = self._tables[resource_type].get(metadata.get("namespace", ""), metadata["name"])
+        self._tables[resource_type].remove(metadata.get("namespace", ""), metadata["name"])
+        gone: JsonObject = freeze({**last, "metadata": {**metadata, "resourceVersion": str(self._revision)}})
+        event = WatchEvent(WatchEventType.DELETED, resource_type, gone, before, self._revision)
+        self._notify(event, before, None)
+        return gone
+
+    def _refuse_reentry(self) -> None:
+        if self._notifying:
+            raise RuntimeError("a subscriber of the store wrote to it: subscribers take note and act later")
+
+    def _notify(self, event: WatchEvent, before: JsonObject | None, after: JsonObject | None) -> None:
+        self._histories[event.resource_type].append(event)
+        self._collector.changed(event.resource_type, before, after)
+        self._notifying = True
+        try:
+            for subscriber in tuple(self._subscribers):
+                subscriber(event)
+        finally:
+            self._notifying = False
