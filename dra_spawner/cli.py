@@ -1,0 +1,78 @@
+"""``dra-spawner``: the commands."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dra_spawner import __version__
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command; returns the exit code (0 done, 1 failed with a sentence on stderr, 2 wrong usage)."""
+    options = _parser().parse_args(arguments)
+    return int(options.run(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="dra-spawner",
+        description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_demo(commands)
+    return parser
+
+
+def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "demo",
+        help="try it all on this machine: a cluster, JupyterHub, five profiles",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Start a small Kubernetes of our own with four example nodes, and JupyterHub with DRASpawner on it.\n"
+        "Nothing but Python is needed; servers run as processes of this machine. Ctrl-C stops everything.",
+        epilog="examples:\n"
+        "  dra-spawner demo                                  then open the address it prints\n"
+        "  dra-spawner demo --port 0 --no-browser            any free port\n"
+        "  dra-spawner demo --kubeconfig ~/.kube/config      servers on a cluster you have; its pods must be able to\n"
+        "                                                    reach this machine, and this machine its pods",
+    )
+    command.add_argument(
+        "--port", type=_port, default=8000, help="where JupyterHub listens; 0 for any free port (%(default)s)"
+    )
+    command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this existing cluster instead")
+    command.add_argument("--namespace", default="default", help="where servers are started (%(default)s)")
+    command.add_argument("--image", default="", help="with --kubeconfig: image of the servers (KubeSpawner's default)")
+    command.add_argument("--no-browser", action="store_true", help="do not open the address in a browser")
+    command.add_argument("--debug", action="store_true", help="show JupyterHub's log instead of keeping it in a file")
+    command.set_defaults(run=_demo)
+
+
+def _port(text: str) -> int:
+    if not text.isdigit() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port; a port is a number from 0 to 65535")
+    return int(text)
+
+
+def _demo(options: argparse.Namespace) -> int:
+    # Imported here: `dra-spawner --help` need not load a web server.
+    from dra_spawner.devcluster.demo import DemoError, DemoOptions, run_demo
+
+    demo = DemoOptions(
+        port=options.port,
+        kubeconfig=options.kubeconfig,
+        namespace=options.namespace,
+        image=options.image,
+        open_browser=not options.no_browser,
+        debug=options.debug,
+    )
+    try:
+        asyncio.run(run_demo(demo, lambda text: print(text, flush=True)))
+    except DemoError as error:
+        print(f"dra-spawner demo: {error}", file=sys.stderr)
+        return 1
+    return 0

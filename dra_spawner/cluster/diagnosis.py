@@ -1,0 +1,54 @@
+"""Why a pod waits for its devices, in a sentence. The API server is asked only when a pod is unschedulable."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.start_objects import RESOURCE_API
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What keeps a pod from being scheduled.
+
+    Attributes
+    ----------
+    sentence
+        For the user; empty if nothing could be found out.
+    hopeless
+        Whether waiting cannot help, not even for a new node.
+    """
+
+    sentence: str = ""
+    hopeless: bool = False
+
+
+async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diagnosis:
+    """Find out why claims of these specs (by name) cannot be allocated now.
+
+    Needs the right to list device classes, slices, claims and nodes; without it, or if the API server does not answer,
+    nothing is said.
+    """
+    try:
+        (classes,) = await asyncio.gather(*(_list(api, RESOURCE_API, plural) for plural in ("deviceclasses",)))
+    except KubernetesError:
+        return Diagnosis()
+    known = {device_class["metadata"]["name"] for device_class in classes}
+    wanted = (
+        request["exactly"]["deviceClassName"] for spec in claims.values() for request in spec["devices"]["requests"]
+    )
+    for name in wanted:
+        if name not in known:
+            return Diagnosis(
+                f"This choice asks for devices of class {name}, which this cluster does not have. An administrator has to "
+                f"mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
+                hopeless=True,
+            )
+    return Diagnosis()
+
+
+async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject]:
+    return list((await api.list(resource_path(group_version, plural)))["items"])

@@ -1,0 +1,264 @@
+"""``dra-spawner demo``: a cluster, a hub and five profiles, on this machine, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import secrets
+import signal
+import socket
+import sys
+import tempfile
+import webbrowser
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.devcluster.demo_profiles import profiles_for_classes
+from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.devcluster.example_nodes import example_objects
+
+_LOOPBACK = "127.0.0.1"
+_ADMIN = "admin"
+_HUB_START_SECONDS = 60
+_HUB_STOP_SECONDS = 30
+
+
+class DemoError(Exception):
+    """What keeps the demo from running, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What a user chose on the command line.
+
+    Attributes
+    ----------
+    port
+        Where JupyterHub listens; 0 for any free port.
+    kubeconfig
+        Of an existing cluster to use instead of the embedded one.
+    namespace
+        Where servers are started.
+    image
+        Image of the servers' pods on an existing cluster; empty for KubeSpawner's own, and unused on the embedded one.
+    open_browser
+        Whether to open the address.
+    debug
+        Whether JupyterHub's log is shown rather than kept in a file.
+    """
+
+    port: int = 8000
+    kubeconfig: Path | None = None
+    namespace: str = "default"
+    image: str = ""
+    open_browser: bool = True
+    debug: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A demo that runs; what a visitor needs to know."""
+
+    address: str
+    admin: str
+    password: str
+    api_token: str
+    log_file: Path | None
+
+
+async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
+    """Run until SIGINT or SIGTERM; then stop everything that was started, and nothing else.
+
+    Raises
+    ------
+    DemoError
+        If something needed is missing or does not start.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with demo(options, say, stop) as running:
+        say(_welcome(running))
+        if options.open_browser:
+            await asyncio.to_thread(webbrowser.open, running.address)
+        await stop.wait()
+        say("Stopping …")
+    say("Stopped.")
+
+
+@contextlib.asynccontextmanager
+async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.Event) -> AsyncIterator[Running]:
+    """Start a cluster (or use one) and a hub; stop what was started at the end.
+
+    Parameters
+    ----------
+    stop
+        Set when the demo ends; also set here if the hub ends by itself.
+    """
+    _require_extras()
+    port = _port_to_listen_on(options.port)
+    async with contextlib.AsyncExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
+        kubeconfig = options.kubeconfig
+        if kubeconfig is None:
+            say(
+                "Starting the embedded cluster: four nodes with GPUs to share, to cut, to take whole, and network cards …"
+            )
+            cluster = EmbeddedCluster(directory / "cluster")
+            await cluster.start()
+            stack.push_async_callback(cluster.stop)
+            cluster.publish(example_objects())
+            kubeconfig = cluster.kubeconfig
+        profiles, hub_address = await _look_at(kubeconfig)
+        settings = {
+            "directory": str(directory),
+            "profiles": profiles,
+            "namespace": options.namespace,
+            "image": options.image if options.kubeconfig else "",
+            "own_processes": options.kubeconfig is None,
+            "public_address": _LOOPBACK,
+            "port": port,
+            "hub_address": hub_address,
+            "hub_port": _free_port(),
+            "proxy_api_port": _free_port(),
+            "admin": _ADMIN,
+            "password": secrets.token_urlsafe(6),
+            "api_token": secrets.token_hex(16),
+        }
+        say("Starting JupyterHub …")
+        log_file = None if options.debug else directory / "hub.log"
+        hub = await _start_hub(settings, directory, kubeconfig, log_file)
+        stack.push_async_callback(_stop_process, hub)
+        address = f"http://{_LOOPBACK}:{port}"
+        await _until_ready(f"{address}/hub/health", hub, log_file, stop)
+        watch = asyncio.create_task(_end_with(hub, stop, say, log_file))
+        stack.callback(watch.cancel)
+        yield Running(address, _ADMIN, settings["password"], settings["api_token"], log_file)
+
+
+def _welcome(running: Running) -> str:
+    bold, plain = ("\033[1m", "\033[0m") if sys.stdout.isatty() else ("", "")
+    log = f"\n  JupyterHub's log   {running.log_file}" if running.log_file else ""
+    return f"""
+  Open               {bold}{running.address}{plain}
+  User, password     {bold}{running.admin}{plain} (the administrator, or any other name), {bold}{running.password}{plain}
+  API token          {running.api_token}{log}
+
+  Pick a profile, for example "GPU slice, 10 GiB". In the notebook, the variables DRA_* tell which device it got.
+  Or start a server without a browser:
+
+    curl -X POST -H "Authorization: token {running.api_token}" -d '{{"profile": "gpu-slice"}}' \\
+      {running.address}/hub/api/users/{running.admin}/server
+
+  Ctrl-C stops everything."""
+
+
+def _require_extras() -> None:
+    missing = [name for name in ("configurable_http_proxy", "jupyterlab") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DemoError(f"The demo needs {' and '.join(missing)}. Install them with: pip install 'dra-spawner[demo]'")
+
+
+def _port_to_listen_on(wanted: int) -> int:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_LOOPBACK, wanted))
+        except OSError as error:
+            raise DemoError(f"Port {wanted} cannot be used ({error.strerror}). Choose another: --port 8001") from error
+        return int(probe.getsockname()[1])
+
+
+def _free_port() -> int:
+    return _port_to_listen_on(0)
+
+
+async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
+    """Profiles for a cluster's device classes, and the address of this machine that its pods can reach."""
+    if not kubeconfig.is_file():
+        raise DemoError(f"There is no kubeconfig file {kubeconfig}.")
+    try:
+        async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
+            classes = await api.list(resource_path("resource.k8s.io/v1", "deviceclasses"))
+            host = urlsplit(api.server)
+    except KubernetesError as error:
+        hint = " Device claims need Kubernetes 1.34 or later." if error.not_found else ""
+        raise DemoError(f"The cluster of {kubeconfig} does not answer as it should: {error}.{hint}") from error
+    except Exception as error:  # the library raises many kinds for a file that makes no sense
+        raise DemoError(f"{kubeconfig} is no usable kubeconfig: {error}") from error
+    profiles = profiles_for_classes(item["metadata"]["name"] for item in classes["items"])
+    # No packet is sent: connecting a datagram socket only chooses the way.
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host.hostname or _LOOPBACK, host.port or 443))
+        return profiles, probe.getsockname()[0]
+
+
+async def _start_hub(
+    settings: dict[str, object], directory: Path, kubeconfig: Path, log_file: Path | None
+) -> asyncio.subprocess.Process:
+    config = Path(__file__).with_name("demo_hub_config.py")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "DRA_SPAWNER_DEMO": json.dumps(settings)}
+    with contextlib.ExitStack() as files:
+        log = files.enter_context(log_file.open("wb")) if log_file else None
+        return await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "jupyterhub", "--config", str(config)),
+            cwd=directory,
+            env=environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            # Ctrl-C is for us; the hub is stopped in order, before the cluster.
+            start_new_session=True,
+        )
+
+
+async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path | None, stop: asyncio.Event) -> None:
+    end = asyncio.get_running_loop().time() + _HUB_START_SECONDS
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as session:
+        while asyncio.get_running_loop().time() < end and not stop.is_set():
+            if hub.returncode is not None:
+                raise DemoError(f"JupyterHub ended with exit code {hub.returncode}.{_tail(log_file)}")
+            with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+                async with session.get(url) as response:
+                    if response.status == 200:
+                        return
+            await asyncio.sleep(0.2)
+    if not stop.is_set():
+        raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
+
+
+async def _end_with(
+    hub: asyncio.subprocess.Process, stop: asyncio.Event, say: Callable[[str], None], log_file: Path | None
+) -> None:
+    code = await hub.wait()
+    if not stop.is_set():
+        say(f"JupyterHub ended by itself with exit code {code}.{_tail(log_file)}")
+        stop.set()
+
+
+async def _stop_process(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, by which the hub stops its servers and its proxy; if that takes too long, its whole session."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(process.wait(), _HUB_STOP_SECONDS)
+    # The session is the hub's own (start_new_session), so nobody else's process is in it.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _tail(log_file: Path | None, lines: int = 15) -> str:
+    if log_file is None or not log_file.is_file():
+        return ""
+    text = log_file.read_text(errors="replace").splitlines()[-lines:]
+    return "\nThe end of its log:\n  " + "\n  ".join(text)

@@ -1,0 +1,50 @@
+"""JupyterHub's configuration file of ``dra-spawner demo``; everything that differs comes from its environment."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from dra_spawner.hub import setup
+
+c = get_config()  # type: ignore[name-defined]  # noqa: F821  # JupyterHub puts it there
+settings = json.loads(os.environ["DRA_SPAWNER_DEMO"])
+directory = Path(settings["directory"])
+
+setup(c)
+c.DRASpawner.profile_list = settings["profiles"]
+c.DRASpawner.namespace = settings["namespace"]
+c.DRASpawner.start_timeout = 120
+c.DRASpawner.http_timeout = 60
+c.DRASpawner.cpu_guarantee = 0.1
+c.DRASpawner.mem_guarantee = "128M"
+c.DRASpawner.default_url = "/lab"
+if settings["own_processes"]:
+    # Pods are processes of this machine: they run what is installed here.
+    c.DRASpawner.image = "this-machine/jupyterlab:installed"
+    c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
+elif settings["image"]:
+    c.DRASpawner.image = settings["image"]
+
+c.JupyterHub.bind_url = f"http://{settings['public_address']}:{settings['port']}"
+c.JupyterHub.hub_bind_url = f"http://{settings['hub_address']}:{settings['hub_port']}"
+c.JupyterHub.hub_connect_url = c.JupyterHub.hub_bind_url
+c.JupyterHub.db_url = f"sqlite:///{directory / 'hub.sqlite'}"
+c.JupyterHub.cookie_secret_file = str(directory / "cookie_secret")
+c.JupyterHub.authenticator_class = "dummy"
+c.DummyAuthenticator.password = settings["password"]
+c.Authenticator.allow_all = True
+c.Authenticator.admin_users = {settings["admin"]}
+c.JupyterHub.allow_named_servers = True
+c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
+c.JupyterHub.load_roles = [
+    {
+        "name": "demo-administrator",
+        "services": ["demo"],
+        "scopes": ["admin:users", "admin:servers", "list:users", "read:hub"],
+    }
+]
+
+c.ConfigurableHTTPProxy.command = [sys.executable, "-c", "from configurable_http_proxy.cli import main; main()"]
+c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_api_port']}"
+c.ConfigurableHTTPProxy.pid_file = str(directory / "proxy.pid")

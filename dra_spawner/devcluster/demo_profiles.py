@@ -1,0 +1,100 @@
+"""The profiles that the demo offers: five for its own example nodes, or one for each DeviceClass of a real cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+JsonObject = dict[str, Any]
+
+_CPU_ONLY: JsonObject = {
+    "display_name": "No device",
+    "slug": "cpu",
+    "description": "A notebook without any device",
+}
+
+EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
+    {
+        "display_name": "GPU slice, 10 GiB",
+        "slug": "gpu-slice",
+        "description": "A share of a GPU's memory; the rest serves others. Shares come in steps of 5 GiB.",
+        "default": True,
+        "kubespawner_override": {
+            "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+        },
+        "profile_options": {
+            "memory": {
+                "display_name": "GPU memory",
+                "choices": {
+                    size: {
+                        "display_name": f"{size.removesuffix('Gi')} GiB",
+                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
+                        **({"default": True} if size == "10Gi" else {}),
+                    }
+                    for size in ("5Gi", "10Gi", "20Gi", "40Gi")
+                },
+            }
+        },
+    },
+    {
+        "display_name": "GPU partition, 1g.5gb",
+        "slug": "gpu-partition",
+        "description": "A seventh of a GPU, cut out by the hardware",
+        "kubespawner_override": {
+            "device_claims": {
+                "gpu": {
+                    "device_class": "mig.example.com",
+                    "where": 'device.attributes["gpu.example.com"].profile == "1g.5gb"',
+                }
+            }
+        },
+    },
+    {
+        "display_name": "Whole GPU",
+        "slug": "gpu-whole",
+        "description": "One GPU, shared with nobody",
+        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
+    },
+    {
+        "display_name": "Network card in a VLAN, 1 Gbit/s",
+        "slug": "vlan-nic",
+        "description": "A leg in a VLAN on a card that others use too",
+        "kubespawner_override": {
+            "device_claims": {
+                "nic": {"device_class": "vlan-nic.example.com", "capacity": {"bandwidth": "1G", "vlans": 1}}
+            }
+        },
+    },
+    _CPU_ONLY,
+)
+
+
+def profiles_for_classes(device_classes: Iterable[str]) -> list[JsonObject]:
+    """Profiles for a cluster: the examples where their classes exist, else one for each DeviceClass there is.
+
+    Parameters
+    ----------
+    device_classes
+        Names of the cluster's DeviceClasses.
+    """
+    present = set(device_classes)
+    examples = [profile for profile in EXAMPLE_PROFILES if _classes(profile) <= present]
+    if len(examples) == len(EXAMPLE_PROFILES):
+        return examples
+    return [
+        *(
+            {
+                "display_name": name,
+                "slug": name.replace(".", "-"),
+                "description": f"One device of class {name}",
+                "kubespawner_override": {"device_claims": {"device": {"device_class": name}}},
+            }
+            for name in sorted(present)
+        ),
+        _CPU_ONLY,
+    ]
+
+
+def _classes(profile: JsonObject) -> set[str]:
+    claims = profile.get("kubespawner_override", {}).get("device_claims", {})
+    return {claim["device_class"] for claim in claims.values()}

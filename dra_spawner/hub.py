@@ -1,0 +1,54 @@
+"""What a hub does once when it starts: check the profiles, and look for what an earlier hub left behind.
+
+JupyterHub has no hook for a spawner class at its start, so the configuration file calls :func:`setup`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+from traitlets.config import Config
+
+from dra_spawner.spawner import DRASpawner
+
+
+def setup(c: Config) -> None:
+    """Use DRASpawner in this hub; call it in ``jupyterhub_config.py`` (or ``hub.extraConfig``) as ``setup(c)``.
+
+    When the hub starts, all profiles are checked: the hub ends with a list of what is wrong, each with its path,
+    instead of meeting it when a user does.
+
+    Parameters
+    ----------
+    c
+        The configuration object of the file. It may still be added to afterwards.
+    """
+    c.JupyterHub.spawner_class = DRASpawner
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        return  # not a hub that starts: `jupyterhub token`, `jupyterhub --generate-config` …
+    # The rest of the configuration is read before the loop goes on.
+    loop.call_soon(_begin)
+
+
+def _begin() -> None:
+    hub = JupyterHub.instance()
+    spawner = _spawner_of_nobody(hub)
+    problems = spawner.configuration_problems()
+    if problems:
+        for problem in problems:
+            hub.log.critical("Wrong device profile: %s", problem)
+        hub.log.critical("The hub ends because of %d wrong values in its device profiles.", len(problems))
+        sys.exit(1)
+    spawner.begin_sweeping()
+
+
+def _spawner_of_nobody(hub: JupyterHub) -> DRASpawner:
+    """A spawner as the hub configures it, which never starts anything."""
+    user: Any = SimpleNamespace(name="hub", id=0, url=hub.base_url)
+    return DRASpawner(config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url=""))

@@ -1,0 +1,86 @@
+"""How a spawn is refused: with a sentence for the user, and a short reason for the hub's metrics.
+
+JupyterHub 6 has ``SpawnException`` for this, which does not count as a failure of the hub; JupyterHub 5 shows the
+sentence of any exception that has ``jupyterhub_message``.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from typing import Any
+
+from tornado.web import HTTPError
+
+try:
+    from jupyterhub.spawner import SpawnException
+except ImportError:  # JupyterHub 5
+
+    class SpawnException(HTTPError):  # type: ignore[no-redef]
+        def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
+            super().__init__(status_code, "%s", message, reason=reason)
+
+
+class RefusalReason(StrEnum):
+    """Label of the refusal in the hub's ``server_spawn_duration_seconds`` metric; a closed vocabulary."""
+
+    OPTIONS = "invalid-options"
+    PROFILE = "invalid-profile"
+    CLUSTER = "refused-by-cluster"
+    PERMISSION = "hub-lacks-permission"
+    DEVICE_CLASS = "unknown-device-class"
+    TIMEOUT = "no-device-in-time"
+
+
+class SpawnRefused(SpawnException):
+    """A spawn that cannot succeed; the message is a plain sentence for the user."""
+
+    def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
+        super().__init__(message, reason=reason.value, status_code=status_code)
+        self.jupyterhub_message = message
+
+    def __str__(self) -> str:
+        return self.jupyterhub_message
+
+
+class OptionsRefused(SpawnRefused, ValueError):
+    """Options that no form of this hub sends; KubeSpawner catches ``ValueError`` where it only pre-selects."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, RefusalReason.OPTIONS)
+
+
+def status_message(error: Any) -> str:
+    """The message of the Status object that an ``ApiException`` of the Kubernetes client carries."""
+    try:
+        return str(json.loads(error.body)["message"])
+    except (TypeError, ValueError, KeyError):
+        return str(error.reason or error.status)
+
+
+def refusal_of_kubernetes_error(what: str, status: int, message: str) -> SpawnRefused:
+    """A sentence for an error of the Kubernetes API.
+
+    Parameters
+    ----------
+    what
+        What was to be created, as the object of a sentence ("the device claim of this profile").
+    status
+        HTTP status.
+    message
+        ``message`` of the Status object.
+    """
+    if status == 403 and "cannot create" in message:
+        return SpawnRefused(
+            f"JupyterHub may not create {what}. An administrator can allow it with helm-values/rbac.yaml of "
+            f"dra_spawner. Kubernetes says: {message}",
+            RefusalReason.PERMISSION,
+            status_code=403,
+        )
+    if status == 404:
+        return SpawnRefused(
+            f"Kubernetes knows no place for {what}. Device claims need Kubernetes 1.34 or later, and the namespace "
+            f"must exist. Kubernetes says: {message}",
+            RefusalReason.CLUSTER,
+        )
+    return SpawnRefused(f"Kubernetes refused {what}: {message}", RefusalReason.CLUSTER)

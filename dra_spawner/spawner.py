@@ -1,0 +1,372 @@
+"""DRASpawner: KubeSpawner, and the devices that a profile asks for.
+
+The way of one start: ``load_user_options`` compiles the chosen profile to a `ClaimPlan`; ``get_pod_manifest`` names
+its templates in the pod; ``_make_create_pod_request`` creates them before the pod; the pod becomes their owner; and
+whatever goes wrong in between, ``_start`` leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import uuid
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+from kubernetes_asyncio.client.exceptions import ApiException
+from kubespawner import KubeSpawner
+from kubespawner.slugs import is_valid_label, safe_slug
+from traitlets import Dict, Integer
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError
+from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.cluster.start_objects import (
+    START_ANNOTATION,
+    TEMPLATE_LABELS,
+    StartObjects,
+    new_nonce,
+    sweep,
+)
+from dra_spawner.profiles import (
+    ClaimPlan,
+    ProfileError,
+    compile_device_claims,
+    profile_list_problems,
+    template_manifest,
+    user_options_problem,
+)
+from dra_spawner.profiles.problems import Problem
+from dra_spawner.spawn_refusal import (
+    OptionsRefused,
+    RefusalReason,
+    SpawnRefused,
+    refusal_of_kubernetes_error,
+    status_message,
+)
+
+#: How long a failing start waits for its clean-up before that goes on in the background.
+_CLEAN_UP_WAIT_SECONDS = 5
+#: For how long a clean-up is tried while the API server does not answer; after that the sweep finds what is left.
+_CLEAN_UP_TRIES_SECONDS = 600
+#: How often an unschedulable start is looked into again.
+_DIAGNOSIS_SECONDS = 15
+#: How often the reflector's copy of the pod is looked at; no request is made.
+_POD_LOOK_SECONDS = 0.1
+
+
+class DRASpawner(KubeSpawner):
+    """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
+
+    device_claims = Dict(
+        config=True,
+        help="""
+        The devices a server gets: a name for each claim, and what it asks for.
+
+        Usually set by a profile's ``kubespawner_override`` or by a choice of its ``profile_options``; dicts merge
+        there, so an option may change a single value. In short form a claim is one request::
+
+            c.DRASpawner.device_claims = {
+                "gpu": {
+                    "device_class": "gpu.example.com",  # a DeviceClass of the cluster
+                    "product": "A100*",                 # optional: the product's name
+                    "capacity": {"memory": "10Gi"},     # optional: a share of a shareable device
+                    "where": "...",                     # optional: CEL, or a list; all must hold
+                    "count": 1,                         # optional: from 1 to 32
+                }
+            }
+
+        In long form it has several, and says which container gets which (by default the notebook's gets all)::
+
+            {"accelerator": {"requests": {"gpu": {...}, "nic": {...}}, "containers": {"notebook": ["gpu"]}}}
+
+        For each claim a ResourceClaimTemplate is made for each start; it goes with the server's pod.
+        """,
+    )
+
+    leftovers_sweep_interval_seconds = Integer(
+        300,
+        min=10,
+        config=True,
+        help="""
+        How often, in seconds, the hub looks for claim templates that were left behind because a hub was stopped in
+        the middle of a start. One list request each time; only templates older than ``start_timeout`` are touched.
+        """,
+    )
+
+    #: Sweepers by namespace, shared like KubeSpawner's reflectors; ``None`` stands for all namespaces.
+    _sweepers: ClassVar[dict[str | None, asyncio.Task[None]]] = {}
+    #: Clean-ups that go on after their start ended; kept so that they are not garbage-collected.
+    _background: ClassVar[set[asyncio.Task[Any]]] = set()
+
+    _plan = ClaimPlan()
+    _start_objects: StartObjects | None = None
+    _accompanying: asyncio.TaskGroup | None = None
+    _explaining: asyncio.Task[None] | None = None
+    _waiting_for = ""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._configured_device_claims = copy.deepcopy(self.device_claims)
+        self._timeline: list[dict[str, Any]] = []
+
+    @property
+    def _kubernetes(self) -> KubernetesApi:
+        return KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout)
+
+    # Configuration
+
+    def configuration_problems(self) -> list[Problem]:
+        """What is wrong in the static configuration of ``device_claims`` and ``profile_list``."""
+        return profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
+
+    # User options
+
+    def clear_state(self) -> None:
+        """Forget the last start, and the claims that its profile merged into the configured ones."""
+        super().clear_state()
+        self.device_claims = copy.deepcopy(self._configured_device_claims)
+
+    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
+        problem = user_options_problem(profile_list, self.user_options)
+        if problem:
+            raise OptionsRefused(f"Cannot start with these options: {problem}.")
+        super()._validate_user_options(profile_list)
+
+    async def load_user_options(self) -> None:
+        """Apply the chosen profile and compile its claims; refuse what can never work before any API call."""
+        await super().load_user_options()
+        try:
+            self._plan = compile_device_claims(self.device_claims, f"{self._profile_name()}device_claims")
+        except ProfileError as error:
+            self.log.error("Profile refused: %s", error)
+            raise SpawnRefused(
+                f"This choice is set up wrongly, an administrator has to mend it. {error.problems[0]}",
+                RefusalReason.PROFILE,
+            ) from error
+
+    def _profile_name(self) -> str:
+        slug = self.user_options.get("profile") if self.user_options else None
+        return f"profile {slug}, " if slug else ""
+
+    # Pod
+
+    async def get_pod_manifest(self) -> Any:
+        """KubeSpawner's pod, which names this start's templates."""
+        pod = await super().get_pod_manifest()
+        self._start_objects = objects = self._plan_objects()
+        if not objects.templates:
+            return pod
+        pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
+        pod.spec.resource_claims = [
+            *(pod.spec.resource_claims or []),
+            *(
+                {"name": name, "resourceClaimTemplateName": template["metadata"]["name"]}
+                for name, template in objects.templates.items()
+            ),
+        ]
+        containers = {
+            container.name: container for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]
+        }
+        for name, claims in self._plan.container_claims().items():
+            if name not in containers:
+                raise SpawnRefused(
+                    f"This choice is set up wrongly, an administrator has to mend it. It gives devices to container "
+                    f"{name}; the pod has: {', '.join(containers)}.",
+                    RefusalReason.PROFILE,
+                )
+            resources = containers[name].resources
+            resources.claims = [*(resources.claims or []), *claims]
+        return pod
+
+    def _plan_objects(self) -> StartObjects:
+        nonce = new_nonce()
+        labels = {
+            **self._build_common_labels({}),
+            **TEMPLATE_LABELS,
+            "hub.jupyter.org/servername": safe_slug(self.name, is_valid=is_valid_label),
+        }
+        profile = (self.user_options or {}).get("profile")
+        if profile:
+            labels["hub.jupyter.org/profile"] = safe_slug(profile, is_valid=is_valid_label)
+        annotations = self._build_common_annotations({START_ANNOTATION: nonce})
+        templates = {
+            claim.name: template_manifest(
+                claim,
+                name=f"{self.pod_name}-{claim.name}-{nonce}",
+                namespace=self.namespace,
+                labels=labels,
+                annotations=annotations,
+            )
+            for claim in self._plan.claims
+        }
+        return StartObjects(self._kubernetes, self.namespace, nonce, templates)
+
+    # Start
+
+    async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
+        """Create the templates that the final pod names, then the pod. Runs again at each retry."""
+        objects = self._start_objects
+        if objects is None or not objects.templates:
+            return bool(await super()._make_create_pod_request(pod, request_timeout))
+        try:
+            await objects.ensure_templates(_template_names(pod))
+        except KubernetesError as error:
+            if error.retryable:
+                self.log.warning("Could not create a claim template, trying again: %s", error)
+                return False
+            raise refusal_of_kubernetes_error("the device claim of this choice", error.status, error.message) from error
+        objects.pod_requested = True
+        created = bool(await super()._make_create_pod_request(pod, request_timeout))
+        if created and self._accompanying:
+            self._accompanying.create_task(self._give_templates_to_pod(objects))
+            self._explaining = self._accompanying.create_task(self._explain_waiting(objects))
+        return created
+
+    async def _start(self) -> str:
+        """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
+        self._start_objects = self._explaining = None
+        self._timeline, self._waiting_for = [], ""
+        self.begin_sweeping()
+        # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
+        deadline = asyncio.timeout(self.start_timeout - min(5.0, self.start_timeout / 10))
+        try:
+            async with deadline, asyncio.TaskGroup() as self._accompanying:
+                url = await super()._start()
+                if self._explaining:
+                    self._explaining.cancel()
+        except BaseException as error:
+            await self._abandon()
+            refusal = self._refusal(error, late=deadline.expired())
+            if refusal is error:
+                raise
+            raise refusal from error
+        return str(url)
+
+    def _refusal(self, error: BaseException, late: bool) -> BaseException:
+        """The error as a sentence, where there is one."""
+        while isinstance(error, BaseExceptionGroup):
+            error = next((e for e in error.exceptions if isinstance(e, SpawnRefused)), error.exceptions[0])
+        if isinstance(error, ApiException):
+            return refusal_of_kubernetes_error("this server", error.status, status_message(error))
+        if late and isinstance(error, TimeoutError):
+            reason = self._waiting_for or "The server did not start in time."
+            return SpawnRefused(
+                f"Gave up after {self.start_timeout} seconds. {reason}", RefusalReason.TIMEOUT, status_code=503
+            )
+        return error
+
+    async def _own_pod(self, objects: StartObjects) -> dict[str, Any]:
+        """The pod of this very start, as soon as the reflector shows it."""
+        while True:
+            pod = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
+            if pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce:
+                return dict(pod)
+            await asyncio.sleep(_POD_LOOK_SECONDS)
+
+    async def _give_templates_to_pod(self, objects: StartObjects) -> None:
+        pod = await self._own_pod(objects)
+        try:
+            await objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
+        except KubernetesError as error:
+            # The server can start all the same; the sweep makes up for it.
+            self.log.warning("Could not make the pod owner of its claim templates: %s", error)
+
+    async def _explain_waiting(self, objects: StartObjects) -> None:
+        """Say on the progress page why the pod waits for devices; end the start where waiting cannot help."""
+        while True:
+            pod = await self._own_pod(objects)
+            if _is_unschedulable(pod):
+                diagnosis = await diagnose(self._kubernetes, {claim.name: claim.spec for claim in self._plan.claims})
+                if diagnosis.hopeless:
+                    raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
+                if diagnosis.sentence and diagnosis.sentence != self._waiting_for:
+                    self._waiting_for = diagnosis.sentence
+                    self._tell(diagnosis.sentence)
+                await asyncio.sleep(_DIAGNOSIS_SECONDS)
+            await asyncio.sleep(_POD_LOOK_SECONDS)
+
+    # What the user sees while it starts
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The pod's events and our own messages, each once, in the order in which they came."""
+        seen = {event["metadata"]["uid"] for event in self._timeline}
+        self._timeline += [event for event in super().events if event["metadata"]["uid"] not in seen]
+        return list(self._timeline)
+
+    def _tell(self, sentence: str) -> None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        event = {
+            "metadata": {"uid": uuid.uuid4().hex, "name": self.pod_name, "namespace": self.namespace},
+            "involvedObject": {"kind": "Pod", "name": self.pod_name, "namespace": self.namespace},
+            "type": "Normal",
+            "reason": "WaitingForDevices",
+            "message": sentence,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "eventTime": None,
+        }
+        self._timeline = [*self.events, event]
+
+    # Nothing is left behind
+
+    async def _abandon(self) -> None:
+        """Remove what this start made; go on in the background if the API server does not answer at once."""
+        objects, self._start_objects = self._start_objects, None
+        if objects is None:
+            return
+        task = asyncio.create_task(self._remove(objects, self.pod_name))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        await asyncio.wait({task}, timeout=_CLEAN_UP_WAIT_SECONDS)
+
+    async def _remove(self, objects: StartObjects, pod_name: str) -> None:
+        wait = 0.5
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _CLEAN_UP_TRIES_SECONDS
+        while True:
+            try:
+                await objects.remove(pod_name)
+                return
+            except KubernetesError as error:
+                if loop.time() + wait > end:
+                    self.log.error("Gave up removing what a failed start left; the sweep will: %s", error)
+                    return
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 30.0)
+
+    def begin_sweeping(self) -> None:
+        """One sweep for the hub, or for its namespace, begun by the first spawner (or by the hub's start)."""
+        where = None if self.enable_user_namespaces else self.namespace
+        sweeper = self._sweepers.get(where)
+        if sweeper is None or sweeper.done() or sweeper.get_loop() is not asyncio.get_running_loop():
+            self._sweepers[where] = asyncio.create_task(self._sweep_for_ever(where))
+
+    async def _sweep_for_ever(self, namespace: str | None) -> None:
+        # A start's own deadline is below start_timeout; its requests may be under way a little longer.
+        older_than = timedelta(seconds=self.start_timeout + self.k8s_api_request_retry_timeout)
+        while True:
+            try:
+                leftovers = await sweep(self._kubernetes, namespace, older_than)
+                if leftovers.delete or leftovers.adopt:
+                    self.log.info("Swept claim templates: %s", leftovers)
+            except KubernetesError as error:
+                self.log.warning("Could not look for claim templates that were left behind: %s", error)
+            await asyncio.sleep(self.leftovers_sweep_interval_seconds)
+
+
+def _template_names(pod: Any) -> set[str]:
+    """Names of the templates a pod refers to; entries may be dicts or models."""
+    entries = pod.spec.resource_claims or []
+    names = (
+        entry.get("resourceClaimTemplateName") if isinstance(entry, dict) else entry.resource_claim_template_name
+        for entry in entries
+    )
+    return {name for name in names if name}
+
+
+def _is_unschedulable(pod: dict[str, Any]) -> bool:
+    return any(
+        condition["type"] == "PodScheduled" and condition["status"] == "False"
+        for condition in pod.get("status", {}).get("conditions") or ()
+    )

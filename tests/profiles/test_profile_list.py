@@ -1,0 +1,139 @@
+"""Profile lists are checked choice by choice, and options from outside are what the form can send."""
+
+import pytest
+
+from dra_spawner.profiles.profile_list import merge_overrides, profile_list_problems, user_options_problem
+
+CLASS = {"device_class": "gpu.example.com"}
+
+
+def profile(claims=None, **more):
+    override = {} if claims is None else {"device_claims": claims}
+    return {"display_name": "GPU", "slug": "gpu", "kubespawner_override": override, **more}
+
+
+def options(name="memory", **entry):
+    return {"profile_options": {name: {"display_name": name, **entry}}}
+
+
+def choice(claims, **more):
+    return {"display_name": "x", "kubespawner_override": {"device_claims": claims}, **more}
+
+
+def paths(*arguments, **more):
+    return [problem.path for problem in profile_list_problems(*arguments, **more)]
+
+
+def test_a_sound_list_has_no_problems():
+    sizes = {size: choice({"gpu": {"capacity": {"memory": size}}}) for size in ("5Gi", "10Gi")}
+    sound = [profile({"gpu": CLASS}), profile({"gpu": CLASS}, **options(choices=sizes)), profile()]
+    assert profile_list_problems(sound) == []
+    assert profile_list_problems({"a": sound[0], "b": sound[1]}) == []
+    assert profile_list_problems(lambda spawner: sound) == []
+    assert profile_list_problems([]) == []
+
+
+def test_a_profile_may_leave_to_its_choices_what_every_choice_says():
+    classes = {name: choice({"gpu": {"device_class": f"{name}.example.com"}}) for name in ("whole", "slice")}
+    assert profile_list_problems([profile({"gpu": {"count": 1}}, **options(choices=classes))]) == []
+
+
+def test_merge_is_that_of_kubespawner():
+    base = {"gpu": {"device_class": "a", "capacity": {"memory": "5Gi"}, "where": ["x"]}}
+    override = {"gpu": {"capacity": {"memory": "10Gi"}, "where": ["y"]}, "nic": {"device_class": "b"}}
+    assert merge_overrides(base, override) == {
+        "gpu": {"device_class": "a", "capacity": {"memory": "10Gi"}, "where": ["y"]},
+        "nic": {"device_class": "b"},
+    }
+    assert merge_overrides(base, {"gpu": None}) == {}
+    assert base["gpu"]["capacity"] == {"memory": "5Gi"}
+
+
+CHOICE = "profile_list[0].profile_options.memory.choices.big.kubespawner_override.device_claims"
+UNLISTED = "profile_list[0].profile_options.memory.unlisted_choice"
+
+
+@pytest.mark.parametrize(
+    ("profiles", "expected"),
+    [
+        pytest.param([profile({"gpu": {**CLASS, "count": 0}})], "profile_list[0].kubespawner_override.device_claims.gpu.count", id="in a profile"),
+        pytest.param({"b": profile({"gpu": {}})}, "profile_list.b.kubespawner_override.device_claims.gpu.device_class", id="in a dict of profiles"),
+        pytest.param([profile({"gpu": CLASS}, **options(choices={"big": choice({"gpu": {"capacity": {"memory": "big"}}}), "none": {"display_name": "n", "default": True}}))], f"{CHOICE}.gpu.capacity.memory", id="in a choice that is no default"),
+        pytest.param([profile("gpu")], "profile_list[0].kubespawner_override.device_claims", id="claims as text"),
+        pytest.param(["gpu"], "profile_list[0]", id="profile as text"),
+        pytest.param([{"display_name": "x", "kubespawner_override": {"device_claim": {}}}], "profile_list[0].kubespawner_override.device_claim", id="misspelt trait"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}}}))], f"{UNLISTED}.validation_regex", id="free text without pattern"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"where": "device.driver == '{value}'"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.where", id="free text in CEL"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"capacity": {"device_class": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.capacity.device_class", id="free text as class"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"{value}": CLASS}}}))], f"{UNLISTED}.kubespawner_override.device_claims (a key)", id="free text as name"),
+    ],
+)  # fmt: skip
+def test_refused_with_the_path_of_the_choice(profiles, expected):
+    assert paths(profiles, known_traits={"device_claims"}) == [expected]
+
+
+def test_free_text_may_be_a_quantity_or_a_product():
+    claims = {
+        "gpu": {"capacity": {"memory": "{value}"}, "product": "{value}"},
+        "b": {"requests": {"c": {"product": "{value}"}}},
+    }
+    entry = {"enabled": True, "validation_regex": r"\d{1,2}Gi", "kubespawner_override": {"device_claims": claims}}
+    assert profile_list_problems([profile({"gpu": CLASS}, **options(unlisted_choice=entry))]) == []
+
+
+def test_the_spawners_own_claims_are_checked_too():
+    assert paths([], {"gpu": {"count": 1}}) == ["device_claims.gpu.device_class"]
+
+
+INITIALISED = [
+    {
+        "slug": "gpu",
+        "display_name": "GPU",
+        "default": True,
+        "profile_options": {
+            "memory": {
+                "choices": {"5Gi": {}, "10Gi": {}},
+                "unlisted_choice": {"enabled": True, "validation_regex": r"^\d+Gi"},
+            },
+            "image": {"choices": {"a": {}}, "unlisted_choice": {"enabled": False}},
+        },
+    },
+    {"slug": "cpu", "display_name": "CPU"},
+]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        None,
+        {},
+        {"profile": "gpu"},
+        {"profile": "cpu", "memory": "anything: this profile has no such option"},
+        {"profile": "gpu", "memory": "10Gi"},
+        {"profile": "gpu", "memory--unlisted-choice": "15Gi"},
+        {"memory": "5Gi"},
+    ],
+)
+def test_what_the_form_sends_is_taken(sent):
+    assert user_options_problem(INITIALISED, sent) is None
+
+
+@pytest.mark.parametrize(
+    ("sent", "part"),
+    [
+        pytest.param(["gpu"], "JSON object", id="list"),
+        pytest.param("gpu", "JSON object", id="text"),
+        pytest.param({"profile": "root"}, "no profile 'root'; there are: gpu, cpu", id="unknown profile"),
+        pytest.param({"profile": ["gpu"]}, "no profile ['gpu']", id="profile as list"),
+        pytest.param({"profile": {"slug": "gpu"}}, "no profile", id="profile as object"),
+        pytest.param({"profile": "gpu", "memory": "80Gi"}, "no choice '80Gi'; there are: 5Gi, 10Gi", id="unknown choice"),
+        pytest.param({"profile": "gpu", "memory": ["5Gi"]}, "no choice", id="choice as list"),
+        pytest.param({"memory": "80Gi"}, "no choice", id="unknown choice of the default profile"),
+        pytest.param({"profile": "gpu", "memory--unlisted-choice": "10Gi; evil"}, "not a valid value", id="junk after the pattern"),
+        pytest.param({"profile": "gpu", "memory--unlisted-choice": 10}, "not a valid value", id="free text as number"),
+        pytest.param({"profile": "gpu", "memory--unlisted-choice": {"x": 1}}, "not a valid value", id="free text as object"),
+        pytest.param({"profile": "gpu", "image--unlisted-choice": "b"}, "takes no free text", id="free text not offered"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(sent, part):
+    assert part in user_options_problem(INITIALISED, sent)

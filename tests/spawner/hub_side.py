@@ -1,0 +1,87 @@
+"""JupyterHub's own side of a spawn, in this process: its users, its database, its start and stop; only the web is left out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+from jupyterhub import orm, roles
+from jupyterhub.objects import Hub
+from jupyterhub.user import User
+from kubespawner.clients import load_config
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import kube_config
+from traitlets.config import Config
+
+from dra_spawner.spawner import DRASpawner
+
+
+class HubSide:
+    """Makes users whose servers DRASpawner starts on the cluster of a kubeconfig."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, spawner_class: type = DRASpawner) -> None:
+        self.config = Config()
+        section = self.config[spawner_class.__name__]
+        section.namespace = namespace
+        section.start_timeout = 30
+        section.http_timeout = 10
+        section.image = "example/notebook:1"
+        section.cmd = ["notebook"]
+        self.kubeconfig = kubeconfig
+        self.spawner_class = spawner_class
+        self._db = orm.new_session_factory("sqlite:///:memory:")()
+        for role in roles.get_default_roles():
+            roles.create_role(self._db, role)
+        self._db.add(orm.OAuthClient(identifier="jupyterhub"))
+        self._db.commit()
+        self._hub = Hub(ip="127.0.0.1", port=18081, base_url="/hub/", cookie_name="hub")
+
+    @property
+    def spawner_config(self) -> Config:
+        return self.config[self.spawner_class.__name__]
+
+    def user(self, name: str) -> User:
+        found = orm.User.find(self._db, name)
+        if found is None:
+            found = orm.User(name=name)
+            self._db.add(found)
+            self._db.commit()
+            roles.assign_default_roles(self._db, found)
+        settings = {
+            "config": self.config,
+            "base_url": "/",
+            "hub": self._hub,
+            "spawner_class": self.spawner_class,
+            "db": self._db,
+            "cookie_name": "test",
+            "internal_ssl": False,
+            "app": None,
+        }
+        return User(found, settings, db=self._db)
+
+
+@contextlib.contextmanager
+def kubernetes_of(kubeconfig: Path) -> Iterator[None]:
+    """Let KubeSpawner, which keeps its configuration for the process, use the cluster of this file."""
+    # The client reads $KUBECONFIG when it is imported.
+    before, kube_config.KUBE_CONFIG_DEFAULT_LOCATION = kube_config.KUBE_CONFIG_DEFAULT_LOCATION, str(kubeconfig)
+    load_config.cache_clear()
+    Configuration.set_default(None)
+    DRASpawner.reflectors.clear()
+    try:
+        yield
+    finally:
+        kube_config.KUBE_CONFIG_DEFAULT_LOCATION = before
+        load_config.cache_clear()
+        Configuration.set_default(None)
+
+
+async def end_hub_side() -> None:
+    """Stop what spawners share in a process: reflectors, sweeps, clients."""
+    await DRASpawner._stop_all_reflectors()
+    for task in DRASpawner._sweepers.values():
+        task.cancel()
+    DRASpawner._sweepers.clear()
+    logging.getLogger("traitlets").handlers.clear()
