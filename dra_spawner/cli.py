@@ -33,7 +33,7 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "demo",
         help="try it all on this machine: a cluster, JupyterHub, five profiles",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Start a small Kubernetes of our own with four example nodes, and JupyterHub with DRASpawner on it.\n"
+        description="Start a small Kubernetes with four example nodes, and JupyterHub with DRASpawner on it.\n"
         "Nothing but Python is needed; servers run as processes of this machine. Ctrl-C stops everything.",
         epilog="examples:\n"
         "  dra-spawner demo                                  then open the address it prints\n"

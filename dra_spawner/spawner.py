@@ -174,8 +174,7 @@ class DRASpawner(KubeSpawner):
                     f"{name}; the pod has: {', '.join(containers)}.",
                     RefusalReason.PROFILE,
                 )
-            resources = containers[name].resources
-            resources.claims = [*(resources.claims or []), *claims]
+            _attach(containers[name], claims)
         return pod
 
     def _plan_objects(self) -> StartObjects:
@@ -353,6 +352,17 @@ class DRASpawner(KubeSpawner):
             except KubernetesError as error:
                 self.log.warning("Could not look for claim templates that were left behind: %s", error)
             await asyncio.sleep(self.leftovers_sweep_interval_seconds)
+
+
+def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
+    """Let a container use claims, beside whatever resources it has; those of an extra container may be a dict."""
+    resources = container.resources
+    if isinstance(resources, dict):
+        resources["claims"] = [*resources.get("claims", ()), *claims]
+    elif resources is None:
+        container.resources = {"claims": claims}
+    else:
+        resources.claims = [*(resources.claims or ()), *claims]
 
 
 def _template_names(pod: Any) -> set[str]:

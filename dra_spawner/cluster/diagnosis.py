@@ -43,8 +43,8 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
     for name in wanted:
         if name not in known:
             return Diagnosis(
-                f"This choice asks for devices of class {name}, which this cluster does not have. An administrator has to "
-                f"mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
+                f"This choice asks for devices of class {name}, which this cluster does not have. An administrator "
+                f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
                 hopeless=True,
             )
     return Diagnosis()

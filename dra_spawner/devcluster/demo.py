@@ -105,13 +105,15 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         Set when the demo ends; also set here if the hub ends by itself.
     """
     _require_extras()
+    if options.kubeconfig and not options.kubeconfig.is_file():
+        raise DemoError(f"There is no kubeconfig file {options.kubeconfig}.")
     port = _port_to_listen_on(options.port)
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
         kubeconfig = options.kubeconfig
         if kubeconfig is None:
             say(
-                "Starting the embedded cluster: four nodes with GPUs to share, to cut, to take whole, and network cards …"
+                "Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …"
             )
             cluster = EmbeddedCluster(directory / "cluster")
             await cluster.start()
@@ -150,7 +152,7 @@ def _welcome(running: Running) -> str:
     log = f"\n  JupyterHub's log   {running.log_file}" if running.log_file else ""
     return f"""
   Open               {bold}{running.address}{plain}
-  User, password     {bold}{running.admin}{plain} (the administrator, or any other name), {bold}{running.password}{plain}
+  User, password     {bold}{running.admin}{plain} (or any other name), {bold}{running.password}{plain}
   API token          {running.api_token}{log}
 
   Pick a profile, for example "GPU slice, 10 GiB". In the notebook, the variables DRA_* tell which device it got.
@@ -184,8 +186,6 @@ def _free_port() -> int:
 
 async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
     """Profiles for a cluster's device classes, and the address of this machine that its pods can reach."""
-    if not kubeconfig.is_file():
-        raise DemoError(f"There is no kubeconfig file {kubeconfig}.")
     try:
         async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
             classes = await api.list(resource_path("resource.k8s.io/v1", "deviceclasses"))

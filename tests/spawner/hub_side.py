@@ -10,9 +10,9 @@ from pathlib import Path
 from jupyterhub import orm, roles
 from jupyterhub.objects import Hub
 from jupyterhub.user import User
-from kubespawner.clients import load_config
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config import kube_config
+from kubespawner.clients import load_config
 from traitlets.config import Config
 
 from dra_spawner.spawner import DRASpawner
@@ -36,7 +36,7 @@ class HubSide:
             roles.create_role(self._db, role)
         self._db.add(orm.OAuthClient(identifier="jupyterhub"))
         self._db.commit()
-        self._hub = Hub(ip="127.0.0.1", port=18081, base_url="/hub/", cookie_name="hub")
+        self._hub = Hub(ip="127.0.0.1", port=18081, base_url="/hub/")
 
     @property
     def spawner_config(self) -> Config:

@@ -1,0 +1,186 @@
+"""From options to the pod and its templates, without a cluster."""
+
+import re
+
+import pytest
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.spawn_refusal import SpawnRefused
+
+GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
+NIC = {"device_class": "nic.example.com"}
+
+
+def profile(slug, claims, **override):
+    return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": claims, **override}}
+
+
+async def manifest(spawner, **options):
+    spawner.user_options = options
+    spawner.clear_state()
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    return ApiClient().sanitize_for_serialization(pod), spawner._start_objects
+
+
+async def test_short_form(nowhere):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.cpu_guarantee = 1
+    pod, objects = await manifest(nowhere.user("ada").spawner)
+    (template,) = objects.templates.values()
+    name = template["metadata"]["name"]
+    assert re.fullmatch(r"jupyter-ada-gpu-[0-9a-f]{8}", name)
+    assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": name}]
+    resources = pod["spec"]["containers"][0]["resources"]
+    assert resources["claims"] == [{"name": "gpu"}]
+    assert resources["requests"]["cpu"] == 1.0
+    assert pod["metadata"]["annotations"]["hub.jupyter.org/dra-start"] == objects.nonce
+    assert template["metadata"]["namespace"] == "jupyterhub"
+    assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"] == {"requests": {"memory": "10Gi"}}
+
+
+async def test_template_tells_user_server_and_profile(nowhere):
+    nowhere.spawner_config.profile_list = [profile("gpu-slice", {"gpu": GPU})]
+    user = nowhere.user("Ada.Lovelace@example.org")
+    _, objects = await manifest(user.spawners["My work"], profile="gpu-slice")
+    metadata = objects.templates["gpu"]["metadata"]
+    assert metadata["labels"]["hub.jupyter.org/profile"] == "gpu-slice"
+    assert metadata["labels"]["app.kubernetes.io/managed-by"] == "dra-spawner"
+    assert metadata["labels"].get("component") != "singleuser-server"
+    assert all(
+        re.fullmatch(r"(?!.{64})([a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?)?", v) for v in metadata["labels"].values()
+    )
+    assert metadata["annotations"]["hub.jupyter.org/username"] == "Ada.Lovelace@example.org"
+    assert metadata["annotations"]["hub.jupyter.org/servername"] == "My work"
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", metadata["name"])
+
+
+async def test_each_start_has_a_nonce_of_its_own(nowhere):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    spawner = nowhere.user("ada").spawner
+    names = {(await manifest(spawner))[1].templates["gpu"]["metadata"]["name"] for _ in range(3)}
+    assert len(names) == 3
+
+
+async def test_names_fit_even_for_the_longest_users_and_claims(nowhere):
+    nowhere.spawner_config.device_claims = {"g" * 63: GPU}
+    spawner = nowhere.user("u" * 200).spawners["s" * 200]
+    _, objects = await manifest(spawner)
+    assert len(objects.templates["g" * 63]["metadata"]["name"]) <= 253
+
+
+async def test_long_form_serves_side_containers(nowhere):
+    nowhere.spawner_config.device_claims = {
+        "both": {
+            "requests": {"gpu": GPU, "nic": NIC},
+            "containers": {"notebook": ["gpu"], "sidecar": ["gpu", "nic"], "helper": ["nic"]},
+        }
+    }
+    nowhere.spawner_config.extra_containers = [
+        {"name": "sidecar", "image": "x", "resources": {"limits": {"cpu": 1}}},
+        {"name": "logger", "image": "y"},
+        {"name": "helper", "image": "z"},
+    ]
+    pod, _ = await manifest(nowhere.user("ada").spawner)
+    claims = {c["name"]: (c.get("resources") or {}).get("claims") for c in pod["spec"]["containers"]}
+    assert claims == {
+        "notebook": [{"name": "both", "request": "gpu"}],
+        "sidecar": [{"name": "both"}],
+        "logger": None,
+        "helper": [{"name": "both", "request": "nic"}],
+    }
+
+
+async def test_claims_of_extra_pod_config_stay(nowhere):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.extra_pod_config = {"resource_claims": [{"name": "own", "resourceClaimName": "team"}]}
+    pod, _ = await manifest(nowhere.user("ada").spawner)
+    assert [claim["name"] for claim in pod["spec"]["resourceClaims"]] == ["own", "gpu"]
+
+
+async def test_without_claims_the_pod_is_kubespawners(nowhere):
+    pod, objects = await manifest(nowhere.user("ada").spawner)
+    assert "resourceClaims" not in pod["spec"]
+    assert "hub.jupyter.org/dra-start" not in pod["metadata"]["annotations"]
+    assert objects.templates == {}
+
+
+async def test_a_container_that_is_not_there_is_refused(nowhere):
+    nowhere.spawner_config.device_claims = {"a": {"requests": {"gpu": GPU}, "containers": {"sidecar": ["gpu"]}}}
+    with pytest.raises(SpawnRefused, match=r"container sidecar; the pod has: notebook"):
+        await manifest(nowhere.user("ada").spawner)
+
+
+async def test_a_second_start_forgets_the_first_profile(nowhere):
+    nowhere.spawner_config.profile_list = [
+        profile("gpu", {"gpu": GPU}),
+        profile("nic", {"nic": NIC}),
+        profile("none", {}),
+    ]
+    spawner = nowhere.user("ada").spawner
+    assert list((await manifest(spawner, profile="gpu"))[1].templates) == ["gpu"]
+    assert list((await manifest(spawner, profile="nic"))[1].templates) == ["nic"]
+    assert list((await manifest(spawner, profile="none"))[1].templates) == []
+
+
+async def test_choices_merge_into_the_profile(nowhere):
+    sizes = {
+        size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
+        for size in ("5Gi", "20Gi")
+    }
+    free = {
+        "enabled": True,
+        "validation_regex": r"\d{1,2}Gi",
+        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+    }
+    option = {"memory": {"display_name": "Memory", "choices": sizes, "unlisted_choice": free}}
+    nowhere.spawner_config.profile_list = [{**profile("gpu", {"gpu": GPU}), "profile_options": option}]
+    spawner = nowhere.user("ada").spawner
+
+    async def memory(**options):
+        _, objects = await manifest(spawner, profile="gpu", **options)
+        request = objects.templates["gpu"]["spec"]["spec"]["devices"]["requests"][0]
+        return request["exactly"]["capacity"]["requests"]["memory"]
+
+    assert await memory() == "5Gi"
+    assert await memory(memory="20Gi") == "20Gi"
+    assert await memory(**{"memory--unlisted-choice": "15Gi"}) == "15Gi"
+    for hostile in ("15Gi; drop", "15Gi\n", "{value}", "-5Gi"):
+        with pytest.raises(SpawnRefused, match="not a valid value"):
+            await memory(**{"memory--unlisted-choice": hostile})
+
+
+async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere):
+    nowhere.spawner_config.profile_list = lambda spawner: [profile("gpu", {"gpu": {**GPU, "count": 0}})]
+    spawner = nowhere.user("ada").spawner
+    spawner.user_options = {"profile": "gpu"}
+    with pytest.raises(SpawnRefused) as caught:
+        await spawner.start()
+    assert caught.value.jupyterhub_message == (
+        "This choice is set up wrongly, an administrator has to mend it. "
+        "profile gpu, device_claims.gpu.count: found 0; allowed: a whole number from 1 to 32"
+    )
+    assert caught.value.status_code == 400
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
+        {"profile": "none", "device_claims": {"gpu": {"device_class": "gpu.example.com"}}},
+        {"profile": "none", "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu.example.com"}}}},
+        {"profile": "none", "gpu": {"device_class": "gpu.example.com"}},
+        {"profile": "none", "memory": "80Gi", "memory--unlisted-choice": "80Gi"},
+    ],
+)
+async def test_no_option_brings_a_claim_that_no_profile_offers(nowhere, options):
+    nowhere.spawner_config.profile_list = [profile("none", {}), profile("gpu", {"gpu": GPU})]
+    _, objects = await manifest(nowhere.user("eve").spawner, **options)
+    assert objects.templates == {}
+
+
+async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):
+    nowhere.spawner_config.profile_list = [profile("gpu", {"gpu": GPU})]
+    spawner = nowhere.user("ada").spawner
+    spawner.user_options = {"profile": "gone"}
+    assert "gpu" in spawner._render_options_form(spawner.profile_list)
