@@ -465,6 +465,8 @@ class Store:
             key: known[key] for key in (*_SERVER_SET, "resourceVersion") if key in known
         }
         admission.admit_update(resource_type, current, new, subresource)
+        if resource_type.generation and new.get("spec") != current.get("spec"):
+            new["metadata"]["generation"] = known.get("generation", 0) + 1
         errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
         if errors:
             raise invalid(resource_type, name, errors)
@@ -480,8 +482,6 @@ class Store:
                 del metadata[key]
         if new == current:
             return current
-        if resource_type.generation and new.get("spec") != current.get("spec"):
-            metadata["generation"] = metadata.get("generation", 0) + 1
         if (
             metadata.get("deletionTimestamp")
             and not metadata.get("finalizers")
@@ -489,9 +489,8 @@ class Store:
             and not metadata.get("deletionGracePeriodSeconds")
             and resource_type is not NAMESPACES
         ):
-            last = freeze(new)
-            self._remove(resource_type, last, dry_run=dry_run)
-            return last  # type: ignore[no-any-return]
+            self._remove(resource_type, current, dry_run=dry_run)
+            return freeze(new)  # type: ignore[no-any-return]
         return self._commit(resource_type, current, new, dry_run=dry_run)
 
     def _commit(

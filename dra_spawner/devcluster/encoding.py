@@ -1,0 +1,66 @@
+"""JSON text of API objects."""
+
+import json
+from typing import Any
+
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.json_values import JsonObject
+
+_encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def to_json(value: Any) -> bytes:
+    """A JSON value as compact UTF-8 text."""
+    return _encode(value).encode("utf-8", "replace")
+
+
+def from_json(text: bytes | str) -> Any:
+    """The value of a JSON text.
+
+    Raises
+    ------
+    ValueError
+        When it is not JSON (``NaN`` and the like are not) or is nested too deeply.
+    """
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"invalid character '{name[0]}' looking for beginning of value")
+
+
+class ObjectEncoder:
+    """Encodes stored objects, and remembers the text of each one's present state.
+
+    `forget` must be subscribed to the store.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, tuple[JsonObject, bytes]] = {}
+
+    def forget(self, event: WatchEvent) -> None:
+        """Drop the text of an object that is gone."""
+        if event.type is WatchEventType.DELETED:
+            self._texts.pop(event.object["metadata"]["uid"], None)
+
+    def item(self, obj: JsonObject) -> bytes:
+        """The object as an item of a list, where `apiVersion` and `kind` are not repeated."""
+        return b"{" + self._members(obj) + b"}"
+
+    def whole(self, obj: JsonObject) -> bytes:
+        """The object as an answer of its own."""
+        kind = to_json({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})
+        return kind[:-1] + b"," + self._members(obj) + b"}"
+
+    def _members(self, obj: JsonObject) -> bytes:
+        uid = obj["metadata"].get("uid", "")
+        known = self._texts.get(uid)
+        if known is not None and known[0] is obj:
+            return known[1]
+        text = to_json({key: value for key, value in obj.items() if key not in ("kind", "apiVersion")})[1:-1]
+        if uid:
+            self._texts[uid] = (obj, text)
+        return text

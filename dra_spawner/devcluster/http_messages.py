@@ -1,0 +1,74 @@
+"""Bodies of requests, and answers, of the HTTP API."""
+
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+
+from dra_spawner.devcluster.api_errors import ApiError, bad_request
+from dra_spawner.devcluster.encoding import from_json, to_json
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import ResourceType
+
+
+def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    return web.Response(body=body, status=status, content_type="application/json", headers=headers)
+
+
+def found(document: JsonObject | None) -> web.Response:
+    if document is None:
+        raise no_such_path()
+    return json_response(to_json(document))
+
+
+def success(status: int, details: JsonObject | None = None) -> web.Response:
+    answer: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
+    if details is None:
+        answer["code"] = int(status)
+    else:
+        answer["details"] = details
+    return json_response(to_json(answer), status)
+
+
+def retry_after(error: ApiError) -> dict[str, str] | None:
+    seconds = error.details.get("retryAfterSeconds")
+    return {"Retry-After": str(seconds)} if seconds else None
+
+
+def no_such_path() -> ApiError:
+    return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource")
+
+
+def unsupported_media_type() -> ApiError:
+    return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")
+
+
+def wants_table(request: web.Request) -> bool:
+    return "as=Table" in request.headers.get("Accept", "")
+
+
+def parse_json(text: bytes, what: str) -> Any:
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise bad_request(f"error decoding {what}: {error}") from None
+
+
+async def object_body(request: web.Request, resource_type: ResourceType) -> JsonObject:
+    """The object in the body of a request."""
+    if request.content_type not in ("application/json", "application/octet-stream"):  # the latter: none stated
+        raise unsupported_media_type()
+    body = parse_json(await request.read(), "body")
+    if not isinstance(body, dict):
+        raise bad_request(f"the object provided is unrecognized (must be of type {resource_type.kind})")
+    return body
+
+
+async def optional_body(request: web.Request) -> JsonObject | None:
+    text = await request.read()
+    if not text.strip():
+        return None
+    body = parse_json(text, "body")
+    if body is not None and not isinstance(body, dict):
+        raise bad_request("the object provided is unrecognized (must be of type DeleteOptions)")
+    return body
