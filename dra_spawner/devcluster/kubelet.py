@@ -1,0 +1,315 @@
+"""A stand-in for the kubelet: serves nodes that exist only as objects, with pods that are local processes.
+
+It works over the API, so it serves the embedded cluster and a real control plane alike. What a pod's processes see of
+their devices is described in `device_environment`, where their volumes are in `pod_volumes`.
+
+What it does not do: isolate anything, limit resources, pull images, probe containers (running is ready), run
+life-cycle hooks, or resize.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from dra_spawner.cluster.api import (
+    JsonObject,
+    KubernetesApi,
+    KubernetesError,
+    ResourceExpired,
+    WatchEventType,
+    resource_path,
+)
+
+from .clock import Clock, ScaledClock
+from .container_runtime import ContainerRuntime, ProcessRuntime
+from .images import IMAGE_SIZE_BYTES, PullFailed, PullSeconds, has_image, instant_pull, must_pull
+from .node_agent import NodeAgent
+from .pod_addresses import LoopbackAddresses, PodAddresses
+from .pod_events import EventRecorder
+from .pod_needs import PodServices
+from .pod_volumes import NodeDirectories
+from .pod_worker import PodWorker
+
+log = logging.getLogger(__name__)
+
+_PODS = resource_path("v1", "pods")
+_WATCH_SECONDS = 300
+_FIRST_RETRY_SECONDS = 0.1
+_LONGEST_RETRY_SECONDS = 5.0
+
+
+class LogUnavailable(Exception):
+    """There is no such log; the message says why, for the answer to ``pods/log``."""
+
+
+class Kubelet:
+    """Serves a set of nodes.
+
+    Parameters
+    ----------
+    api
+        Of an administrator.
+    nodes
+        Node objects to register at the start; see `node_agent.node_manifest` for a short way to make one.
+    runtime
+        `ProcessRuntime` if None; `FakeRuntime` for pods that are only pretended.
+    clock
+        For everything that is pretended: pulls, delays, back-off, timestamps. The grace of a termination is in
+        real time, as the processes are real.
+    addresses
+        Gives pods their ``podIP``; one of its own in 127.0.0.0/8 each if None (Linux; elsewhere 127.0.0.1).
+    directory
+        Where logs and volumes go. A temporary one, removed at the end, if None.
+    pull_seconds
+        How long it takes to pull an image to a node; may raise `PullFailed`.
+    start_seconds
+        How long a pod's start takes besides.
+    events
+        Whether to report what happens as Event objects.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        nodes: Iterable[JsonObject] = (),
+        *,
+        runtime: ContainerRuntime | None = None,
+        clock: Clock | None = None,
+        addresses: PodAddresses | None = None,
+        directory: Path | None = None,
+        pull_seconds: PullSeconds = instant_pull,
+        start_seconds: Callable[[JsonObject], float] = lambda pod: 0.0,
+        events: bool = True,
+    ) -> None:
+        self._api = api
+        self._first_nodes = list(nodes)
+        self._clock: Clock = clock or ScaledClock()
+        self._pull_seconds = pull_seconds
+        self._temporary = tempfile.TemporaryDirectory(prefix="dra-kubelet-") if directory is None else None
+        self._directories = NodeDirectories(Path(self._temporary.name) if self._temporary else directory or Path())
+        self._agent = NodeAgent(api, self._clock)
+        self._events = EventRecorder(api, self._clock, enabled=events)
+        self._pull_locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._services = PodServices(
+            api=api,
+            clock=self._clock,
+            runtime=runtime or ProcessRuntime(),
+            addresses=addresses or LoopbackAddresses(),
+            directories=self._directories,
+            events=self._events,
+            node=lambda name: self._agent.nodes.get(name, {}),
+            pull=self._pull,
+            start_seconds=start_seconds,
+        )
+        self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def node_names(self) -> tuple[str, ...]:
+        """The nodes that are served."""
+        return tuple(self._agent.nodes)
+
+    async def start(self) -> None:
+        """Register the nodes and begin to serve them.
+
+        Raises
+        ------
+        KubernetesError
+            If a node cannot be registered.
+        """
+        for node in self._first_nodes:
+            await self._agent.register(node)
+        self._events.start()
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._agent.heartbeat_forever(), name="node heartbeats"),
+            loop.create_task(self._watch_forever(), name="pod watch"),
+        ]
+
+    async def stop(self) -> None:
+        """End all processes and stop serving; the objects stay in the API."""
+        await _cancel(self._tasks)
+        self._tasks = []
+        await _cancel([task for _, task in self._workers.values()])
+        self._workers.clear()
+        await self._events.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    async def add_node(self, node: JsonObject) -> JsonObject:
+        """Register and serve one node more; the object as the API has it."""
+        registered = await self._agent.register(node)
+        # Pods may have been bound to it before, as seen by the watch, which did not know the node.
+        for pod in (await self._api.list(_PODS))["items"]:
+            if pod["metadata"]["uid"] not in self._workers:
+                self._handle(WatchEventType.ADDED, pod)
+        return registered
+
+    async def remove_node(self, name: str) -> None:
+        """Switch a node off: its processes end, and the node and its pods are removed from the API."""
+        doomed = [worker for worker, _ in self._workers.values() if worker.pod["spec"]["nodeName"] == name]
+        tasks = [task for worker, task in self._workers.values() if worker in doomed]
+        for worker in doomed:
+            worker.gone()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for worker in doomed:
+            metadata = worker.pod["metadata"]
+            path = resource_path("v1", "pods", metadata["namespace"], metadata["name"])
+            with contextlib.suppress(KubernetesError):
+                await self._api.delete(path, grace_period_seconds=0, uid=metadata["uid"], missing_ok=True)
+        await self._agent.remove(name)
+
+    async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
+        """Wait until the control plane takes all nodes for ready; raises TimeoutError."""
+        await self._agent.wait_schedulable(timeout_seconds)
+
+    def read_log(
+        self,
+        namespace: str,
+        pod: str,
+        container: str | None = None,
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        limit_bytes: int | None = None,
+    ) -> bytes:
+        """What a container has written, for ``pods/log``.
+
+        Parameters
+        ----------
+        container
+            May be None if the pod has one only.
+        previous
+            Of the container's last run but one, instead of its last.
+
+        Raises
+        ------
+        LogUnavailable
+        """
+        workers = [
+            worker
+            for worker, _ in self._workers.values()
+            if (worker.pod["metadata"]["namespace"], worker.pod["metadata"]["name"]) == (namespace, pod)
+        ]
+        if not workers:
+            raise LogUnavailable(f'pod "{pod}" is not on a node')
+        worker = workers[-1]
+        states = {state.name: state for state in (*worker.state.init_containers, *worker.state.containers)}
+        names = [state.name for state in worker.state.containers]
+        if container is None:
+            if len(names) > 1:
+                raise LogUnavailable(f"a container name must be specified for pod {pod}, choose one of: {names}")
+            container = names[0]
+        if container not in states:
+            raise LogUnavailable(f"container {container} is not valid for pod {pod}")
+        restart = states[container].restart_count - (1 if previous else 0)
+        if restart < 0:
+            raise LogUnavailable(f'previous terminated container "{container}" in pod "{pod}" not found')
+        try:
+            data = self._directories.log(worker.pod, container, restart).read_bytes()
+        except FileNotFoundError:
+            if self._services.runtime.runs_processes and states[container].started_at is None:
+                raise LogUnavailable(
+                    f'container "{container}" in pod "{pod}" is waiting to start: {states[container].waiting_reason}'
+                ) from None
+            data = b""
+        if tail_lines is not None:
+            data = b"".join(data.splitlines(keepends=True)[-tail_lines:]) if tail_lines else b""
+        return data if limit_bytes is None else data[:limit_bytes]
+
+    # --- pods -----------------------------------------------------------------------------------------------------
+
+    async def _watch_forever(self) -> None:
+        delay = _FIRST_RETRY_SECONDS
+        version: str | None = None
+        while True:
+            try:
+                if version is None:
+                    version = await self._adopt()
+                async for event_type, pod in self._api.watch(
+                    _PODS, resource_version=version, bookmarks=True, watch_seconds=_WATCH_SECONDS
+                ):
+                    version = pod["metadata"]["resourceVersion"]
+                    self._handle(event_type, pod)
+                    delay = _FIRST_RETRY_SECONDS
+            except ResourceExpired:
+                version = None
+            except KubernetesError as error:
+                log.warning("Pods cannot be watched; trying again: delay_seconds=%g error=%s", delay, error)
+                version = None
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+
+    async def _adopt(self) -> str:
+        """Bring the workers in line with the pods that there are; the version they were listed at."""
+        answer = await self._api.list(_PODS)
+        present = {pod["metadata"]["uid"]: pod for pod in answer["items"]}
+        for uid, (worker, _) in list(self._workers.items()):
+            if uid not in present:
+                worker.gone()
+        for pod in present.values():
+            self._handle(WatchEventType.MODIFIED, pod)
+        return str(answer["metadata"]["resourceVersion"])
+
+    def _handle(self, event_type: WatchEventType, pod: JsonObject) -> None:
+        if event_type is WatchEventType.BOOKMARK:
+            return
+        uid = pod["metadata"]["uid"]
+        known = self._workers.get(uid)
+        if event_type is WatchEventType.DELETED:
+            if known:
+                known[0].gone()
+        elif known:
+            known[0].update(pod)
+        elif pod["spec"].get("nodeName") in self._agent.nodes:
+            worker = PodWorker(pod, self._services)
+            task = asyncio.get_running_loop().create_task(worker.run(), name=f"pod {pod['metadata']['name']}")
+            self._workers[uid] = worker, task
+            task.add_done_callback(lambda done: self._forget(uid, done))
+
+    def _forget(self, uid: str, task: asyncio.Task[None]) -> None:
+        self._workers.pop(uid, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("A pod's worker failed: uid=%s", uid, exc_info=error)
+
+    async def _pull(self, pod: JsonObject, container: JsonObject) -> None:
+        """Have the container's image on the pod's node, as far as anybody can see."""
+        node_name, image, name = pod["spec"]["nodeName"], container.get("image", ""), container["name"]
+        async with self._pull_locks.setdefault((node_name, image), asyncio.Lock()):
+            node = self._agent.nodes.get(node_name)
+            present = node is not None and has_image(node, image)
+            if not must_pull(container, present):
+                message = f'Container image "{image}" already present on machine and can be accessed by the pod'
+                self._events.normal(pod, "Pulled", message, name)
+                return
+            self._events.normal(pod, "Pulling", f'Pulling image "{image}"', name)
+            began = self._clock.now()
+            try:
+                seconds = 0.0 if present else self._pull_seconds(node_name, image)
+            except PullFailed as failure:
+                self._events.warning(pod, "Failed", f'Failed to pull image "{image}": {failure}', name)
+                raise
+            if seconds:
+                await self._clock.sleep(seconds)
+            took = f"{(self._clock.now() - began).total_seconds():.3g}s"
+            message = (
+                f'Successfully pulled image "{image}" in {took} ({took} including waiting). '
+                f"Image size: {IMAGE_SIZE_BYTES} bytes."
+            )
+            self._events.normal(pod, "Pulled", message, name)
+            if not present:
+                try:
+                    await self._agent.add_image(node_name, image)
+                except KubernetesError as error:
+                    log.warning("An image could not be reported: node=%s image=%s error=%s", node_name, image, error)
+
+
+async def _cancel(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,186 @@
+"""What a pod needs before its containers can start, and what each of them is started with."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+
+from .clock import Clock
+from .container_runtime import ContainerLaunch, ContainerRuntime
+from .device_environment import device_environment
+from .pod_addresses import PodAddresses, bind_to
+from .pod_environment import EnvironmentProblem, command_line, container_environment, references
+from .pod_events import EventRecorder
+from .pod_status import ContainerState, PodState
+from .pod_volumes import (
+    NodeDirectories,
+    VolumeProblem,
+    container_mounts,
+    prepare_volumes,
+    translate,
+    volume_references,
+    working_directory,
+)
+
+RESOURCE_API = "resource.k8s.io/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class PodServices:
+    """What a pod's worker works with; one for all pods of a kubelet.
+
+    Attributes
+    ----------
+    node
+        Gives the present Node object by name.
+    pull
+        Gets an image for a container of a pod; see `Kubelet`.
+    start_seconds
+        How long the pod's sandbox pretends to need.
+    """
+
+    api: KubernetesApi
+    clock: Clock
+    runtime: ContainerRuntime
+    addresses: PodAddresses
+    directories: NodeDirectories
+    events: EventRecorder
+    node: Callable[[str], JsonObject]
+    pull: Callable[[JsonObject, JsonObject], Awaitable[None]]
+    start_seconds: Callable[[JsonObject], float]
+
+
+class NotYet(Exception):
+    """Something the pod needs is not there yet."""
+
+    def __init__(self, reason: str, message: str, container: str = "", state: str = "ContainerCreating") -> None:
+        super().__init__(message)
+        self.reason, self.container, self.state = reason, container, state
+
+
+class PodNeeds:
+    """Claims, volumes and sources of the environment of one pod."""
+
+    def __init__(self, pod: JsonObject, services: PodServices) -> None:
+        self._pod = pod
+        self._services = services
+        self._claims: dict[str, JsonObject] = {}
+        self._volumes: dict[str, Path] = {}
+        self._sources: dict[tuple[str, str], JsonObject] = {}
+
+    async def gather(self, pod: JsonObject) -> None:
+        """Find what the pod's spec refers to.
+
+        Raises
+        ------
+        NotYet
+            If something is not there.
+        """
+        self._pod = pod
+        self._claims = {
+            entry["name"]: claim
+            for entry in self._pod["spec"].get("resourceClaims") or []
+            if (claim := await self._claim(entry)) is not None
+        }
+        if not self._services.runtime.runs_processes:
+            return
+        containers = [*(self._pod["spec"].get("initContainers") or []), *self._pod["spec"]["containers"]]
+        for resource, name in sorted(references(containers) | volume_references(self._pod)):
+            path = resource_path("v1", resource, self._pod["metadata"]["namespace"], name)
+            try:
+                self._sources[resource, name] = await self._services.api.get(path)
+            except KubernetesError as error:
+                if not error.not_found:
+                    raise NotYet("FailedMount", str(error)) from error
+        try:
+            self._volumes = prepare_volumes(self._pod, self._services.directories, self._sources)
+        except VolumeProblem as problem:
+            raise NotYet("FailedMount", str(problem)) from problem
+
+    async def _claim(self, entry: JsonObject) -> JsonObject | None:
+        """The claim behind an entry of ``spec.resourceClaims``, once this pod may use it; None if it needs none."""
+        name = entry.get("resourceClaimName")
+        if name is None:
+            statuses = (self._pod.get("status") or {}).get("resourceClaimStatuses") or []
+            generated = [status for status in statuses if status["name"] == entry["name"]]
+            if not generated:
+                raise _unprepared(f'ResourceClaim for "{entry["name"]}" not created yet')
+            name = generated[0].get("resourceClaimName")
+            if name is None:
+                return None
+        metadata = self._pod["metadata"]
+        try:
+            claim = await self._services.api.get(
+                resource_path(RESOURCE_API, "resourceclaims", metadata["namespace"], name)
+            )
+        except KubernetesError as error:
+            raise _unprepared(f"fetch ResourceClaim {name}: {error.message}") from error
+        status = claim.get("status") or {}
+        reserved = any(consumer["uid"] == metadata["uid"] for consumer in status.get("reservedFor") or [])
+        if not reserved:
+            raise _unprepared(
+                f"pod {metadata['name']} ({metadata['uid']}) is not allowed to use ResourceClaim "
+                f"{name} ({claim['metadata']['uid']})"
+            )
+        if not status.get("allocation"):
+            raise _unprepared(f"ResourceClaim {name}: not allocated")
+        return claim
+
+    def launch(self, container: JsonObject, state: ContainerState, pod_state: PodState) -> ContainerLaunch:
+        """Everything the runtime needs to know to start a container.
+
+        Raises
+        ------
+        EnvironmentProblem
+        """
+        pod, directories = self._pod, self._services.directories
+        name = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        launch_log = directories.log(pod, state.name, state.restart_count)
+        if not self._services.runtime.runs_processes:
+            return ContainerLaunch(name, state.name, state.image, (), {}, Path(), launch_log)
+        seen = {**pod, "status": {**(pod.get("status") or {}), **pod_state.to_json(self._services.clock.now())}}
+        node = self._services.node(pod["spec"]["nodeName"])
+        environment = container_environment(container, seen, node, self._sources)
+        private = directories.container(pod, state.name)
+        temporary = private / "tmp"
+        temporary.mkdir(parents=True, exist_ok=True)
+        try:
+            mounts = container_mounts(container, self._volumes, environment, pod)
+        except VolumeProblem as problem:
+            raise EnvironmentProblem(str(problem)) from problem
+
+        def local(text: str) -> str:
+            return bind_to(pod_state.pod_ip, translate(text, mounts))
+
+        directory = working_directory(container, mounts, private)
+        command = [local(word) for word in command_line(container, (), environment)]
+        environment = {
+            **_machine_environment(),
+            "HOME": str(directory),
+            "TMPDIR": str(temporary),
+            "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"],
+            **{name: local(value) for name, value in environment.items()},
+            **device_environment(container, self._claims),
+        }
+        return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log)
+
+
+def _unprepared(why: str) -> NotYet:
+    return NotYet(
+        "FailedPrepareDynamicResources", f"Failed to prepare dynamic resources: prepare dynamic resources: {why}"
+    )
+
+
+def _machine_environment() -> dict[str, str]:
+    """The little that a program needs of the machine: how to find others, this Python's first, and its language."""
+    path = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
+    return {
+        "PATH": os.pathsep.join(dict.fromkeys(path)),
+        "LANG": os.environ.get("LANG") or os.environ.get("LC_ALL") or "C.UTF-8",
+        "SHELL": os.environ.get("SHELL", "/bin/sh"),
+    }

@@ -1,0 +1,196 @@
+"""A pod's volumes as directories of this machine.
+
+A process has no mount namespace of its own here. So a volume's directory cannot appear at its ``mountPath``; instead
+each path at or below a ``mountPath`` that stands in the pod's command, arguments, environment or working directory is
+replaced by the directory behind it. A claim's directory outlives the pod, like the claim.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from .pod_environment import expand
+
+JsonObject = dict[str, Any]
+
+
+class VolumeProblem(Exception):
+    """A volume cannot be provided (yet); the message is worded for the pod's event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """One ``volumeMounts`` entry of a container."""
+
+    mount_path: str
+    directory: Path
+    persistent: bool
+    read_only: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDirectories:
+    """Where the node keeps what.
+
+    Attributes
+    ----------
+    root
+        Everything is below it.
+    """
+
+    root: Path
+
+    def pod(self, pod: JsonObject) -> Path:
+        """Of one pod; gone with it."""
+        metadata: JsonObject = pod["metadata"]
+        return self.root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
+
+    def container(self, pod: JsonObject, container: str) -> Path:
+        """What a container would have as its own file system: a place for HOME and for temporary files."""
+        return self.pod(pod) / "containers" / container
+
+    def log(self, pod: JsonObject, container: str, restart: int) -> Path:
+        return self.pod(pod) / "logs" / container / f"{restart}.log"
+
+    def persistent_volume_claim(self, claim: JsonObject) -> Path:
+        """Of a claim; another claim of the same name later gets another."""
+        metadata: JsonObject = claim["metadata"]
+        return self.root / "volumes" / str(metadata["namespace"]) / f"{metadata['name']}-{metadata['uid'][:8]}"
+
+    def remove_pod(self, pod: JsonObject) -> None:
+        shutil.rmtree(self.pod(pod), ignore_errors=True)
+
+
+def volume_references(pod: JsonObject) -> set[tuple[str, str]]:
+    """What the volumes refer to, as pairs (plural, name) of ConfigMaps, Secrets and PersistentVolumeClaims."""
+    found = set()
+    for volume in pod["spec"].get("volumes") or []:
+        if "configMap" in volume:
+            found.add(("configmaps", volume["configMap"].get("name", "")))
+        if "secret" in volume:
+            found.add(("secrets", volume["secret"].get("secretName", "")))
+        if "persistentVolumeClaim" in volume:
+            found.add(("persistentvolumeclaims", volume["persistentVolumeClaim"]["claimName"]))
+    return found
+
+
+def prepare_volumes(
+    pod: JsonObject, directories: NodeDirectories, sources: Mapping[tuple[str, str], JsonObject]
+) -> dict[str, Path]:
+    """Make the directory of each volume, filled as the spec says.
+
+    Parameters
+    ----------
+    sources
+        What `volume_references` named and what exists.
+
+    Raises
+    ------
+    VolumeProblem
+        If something is not there or is of a kind that cannot be provided here.
+    """
+    paths = {}
+    for volume in pod["spec"].get("volumes") or []:
+        path = directories.pod(pod) / "volumes" / volume["name"]
+        if "persistentVolumeClaim" in volume:
+            name = volume["persistentVolumeClaim"]["claimName"]
+            claim = sources.get(("persistentvolumeclaims", name))
+            if claim is None:
+                raise _failed(volume, f'persistentvolumeclaim "{name}" not found')
+            path = directories.persistent_volume_claim(claim)
+        path.mkdir(parents=True, exist_ok=True)
+        if "configMap" in volume:
+            _write_files(path, volume, volume["configMap"], "configmap", volume["configMap"].get("name", ""), sources)
+        elif "secret" in volume:
+            _write_files(path, volume, volume["secret"], "secret", volume["secret"].get("secretName", ""), sources)
+        elif "persistentVolumeClaim" not in volume and "emptyDir" not in volume:
+            kind = ", ".join(key for key in volume if key != "name")
+            raise _failed(volume, f"a development node has no volumes of the kind {kind}")
+        paths[volume["name"]] = path
+    return paths
+
+
+def container_mounts(
+    container: JsonObject, volumes: Mapping[str, Path], environment: Mapping[str, str], pod: JsonObject
+) -> list[Mount]:
+    """Where a container's mounts lead, the longest ``mountPath`` first."""
+    kinds = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
+    mounts = []
+    for entry in container.get("volumeMounts") or []:
+        directory = volumes[entry["name"]]
+        below = entry.get("subPath") or expand(entry.get("subPathExpr") or "", environment)
+        if below:
+            if ".." in PurePosixPath(below).parts or below.startswith("/"):
+                raise _failed(kinds[entry["name"]], f"subPath {below!r} must be a relative path without ..")
+            directory /= below
+            directory.mkdir(parents=True, exist_ok=True)
+        mounts.append(
+            Mount(
+                mount_path=entry["mountPath"].rstrip("/") or "/",
+                directory=directory,
+                persistent="persistentVolumeClaim" in kinds[entry["name"]],
+                read_only=bool(entry.get("readOnly")),
+            )
+        )
+    return sorted(mounts, key=lambda mount: -len(mount.mount_path))
+
+
+def translate(text: str, mounts: list[Mount]) -> str:
+    """Replace paths at or below a ``mountPath``, also where they follow ``=``, ``:`` or ``,``."""
+    if not mounts:
+        return text
+    by_path = {mount.mount_path: str(mount.directory) for mount in mounts}
+    paths = "|".join(re.escape(path) for path in by_path if path != "/")
+    if not paths:
+        return text
+    # Not within a longer path, nor in a URL (https://host/home/…), nor before more of a name (/home and /homes).
+    return re.sub(rf"(?<![\w./-])(?:{paths})(?![\w.-])", lambda match: by_path[match[0]], text)
+
+
+def working_directory(container: JsonObject, mounts: list[Mount], private: Path) -> Path:
+    """``workingDir`` where a mount leads, else the one writable claim's directory, else the container's own."""
+    wanted = container.get("workingDir")
+    if wanted and (translated := translate(wanted, mounts)) != wanted:
+        path = Path(translated)
+        path.mkdir(parents=True, exist_ok=True)
+        return path
+    persistent = {mount.directory for mount in mounts if mount.persistent and not mount.read_only}
+    return persistent.pop() if len(persistent) == 1 else private
+
+
+def _write_files(
+    path: Path,
+    volume: JsonObject,
+    reference: JsonObject,
+    kind: str,
+    name: str,
+    sources: Mapping[tuple[str, str], JsonObject],
+) -> None:
+    obj = sources.get((f"{kind}s", name))
+    if obj is None:
+        if reference.get("optional"):
+            return
+        raise _failed(volume, f'{kind} "{name}" not found')
+    data = {key: value.encode() for key, value in (obj.get("data") or {}).items()}
+    if kind == "secret":
+        data = {key: base64.b64decode(value) for key, value in data.items()}
+    data |= {key: base64.b64decode(value) for key, value in (obj.get("binaryData") or {}).items()}
+    files = {item["path"]: item["key"] for item in reference.get("items") or []} or {key: key for key in data}
+    for relative, key in files.items():
+        if key not in data:
+            if reference.get("optional"):
+                continue
+            raise _failed(volume, f"references non-existent {kind} key: {key}")
+        target = path / relative
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data[key])
+
+
+def _failed(volume: JsonObject, why: str) -> VolumeProblem:
+    return VolumeProblem(f'MountVolume.SetUp failed for volume "{volume["name"]}" : {why}')

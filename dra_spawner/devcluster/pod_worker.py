@@ -1,0 +1,360 @@
+"""One pod on a development node, from the moment it is bound to the moment it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from dra_spawner.cluster.api import JsonObject, KubernetesError, PatchType, resource_path
+
+from .container_runtime import EXIT_CODE_KILLED, RunningContainer, StartFailed
+from .images import PullFailed
+from .pod_environment import EnvironmentProblem
+from .pod_needs import NotYet, PodNeeds, PodServices
+from .pod_status import ContainerState, PodPhase, PodState, RestartPolicy
+
+log = logging.getLogger(__name__)
+
+# As in the kubelet: a container that keeps ending is started again at once, then after 10 s, 20 s … 5 min; ten quiet
+# minutes start that over.
+_FIRST_BACKOFF_SECONDS = 10.0
+_LONGEST_BACKOFF_SECONDS = 300.0
+_BACKOFF_RESET_SECONDS = 600.0
+# Between looks at what a pod still lacks (claims, volumes, sources of its environment).
+_FIRST_RETRY_SECONDS = 0.1
+_LONGEST_RETRY_SECONDS = 2.0
+# Between tries of a request that the API server could not answer.
+_LONGEST_REQUEST_RETRY_SECONDS = 5.0
+_DEFAULT_GRACE_SECONDS = 30.0
+# When the kubelet itself ends.
+_SHUTDOWN_GRACE_SECONDS = 2.0
+_FORCED_GRACE_SECONDS = 1.0
+
+
+class _PodGone(Exception):
+    """The pod object is no more, or another of its name is there."""
+
+
+class PodWorker:
+    """Runs one pod.
+
+    Parameters
+    ----------
+    pod
+        Bound to a node of this kubelet.
+    """
+
+    def __init__(self, pod: JsonObject, services: PodServices) -> None:
+        self.pod = pod
+        self._services = services
+        self._changed = asyncio.Event()
+        self._gone = False
+        self._running: dict[str, RunningContainer] = {}
+        self._published: JsonObject = {}
+        self._publishing = asyncio.Lock()
+        self._needs = PodNeeds(pod, services)
+        spec = pod["spec"]
+        self._policy = RestartPolicy(spec.get("restartPolicy", "Always"))
+        self.state = PodState(
+            host_ip=_host_ip(services.node(spec["nodeName"])),
+            start_time=services.clock.now(),
+            containers=[ContainerState(each["name"], each.get("image", "")) for each in spec["containers"]],
+            init_containers=[
+                ContainerState(each["name"], each.get("image", ""), waiting_reason="PodInitializing")
+                for each in spec.get("initContainers") or []
+            ],
+        )
+
+    def update(self, pod: JsonObject) -> None:
+        """The pod object has changed."""
+        self.pod = pod
+        self._changed.set()
+
+    def gone(self) -> None:
+        """The pod object has been removed."""
+        self._gone = True
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Live as long as the pod does; on cancellation, end its containers and leave the object alone."""
+        life: asyncio.Task[None] | None = None
+        try:
+            phase = (self.pod.get("status") or {}).get("phase")
+            if phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) and not self._leaving:
+                life = asyncio.get_running_loop().create_task(self._live(), name=f"pod {self._name}")
+            await self._until_leaving()
+            if life is not None:
+                await _cancel(life)
+            await self._end_containers(self._grace_seconds)
+            if not self._gone:
+                await self._finish_deletion()
+        except _PodGone:
+            pass
+        finally:
+            if life is not None:
+                await _cancel(life)
+            await self._end_containers(lambda: _SHUTDOWN_GRACE_SECONDS)
+            if self.state.pod_ip:
+                self._services.addresses.release(self.state.pod_ip)
+            self._services.events.forget(self.pod)
+            if self._services.runtime.runs_processes:
+                self._services.directories.remove_pod(self.pod)
+
+    # --- life ---------------------------------------------------------------------------------------------------
+
+    async def _live(self) -> None:
+        try:
+            if await self._start():
+                async with asyncio.TaskGroup() as group:
+                    for container, state in zip(self.pod["spec"]["containers"], self.state.containers, strict=True):
+                        group.create_task(self._keep(container, state, self._policy))
+                await self._end_containers(self._grace_seconds)  # sidecars
+            self.state.finish()
+            await self._publish()
+        except* _PodGone:
+            self.gone()
+        except* Exception:
+            log.exception("A pod's worker failed: pod=%s", self._name)
+
+    async def _start(self) -> bool:
+        """Everything before the containers proper; False if an init container failed for good."""
+        services = self._services
+        delay = services.start_seconds(self.pod)
+        if services.runtime.runs_processes or delay:
+            await self._publish()  # so that people see ContainerCreating meanwhile
+        await self._until_there(lambda: self._needs.gather(self.pod))
+        if delay:
+            await services.clock.sleep(delay)
+        self.state.pod_ip = services.addresses.acquire()
+        for container, state in zip(
+            self.pod["spec"].get("initContainers") or [], self.state.init_containers, strict=True
+        ):
+            if container.get("restartPolicy") == RestartPolicy.ALWAYS:  # a sidecar
+                await self._launch(container, state)
+                continue
+            once_more = RestartPolicy.NEVER if self._policy is RestartPolicy.NEVER else RestartPolicy.ON_FAILURE
+            await self._keep(container, state, once_more)
+            if state.exit_code:
+                return False
+        self.state.phase = PodPhase.RUNNING
+        return True
+
+    async def _keep(self, container: JsonObject, state: ContainerState, policy: RestartPolicy) -> None:
+        """Run a container, again and again as its restart policy says."""
+        failures = 0
+        while True:
+            running = await self._launch(container, state)
+            await self._publish()
+            exit_code = await running.wait()
+            self._running.pop(state.name, None)
+            state.exit(self._services.clock.now(), exit_code)
+            assert state.started_at is not None
+            assert state.finished_at is not None
+            if not policy.restarts_after(exit_code):
+                await self._publish()
+                return
+            if (state.finished_at - state.started_at).total_seconds() > _BACKOFF_RESET_SECONDS:
+                failures = 0
+            if failures:
+                await self._back_off(state, failures)
+            else:
+                await self._publish()
+            failures += 1
+            state.restart()
+
+    async def _back_off(self, state: ContainerState, failures: int) -> None:
+        seconds = min(_FIRST_BACKOFF_SECONDS * 2 ** (failures - 1), _LONGEST_BACKOFF_SECONDS)
+        metadata = self.pod["metadata"]
+        pod = f"{metadata['name']}_{metadata['namespace']}({metadata['uid']})"
+        state.wait("CrashLoopBackOff", f"back-off {seconds:g}s restarting failed container={state.name} pod={pod}")
+        message = f"Back-off restarting failed container {state.name} in pod {pod}"
+        self._services.events.warning(self.pod, "BackOff", message, state.name)
+        await self._publish()
+        await self._services.clock.sleep(seconds)
+
+    async def _launch(self, container: JsonObject, state: ContainerState) -> RunningContainer:
+        started: list[RunningContainer] = []
+
+        async def start() -> None:
+            try:
+                await self._services.pull(self.pod, container)
+            except PullFailed as failure:
+                self._services.events.warning(self.pod, "Failed", "Error: ErrImagePull", state.name)
+                raise NotYet(
+                    "BackOff", f'Back-off pulling image "{state.image}": {failure}', state.name, "ImagePullBackOff"
+                ) from failure
+            try:
+                launch = self._needs.launch(container, state, self.state)
+            except EnvironmentProblem as problem:
+                raise NotYet("Failed", f"Error: {problem}", state.name, "CreateContainerConfigError") from problem
+            try:
+                started.append(await self._services.runtime.start(launch))
+            except StartFailed as failure:
+                raise NotYet("Failed", f"Error: {failure}", state.name, "CreateContainerError") from failure
+
+        await self._until_there(start, state)
+        running = started[0]
+        self._running[state.name] = running
+        self._services.events.normal(self.pod, "Created", "Container created", state.name)
+        self._services.events.normal(self.pod, "Started", "Container started", state.name)
+        state.start(self._services.clock.now(), running.container_id)
+        return running
+
+    async def _until_there(self, step: Callable[[], Awaitable[None]], state: ContainerState | None = None) -> None:
+        """Repeat `step` until nothing is missing any more, and say meanwhile what is."""
+        delay = _FIRST_RETRY_SECONDS
+        while True:
+            try:
+                await step()
+            except NotYet as missing:
+                # Claims and the like may be a moment late without being a problem worth telling.
+                if delay > _FIRST_RETRY_SECONDS or missing.container:
+                    self._services.events.warning(self.pod, missing.reason, str(missing), missing.container)
+                    if state is not None:
+                        state.wait(missing.state, str(missing).removeprefix("Error: "))
+                    await self._publish()
+                await self._services.clock.sleep(delay)
+                delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
+            else:
+                return
+
+    # --- end ----------------------------------------------------------------------------------------------------
+
+    @property
+    def _leaving(self) -> bool:
+        return self._gone or bool(self.pod["metadata"].get("deletionTimestamp"))
+
+    async def _until_leaving(self) -> None:
+        while not self._leaving:
+            await self._changed.wait()
+            self._changed.clear()
+
+    async def _end_containers(self, grace_seconds: Callable[[], float]) -> None:
+        """SIGTERM to all, and SIGKILL after the grace period, which a later deletion may shorten."""
+        if not self._running:
+            return
+        for name, container in self._running.items():
+            self._services.events.normal(self.pod, "Killing", f"Stopping container {name}", name)
+            container.terminate()
+        ends = asyncio.gather(*(self._end(name, container) for name, container in self._running.items()))
+        began = asyncio.get_running_loop().time()
+        while not ends.done():
+            # Real time: the processes are real, however fast the cluster's clock runs.
+            left = began + grace_seconds() - asyncio.get_running_loop().time()
+            if left <= 0:
+                for container in self._running.values():
+                    container.kill()
+                break
+            self._changed.clear()
+            changed = asyncio.ensure_future(self._changed.wait())
+            either: list[asyncio.Future[Any]] = [ends, changed]
+            await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            changed.cancel()
+        await ends
+        self._running.clear()
+
+    def _grace_seconds(self) -> float:
+        if self._gone:
+            return _FORCED_GRACE_SECONDS
+        metadata = self.pod["metadata"]
+        return float(metadata.get("deletionGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))
+
+    async def _end(self, name: str, container: RunningContainer) -> None:
+        exit_code = await container.wait()
+        for state in (*self.state.containers, *self.state.init_containers):
+            if state.name == name:
+                state.exit(self._services.clock.now(), exit_code)
+
+    async def _finish_deletion(self) -> None:
+        """Report how the containers ended, then let the object go."""
+        if self._services.runtime.runs_processes and self._published:
+            for state in self.state.containers:
+                if state.exit_code is None:  # it never ran
+                    state.start(self._services.clock.now(), "")
+                    state.exit(self._services.clock.now(), EXIT_CODE_KILLED)
+            if not self.state.phase.final:
+                self.state.finish()
+            await self._publish()
+        await self._request(
+            lambda: self._services.api.delete(
+                self._path(), grace_period_seconds=0, uid=self.pod["metadata"]["uid"], missing_ok=True
+            )
+        )
+
+    # --- talking to the API server --------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return f"{self.pod['metadata']['namespace']}/{self.pod['metadata']['name']}"
+
+    def _path(self, subresource: str | None = None) -> str:
+        metadata = self.pod["metadata"]
+        return resource_path("v1", "pods", metadata["namespace"], metadata["name"], subresource)
+
+    async def _publish(self) -> None:
+        """Write the status, if it is another than was written last."""
+        async with self._publishing:
+            previous = (self.pod.get("status") or {}).get("conditions") or []
+            status = self.state.to_json(self._services.clock.now(), previous)
+            if _without_times(status) == _without_times(self._published):
+                return
+            body = {"metadata": {"uid": self.pod["metadata"]["uid"]}, "status": status}
+            await self._request(
+                lambda: self._services.api.patch(self._path("status"), body, patch_type=PatchType.STRATEGIC)
+            )
+            self._published = status
+
+    async def _replaced(self) -> bool:
+        """Whether there is no pod of this name any more, or another one."""
+        try:
+            present = await self._services.api.get(self._path())
+        except KubernetesError as error:
+            return error.not_found
+        return bool(present["metadata"]["uid"] != self.pod["metadata"]["uid"])
+
+    async def _request(self, send: Callable[[], Awaitable[JsonObject]]) -> None:
+        """Repeat a request until the API server has carried it out, or the pod is gone."""
+        delay = 0.1
+        while True:
+            if self._gone:
+                raise _PodGone
+            try:
+                await send()
+            except KubernetesError as error:
+                if error.not_found or (error.status == 409 and await self._replaced()):
+                    raise _PodGone from error
+                if not error.retryable and error.status != 409:
+                    log.error("A pod's kubelet was refused a request: %s", error)
+                    return
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, _LONGEST_REQUEST_RETRY_SECONDS)
+            else:
+                return
+
+
+def _host_ip(node: JsonObject) -> str:
+    for address in (node.get("status") or {}).get("addresses") or []:
+        if address["type"] == "InternalIP":
+            return str(address["address"])
+    return "127.0.0.1"
+
+
+def _without_times(status: Mapping[str, object]) -> JsonObject:
+    conditions = status.get("conditions") or []
+    assert isinstance(conditions, list)
+    return {
+        **status,
+        "conditions": [
+            {key: value for key, value in condition.items() if key != "lastTransitionTime" and value is not None}
+            for condition in conditions
+        ],
+    }
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
