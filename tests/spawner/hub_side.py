@@ -61,6 +61,13 @@ class HubSide:
         }
         return User(found, settings, db=self._db)
 
+    def spawner(self, user: User, server_name: str = "") -> DRASpawner:
+        """A user's spawner, of the default server or of a named one."""
+        if server_name and server_name not in user.orm_user.orm_spawners:
+            self._db.add(orm.Spawner(name=server_name, user=user.orm_user))
+            self._db.commit()
+        return user.spawners[server_name]
+
 
 @contextlib.contextmanager
 def kubernetes_of(kubeconfig: Path) -> Iterator[None]:

@@ -42,7 +42,7 @@ async def test_short_form(nowhere):
 async def test_template_tells_user_server_and_profile(nowhere):
     nowhere.spawner_config.profile_list = [profile("gpu-slice", {"gpu": GPU})]
     user = nowhere.user("Ada.Lovelace@example.org")
-    _, objects = await manifest(user.spawners["My work"], profile="gpu-slice")
+    _, objects = await manifest(nowhere.spawner(user, "My work"), profile="gpu-slice")
     metadata = objects.templates["gpu"]["metadata"]
     assert metadata["labels"]["hub.jupyter.org/profile"] == "gpu-slice"
     assert metadata["labels"]["app.kubernetes.io/managed-by"] == "dra-spawner"
@@ -64,7 +64,7 @@ async def test_each_start_has_a_nonce_of_its_own(nowhere):
 
 async def test_names_fit_even_for_the_longest_users_and_claims(nowhere):
     nowhere.spawner_config.device_claims = {"g" * 63: GPU}
-    spawner = nowhere.user("u" * 200).spawners["s" * 200]
+    spawner = nowhere.spawner(nowhere.user("u" * 200), "s" * 200)
     _, objects = await manifest(spawner)
     assert len(objects.templates["g" * 63]["metadata"]["name"]) <= 253
 
