@@ -1,0 +1,75 @@
+"""What an administrator copies is valid, and grants no more than is used."""
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from dra_spawner.profiles import profile_list_problems
+
+ROOT = Path(__file__).parents[1]
+SCHEMA = ROOT.parent / "shared" / "data" / "z2jh-values.schema.json"
+
+
+def problems(values):
+    """What the chart's schema has against values; what the chart's own defaults supply may be missing."""
+    schema = json.loads(SCHEMA.read_text())
+    errors = jsonschema.Draft7Validator(schema).iter_errors(values)
+    return [f"{'/'.join(map(str, error.path))}: {error.message}" for error in errors if error.validator != "required"]
+
+
+@pytest.fixture
+def values():
+    return yaml.safe_load((ROOT / "helm-values" / "minimal.yaml").read_text())
+
+
+@pytest.fixture
+def schema():
+    if not SCHEMA.exists():
+        if os.environ.get("DRA_SPAWNER_REQUIRE_ALL"):
+            pytest.fail(f"{SCHEMA} must be there")
+        pytest.skip("the schema of zero-to-jupyterhub's values is not beside this checkout")
+
+
+@pytest.mark.usefixtures("schema")
+def test_values_fit_the_chart(values):
+    assert problems(values) == []
+
+
+@pytest.mark.usefixtures("schema")
+def test_the_schema_would_find_a_typo(values):
+    values["singleuser"]["profilelist"] = []
+    assert any("profilelist" in problem for problem in problems(values))
+
+
+def test_profiles_of_the_values_are_sound(values):
+    profiles = values["singleuser"]["profileList"]
+    assert len(profiles) == 2
+    assert profile_list_problems(profiles) == []
+
+
+def test_values_set_the_spawner_up(values):
+    (code,) = values["hub"]["extraConfig"].values()
+    compile(code, "extraConfig", "exec")
+    assert "setup(c)" in code
+
+
+def test_rules_are_the_ones_that_are_used():
+    rules = [
+        (group, resource, verb)
+        for document in yaml.safe_load_all((ROOT / "helm-values" / "rbac.yaml").read_text())
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    ]
+    assert sorted(rules) == [
+        ("", "nodes", "list"),
+        *(("resource.k8s.io", "deviceclasses", "list"),),
+        *(("resource.k8s.io", "resourceclaims", "list"),),
+        *(("resource.k8s.io", "resourceclaimtemplates", verb) for verb in ("create", "delete", "list", "patch")),
+        *(("resource.k8s.io", "resourceslices", "list"),),
+    ]
