@@ -1,0 +1,310 @@
+"""DeviceClasses and ResourceClaims (``resource.k8s.io/v1``), with the API's defaults applied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_spawner.dra.decoding import Json, Reader
+from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.quantity import Quantity
+
+__all__ = [
+    "AllocatedDevice",
+    "AllocationMode",
+    "ClaimStatus",
+    "ConsumerReference",
+    "DeviceClass",
+    "DeviceConfiguration",
+    "DeviceConstraint",
+    "DeviceRequest",
+    "RequestAlternative",
+    "ResourceClaim",
+    "Toleration",
+]
+
+
+class AllocationMode(StrEnum):
+    """How many devices a request wants."""
+
+    EXACT_COUNT = "ExactCount"
+    ALL = "All"
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """A taint that a request puts up with."""
+
+    key: str = ""
+    """Empty: any key."""
+    operator: str = "Equal"
+    """Equal or Exists."""
+    value: str = ""
+    effect: str = ""
+    """Empty: any effect."""
+    toleration_seconds: int | None = None
+    """How long a pod stays after a NoExecute taint; does not matter for allocation."""
+
+    @classmethod
+    def decode(cls, reader: Reader) -> Toleration:
+        return cls(
+            key=reader.text("key"),
+            operator=reader.text("operator") or "Equal",
+            value=reader.text("value"),
+            effect=reader.text("effect"),
+            toleration_seconds=reader.integer("tolerationSeconds") if reader.has("tolerationSeconds") else None,
+        )
+
+    def to_json(self) -> dict[str, object]:
+        obj: dict[str, object] = {"key": self.key, "operator": self.operator, "value": self.value}
+        obj |= {"effect": self.effect}
+        obj = {name: value for name, value in obj.items() if value}
+        if self.toleration_seconds is not None:
+            obj["tolerationSeconds"] = self.toleration_seconds
+        return obj
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfiguration:
+    """Configuration for a driver, which only the driver understands."""
+
+    requests: tuple[str, ...]
+    """Requests (``r`` or ``r/sub``) it is for; empty means all. Always empty in a class."""
+    content: Json
+    """The rest of the entry as it stands: ``{"opaque": {"driver": …, "parameters": …}}``."""
+
+    @classmethod
+    def decode(cls, reader: Reader) -> DeviceConfiguration:
+        opaque = reader.child("opaque")
+        if opaque is not None:
+            opaque.text("driver")
+        return cls(reader.texts("requests") or (), {"opaque": reader.raw("opaque")} if opaque is not None else {})
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass: selectors and configuration that requests refer to by name."""
+
+    name: str
+    selectors: tuple[str | None, ...] = ()
+    """CEL expressions; None is a kind of selector that this version of the API does not know."""
+    config: tuple[DeviceConfiguration, ...] = ()
+    extended_resource_name: str | None = None
+
+    @classmethod
+    def from_json(cls, obj: object) -> DeviceClass:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        reader = Reader.root(obj, "DeviceClass")
+        name = reader.required_child("metadata").required_text("name")
+        spec = reader.child("spec")
+        if spec is None:
+            return cls(name)
+        return cls(
+            name=name,
+            selectors=_decode_selectors(spec),
+            config=tuple(DeviceConfiguration.decode(item) for item in spec.children("config")),
+            extended_resource_name=spec.optional_text("extendedResourceName"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAlternative:
+    """What ``exactly`` says, or one alternative of ``firstAvailable``."""
+
+    name: str
+    """Of the alternative; of the request where it is ``exactly``."""
+    device_class_name: str
+    selectors: tuple[str | None, ...] = ()
+    """CEL expressions; None is a kind of selector that this version of the API does not know."""
+    allocation_mode: str = AllocationMode.EXACT_COUNT
+    """One of :class:`AllocationMode`; others decode, and make allocation fail."""
+    count: int = 1
+    admin_access: bool | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    capacity_requests: Mapping[str, Quantity] | None = None
+    """By capacity name; None when the request does not speak of capacity at all."""
+
+    @classmethod
+    def decode(cls, reader: Reader, name: str) -> RequestAlternative:
+        mode = reader.text("allocationMode") or AllocationMode.EXACT_COUNT
+        count = reader.integer("count", minimum=0)
+        capacity = reader.child("capacity")
+        return cls(
+            name=name,
+            device_class_name=reader.text("deviceClassName"),
+            selectors=_decode_selectors(reader),
+            allocation_mode=mode,
+            count=1 if mode == AllocationMode.EXACT_COUNT and count == 0 else count,
+            admin_access=reader.boolean("adminAccess"),
+            tolerations=tuple(Toleration.decode(item) for item in reader.children("tolerations")),
+            capacity_requests=(capacity.quantity_map("requests") or {}) if capacity is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One request of a claim."""
+
+    name: str
+    exactly: RequestAlternative | None = None
+    first_available: tuple[RequestAlternative, ...] = ()
+    """In order of preference; when not empty it is what counts."""
+
+    @property
+    def alternatives(self) -> tuple[RequestAlternative, ...]:
+        """What may satisfy the request, best first."""
+        if self.first_available:
+            return self.first_available
+        return (self.exactly,) if self.exactly is not None else ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint:
+    """A condition on the devices of several requests taken together."""
+
+    requests: tuple[str, ...] = ()
+    """Requests (``r`` or ``r/sub``) it is about; empty means all."""
+    match_attribute: str | None = None
+    """Fully qualified name; all devices must have the same value."""
+    distinct_attribute: str | None = None
+    """Fully qualified name; no two devices may have the same value."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllocatedDevice:
+    """One entry of ``status.allocation.devices.results``."""
+
+    id: DeviceId
+    request: str = ""
+    admin_access: bool = False
+    share_id: str | None = None
+    """Set for a share of a device that several claims may use."""
+    consumed_capacity: Mapping[str, Quantity] | None = None
+    """By capacity name; None when the field is absent."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerReference:
+    """One entry of ``status.reservedFor``."""
+
+    resource: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimStatus:
+    """What a claim has been given and who uses it."""
+
+    devices: tuple[AllocatedDevice, ...] | None = None
+    """Allocated devices; None while the claim is not allocated."""
+    node_selector: NodeSelector | None = None
+    """Nodes from which the allocated devices can be used; None means all."""
+    reserved_for: tuple[ConsumerReference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceClaim:
+    """A ResourceClaim."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceConfiguration, ...] = ()
+    status: ClaimStatus = ClaimStatus()
+
+    @classmethod
+    def from_json(cls, obj: object) -> ResourceClaim:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        reader = Reader.root(obj, "ResourceClaim")
+        metadata = reader.required_child("metadata")
+        return cls.decode(
+            metadata.required_text("name"),
+            metadata.text("namespace"),
+            reader.child("spec"),
+            uid=metadata.text("uid"),
+            status=reader.child("status"),
+        )
+
+    @classmethod
+    def decode(
+        cls, name: str, namespace: str, spec: Reader | None, *, uid: str = "", status: Reader | None = None
+    ) -> ResourceClaim:
+        """Claim with this ``spec``, which may also come from a ResourceClaimTemplate."""
+        devices = spec.child("devices") if spec is not None else None
+        return cls(
+            name=name,
+            namespace=namespace,
+            uid=uid,
+            requests=tuple(map(_decode_request, devices.children("requests"))) if devices is not None else (),
+            constraints=tuple(map(_decode_constraint, devices.children("constraints"))) if devices is not None else (),
+            config=tuple(map(DeviceConfiguration.decode, devices.children("config"))) if devices is not None else (),
+            status=_decode_status(status) if status is not None else ClaimStatus(),
+        )
+
+    @property
+    def is_allocated(self) -> bool:
+        return self.status.devices is not None
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+def _decode_selectors(reader: Reader) -> tuple[str | None, ...]:
+    expressions: list[str | None] = []
+    for selector in reader.children("selectors"):
+        cel = selector.child("cel")
+        expressions.append(cel.text("expression") if cel is not None else None)
+    return tuple(expressions)
+
+
+def _decode_request(reader: Reader) -> DeviceRequest:
+    name = reader.required_text("name")
+    exactly = reader.child("exactly")
+    first_available = tuple(
+        RequestAlternative.decode(item, item.required_text("name")) for item in reader.children("firstAvailable")
+    )
+    if exactly is None and not first_available:
+        reader.fail("", "one of exactly and firstAvailable is required")
+    return DeviceRequest(
+        name=name,
+        exactly=RequestAlternative.decode(exactly, name) if exactly is not None else None,
+        first_available=first_available,
+    )
+
+
+def _decode_constraint(reader: Reader) -> DeviceConstraint:
+    return DeviceConstraint(
+        requests=reader.texts("requests") or (),
+        match_attribute=reader.optional_text("matchAttribute"),
+        distinct_attribute=reader.optional_text("distinctAttribute"),
+    )
+
+
+def _decode_status(reader: Reader) -> ClaimStatus:
+    allocation = reader.child("allocation")
+    devices = allocation.child("devices") if allocation is not None else None
+    selector = allocation.child("nodeSelector") if allocation is not None else None
+    results = tuple(map(_decode_allocated_device, devices.children("results"))) if devices is not None else ()
+    return ClaimStatus(
+        devices=results if allocation is not None else None,
+        node_selector=NodeSelector.decode(selector) if selector is not None else None,
+        reserved_for=tuple(
+            ConsumerReference(item.text("resource"), item.text("name"), item.text("uid"))
+            for item in reader.children("reservedFor")
+        ),
+    )
+
+
+def _decode_allocated_device(reader: Reader) -> AllocatedDevice:
+    return AllocatedDevice(
+        id=DeviceId(reader.required_text("driver"), reader.required_text("pool"), reader.required_text("device")),
+        request=reader.text("request"),
+        admin_access=bool(reader.boolean("adminAccess")),
+        share_id=reader.optional_text("shareID"),
+        consumed_capacity=reader.quantity_map("consumedCapacity"),
+    )

@@ -1,0 +1,238 @@
+"""Reading API objects from JSON: typed access that knows the path of every field.
+
+As in Kubernetes' own decoder, unknown fields are ignored and null counts as absent. What a wrong type or a value
+outside the API's bounds raises, an :class:`ObjectError`, names the object and the field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NoReturn
+
+from dra_spawner.dra.quantity import Quantity, QuantityError
+
+__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader"]
+
+type_name: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
+
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+
+Json = Mapping[str, object]
+"""A JSON object as ``json.loads`` makes it."""
+
+
+class ObjectError(ValueError):
+    """An object that the API server would refuse, or that is no such object.
+
+    Attributes
+    ----------
+    object_name
+        Kind and name, for example ``ResourceSlice n0-gpu-0``; empty while the name is not known.
+    path
+        The field, for example ``spec.devices[3].capacity[memory].value``.
+    problem
+        What is wrong with it.
+    """
+
+    def __init__(self, object_name: str, path: str, problem: str) -> None:
+        self.object_name = object_name
+        self.path = path
+        self.problem = problem
+        super().__init__(": ".join(part for part in (object_name, path, problem) if part))
+
+
+class Reader:
+    """One JSON object and where it stands."""
+
+    __slots__ = ("_key", "_parent", "_value")
+
+    def __init__(self, value: Json, key: str, parent: Reader | None = None) -> None:
+        self._value = value
+        self._key = key
+        self._parent = parent
+
+    @classmethod
+    def root(cls, value: object, kind: str) -> Reader:
+        """Reader of a whole API object, which errors call by its kind and name.
+
+        Raises
+        ------
+        ObjectError
+            When the value is no JSON object, or says that it is of another kind.
+        """
+        if not isinstance(value, Mapping):
+            raise ObjectError(kind, "", f"must be an object, not {_shown_type(value)}")
+        metadata = value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, Mapping) else None
+        reader = cls(value, f"{kind} {name}" if isinstance(name, str) else kind)
+        if value.get("kind", kind) != kind:
+            reader.fail("kind", f"must be {kind}, not {value['kind']!r}")
+        return reader
+
+    def fail(self, key: str, problem: str) -> NoReturn:
+        """Raise an :class:`ObjectError` about one field of this object (empty: about the object)."""
+        path = [key]
+        reader: Reader = self
+        while reader._parent is not None:
+            path.append(reader._key)
+            reader = reader._parent
+        text = ""
+        for part in reversed(path):
+            text += part if part.startswith("[") or not text or not part else f".{part}"
+        raise ObjectError(reader._key, text, problem)
+
+    def has(self, key: str) -> bool:
+        """Whether the field is there and not null."""
+        return self._value.get(key) is not None
+
+    def text(self, key: str, default: str = "") -> str:
+        value = self._value.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, str):
+            self._wrong_type(key, "a string", value)
+        return value
+
+    def required_text(self, key: str) -> str:
+        """A string that must be there and not be empty."""
+        value = self.text(key)
+        if not value:
+            self.fail(key, "is required")
+        return value
+
+    def optional_text(self, key: str) -> str | None:
+        return self.text(key) if self.has(key) else None
+
+    def boolean(self, key: str) -> bool | None:
+        value = self._value.get(key)
+        if value is not None and not isinstance(value, bool):
+            self._wrong_type(key, "a boolean", value)
+        return value
+
+    def integer(self, key: str, default: int = 0, minimum: int = MIN_INT64) -> int:
+        """An int64."""
+        value = self._value.get(key)
+        if value is None:
+            return default
+        if not isinstance(value, int) or isinstance(value, bool):
+            self._wrong_type(key, "an integer", value)
+        if not minimum <= value <= MAX_INT64:
+            self.fail(key, f"must be from {minimum} to {MAX_INT64}, not {value}")
+        return value
+
+    def quantity(self, key: str) -> Quantity:
+        """A quantity; zero when absent, as in the API."""
+        try:
+            return Quantity.from_json(self._value.get(key))
+        except QuantityError as error:
+            self.fail(key, str(error))
+
+    def optional_quantity(self, key: str) -> Quantity | None:
+        return self.quantity(key) if self.has(key) else None
+
+    def quantities(self, key: str) -> tuple[Quantity, ...] | None:
+        """A list of quantities; None when absent."""
+        if self._list(key) is None:
+            return None
+        items, names = self._items(key)
+        return tuple(items.quantity(name) for name in names)
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        """A list of strings; None when absent."""
+        values = self._list(key)
+        if values is None:
+            return None
+        for index, value in enumerate(values):
+            if not isinstance(value, str):
+                self._wrong_type(f"{key}[{index}]", "a string", value)
+        return tuple(map(str, values))
+
+    def integers(self, key: str) -> tuple[int, ...]:
+        """A list of int64; empty when absent."""
+        items, names = self._items(key)
+        return tuple(items.integer(name) for name in names)
+
+    def booleans(self, key: str) -> tuple[bool, ...]:
+        """A list of booleans; empty when absent."""
+        items, names = self._items(key)
+        return tuple(bool(items.boolean(name)) for name in names)
+
+    def child(self, key: str) -> Reader | None:
+        """The object in this field; None when absent."""
+        value = self._value.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            self._wrong_type(key, "an object", value)
+        return Reader(value, key, self)
+
+    def required_child(self, key: str) -> Reader:
+        child = self.child(key)
+        if child is None:
+            self.fail(key, "is required")
+        return child
+
+    def children(self, key: str) -> list[Reader]:
+        """The objects of the list in this field; none when absent."""
+        readers = []
+        for index, value in enumerate(self._list(key) or ()):
+            if not isinstance(value, Mapping):
+                self._wrong_type(f"{key}[{index}]", "an object", value)
+            readers.append(Reader(value, f"{key}[{index}]", self))
+        return readers
+
+    def entries(self, key: str) -> Iterator[tuple[str, Reader]]:
+        """Keys and objects of the map in this field; none when absent."""
+        value = self._value.get(key)
+        if value is None:
+            return
+        if not isinstance(value, Mapping):
+            self._wrong_type(key, "an object", value)
+        for name, item in value.items():
+            if not isinstance(item, Mapping):
+                self._wrong_type(f"{key}[{name}]", "an object", item)
+            yield name, Reader(item, f"{key}[{name}]", self)
+
+    def quantity_map(self, key: str) -> dict[str, Quantity] | None:
+        """A map of quantities; None when absent."""
+        child = self.child(key)
+        if child is None:
+            return None
+        try:
+            return {name: Quantity.from_json(value) for name, value in child._value.items()}
+        except QuantityError:
+            for name in child._value:
+                Reader({f"[{name}]": child._value[name]}, key, self).quantity(f"[{name}]")
+            raise
+
+    def text_map(self, key: str) -> dict[str, str]:
+        """A map of strings; empty when absent."""
+        child = self.child(key)
+        return {name: child.text(name) for name in child._value} if child is not None else {}
+
+    def raw(self, key: str) -> object:
+        """The value as it stands."""
+        return self._value.get(key)
+
+    def keys(self) -> list[str]:
+        """Names of the fields that are there and not null."""
+        return [key for key, value in self._value.items() if value is not None]
+
+    def _list(self, key: str) -> Sequence[object] | None:
+        value = self._value.get(key)
+        if value is not None and not isinstance(value, (list, tuple)):
+            self._wrong_type(key, "a list", value)
+        return value
+
+    def _items(self, key: str) -> tuple[Reader, list[str]]:
+        """The items of a list as the fields "[0]", "[1]" and so on of an object, and the names of these fields."""
+        values = {f"[{index}]": value for index, value in enumerate(self._list(key) or ())}
+        return Reader(values, key, self), list(values)
+
+    def _wrong_type(self, key: str, wanted: str, value: object) -> NoReturn:
+        self.fail(key, f"must be {wanted}, not {_shown_type(value)}")
+
+
+def _shown_type(value: object) -> str:
+    return type_name.get(type(value), type(value).__name__)

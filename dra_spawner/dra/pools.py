@@ -1,0 +1,226 @@
+"""Resource pools as one node sees them: which slices count, whether the pool is complete and valid, in which order.
+
+A pool is made of ResourceSlices of one driver. Slices of an older generation are dropped. A pool is *incomplete*
+while fewer (or more) slices are there than each of them announces, and *invalid* when its slices contradict each
+other; devices are taken from neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dra_spawner.dra.devices import CounterName, Device, PoolId, ResourceSlice
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.objects import Node
+
+__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "gather_pools", "selects_node"]
+
+
+class PoolState(StrEnum):
+    """Whether devices may be taken from a pool."""
+
+    USABLE = "usable"
+    INCOMPLETE = "incomplete"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidate:
+    """A device that a node may use, with what it was published in."""
+
+    device: Device
+    slice: ResourceSlice
+    pool: Pool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pool:
+    """A resource pool as one node sees it."""
+
+    id: PoolId
+    state: PoolState
+    problem: str = ""
+    """Why the pool is invalid."""
+    slices: tuple[ResourceSlice, ...] = ()
+    """Slices with devices for this node, by name."""
+    other_slices: tuple[ResourceSlice, ...] = ()
+    """Slices of the pool that are for other nodes; their devices draw on the same counters."""
+    counters: Mapping[CounterName, int] = field(default_factory=dict)
+    """The pool's shared counters in nano-units."""
+
+    @property
+    def has_binding_conditions(self) -> bool:
+        """Whether any device for this node speaks of binding conditions: such pools come last."""
+        return any(device.binding_conditions is not None for part in self.slices for device in part.devices)
+
+    def candidates(self) -> list[Candidate]:
+        """The devices in the order in which they are tried."""
+        return [Candidate(device, part, self) for part in self.slices for device in part.devices]
+
+
+class SliceIndex:
+    """All ResourceSlices of the cluster, arranged so that one node's are found at once."""
+
+    __slots__ = ("_by_node", "_by_pool", "_shared")
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self._by_node: dict[str, list[ResourceSlice]] = {}
+        self._shared: list[ResourceSlice] = []
+        self._by_pool: dict[PoolId, list[ResourceSlice]] = {}
+        for item in slices:
+            self._by_pool.setdefault(item.pool_id, []).append(item)
+            if item.node_name and not item.shared_counters:
+                self._by_node.setdefault(item.node_name, []).append(item)
+            else:
+                self._shared.append(item)
+
+    def for_node(self, node_name: str) -> list[ResourceSlice]:
+        """Slices that may concern the node: those of this node first, then those bound to no node."""
+        return self._by_node.get(node_name, []) + self._shared
+
+    def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
+        """Slices of one pool, of all generations and for all nodes."""
+        return self._by_pool.get(pool_id, ())
+
+
+def gather_pools(index: SliceIndex, node: Node, features: Features, quirks: Quirks) -> list[Pool]:
+    """Pools with devices or counters for a node, in the order in which devices are tried.
+
+    Raises
+    ------
+    NodeSelectorError
+        When the node selector of a slice or device that had to be looked at is malformed.
+    """
+    plain: list[Pool] = []
+    with_binding_conditions: list[Pool] = []
+    for pool_id, slices in _relevant_slices(index, node, features, quirks).items():
+        pool = _make_pool(pool_id, slices, index.of_pool(pool_id), features)
+        if pool is not None:
+            (with_binding_conditions if pool.has_binding_conditions else plain).append(pool)
+    plain.sort(key=_pool_order)
+    with_binding_conditions.sort(key=_pool_order)
+    return plain + with_binding_conditions
+
+
+def selects_node(node: Node, node_name: str | None, all_nodes: bool, selector: NodeSelector | None) -> bool:
+    """Whether a slice's or device's choice of nodes includes this one; the first of the three that is set decides."""
+    if node_name:
+        return node.name == node_name
+    if all_nodes:
+        return True
+    return selector is not None and selector.matches(node.name, node.labels)
+
+
+def _relevant_slices(
+    index: SliceIndex, node: Node, features: Features, quirks: Quirks
+) -> dict[PoolId, list[ResourceSlice]]:
+    """Slices that concern the node, of the highest generation among them."""
+    pools: dict[PoolId, list[ResourceSlice]] = {}
+    counter_slices: list[ResourceSlice] = []
+    for item in index.for_node(node.name):
+        if not features.partitionable_devices and (item.per_device_node_selection is not None or item.shared_counters):
+            continue
+        if item.shared_counters and not quirks.counter_slices_relevant_everywhere:
+            counter_slices.append(item)
+        elif _is_relevant(item, node):
+            _add_slice(pools, item)
+    for item in counter_slices:
+        if item.pool_id in pools:
+            _add_slice(pools, item)
+    return pools
+
+
+def _is_relevant(item: ResourceSlice, node: Node) -> bool:
+    if item.shared_counters:
+        return True
+    if item.node_name or item.all_nodes or item.node_selector is not None:
+        return selects_node(node, item.node_name, item.all_nodes, item.node_selector)
+    return bool(item.per_device_node_selection) and any(
+        selects_node(node, device.node_name, device.all_nodes, device.node_selector) for device in item.devices
+    )
+
+
+def _add_slice(pools: dict[PoolId, list[ResourceSlice]], item: ResourceSlice) -> None:
+    known = pools.get(item.pool_id)
+    if known is None or item.generation > known[0].generation:
+        pools[item.pool_id] = [item]
+    elif item.generation == known[0].generation:
+        known.append(item)
+
+
+def _make_pool(
+    pool_id: PoolId, relevant: list[ResourceSlice], everywhere: Sequence[ResourceSlice], features: Features
+) -> Pool | None:
+    """The pool made of these relevant slices; None when a newer generation exists on other nodes.
+
+    Whether all slices are there is first asked of the relevant ones alone: a pool of an old generation that looks
+    complete from here is used.
+    """
+    generation, expected = relevant[0].generation, relevant[0].resource_slice_count
+    others: list[ResourceSlice] = []
+    if len(relevant) != expected:
+        if any(item.generation > generation for item in everywhere):
+            return None
+        current = [item for item in everywhere if item.generation == generation]
+        if len(current) != expected:
+            return Pool(pool_id, PoolState.INCOMPLETE)
+        names = {item.name for item in relevant}
+        others = [item for item in current if item.name not in names]
+    relevant.sort(key=lambda item: item.name.encode())
+    return _build_pool(pool_id, relevant, others, features)
+
+
+def _build_pool(
+    pool_id: PoolId, relevant: list[ResourceSlice], others: list[ResourceSlice], features: Features
+) -> Pool:
+    if features.partitionable_devices:
+        slices = tuple(item for item in relevant if not item.shared_counters)
+    else:
+        slices = tuple(relevant)
+    problem = _duplicate_device(slices)
+    if problem:
+        return Pool(pool_id, PoolState.INVALID, problem)
+    if not features.partitionable_devices:
+        return Pool(pool_id, PoolState.USABLE, slices=slices)
+
+    counters: dict[CounterName, int] = {}
+    set_names: set[str] = set()
+    for item in relevant:
+        for set_name, values in item.shared_counters:
+            if set_name in set_names:
+                return Pool(pool_id, PoolState.INVALID, f"counter set {set_name} is defined twice")
+            set_names.add(set_name)
+            counters.update((CounterName(set_name, name), value) for name, value in values.items())
+    problem = _unknown_counter(relevant, set_names, counters) or _unknown_counter(others, set_names, counters)
+    if problem:
+        return Pool(pool_id, PoolState.INVALID, problem)
+    return Pool(pool_id, PoolState.USABLE, slices=slices, other_slices=tuple(others), counters=counters)
+
+
+def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
+    seen = set()
+    for item in slices:
+        for device in item.devices:
+            if device.id in seen:
+                return f"device {device.id.device} is published twice"
+            seen.add(device.id)
+    return ""
+
+
+def _unknown_counter(slices: Iterable[ResourceSlice], set_names: set[str], counters: Mapping[CounterName, int]) -> str:
+    for item in slices:
+        for device in item.devices:
+            for set_name in device.counter_sets:
+                if set_name not in set_names:
+                    return f"device {device.id.device} consumes the unknown counter set {set_name}"
+            for name, _ in device.consumes_counters:
+                if name not in counters:
+                    return f"device {device.id.device} consumes the unknown counter {name}"
+    return ""
+
+
+def _pool_order(pool: Pool) -> tuple[bytes, bytes]:
+    return pool.id.driver.encode(), pool.id.pool.encode()

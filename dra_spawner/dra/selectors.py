@@ -1,0 +1,116 @@
+"""Selecting devices by CEL, with every verdict remembered.
+
+A selector sees nothing but a device's description, so its verdict is computed once for each pair of selector and
+distinct description, however many nodes and claims ask.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.devices import DeviceDescription
+from dra_spawner.dra.errors import FatalReason
+
+__all__ = ["DeviceFilter", "SelectorCache", "SelectorFailure"]
+
+
+@dataclass(frozen=True, slots=True)
+class SelectorFailure:
+    """A selector that could say neither yes nor no."""
+
+    reason: FatalReason
+    message: str
+    position: int = 0
+    """Which selector of a filter it was."""
+
+
+class DeviceFilter:
+    """Selectors that must all select a device, asked in this order until one does not."""
+
+    __slots__ = ("_cache", "_expressions", "_verdicts")
+
+    def __init__(self, cache: SelectorCache, expressions: tuple[str, ...]) -> None:
+        self._cache = cache
+        self._expressions = expressions
+        self._verdicts: dict[DeviceDescription, bool | SelectorFailure] = {}
+
+    def verdict(self, description: DeviceDescription) -> bool | SelectorFailure:
+        """Whether all selectors select devices of this description; a failure where one that was asked failed."""
+        verdict = self._verdicts.get(description)
+        if verdict is None:
+            verdict = self._verdicts[description] = self._evaluate(description)
+        return verdict
+
+    def refused_by(self, description: DeviceDescription) -> int:
+        """Position of the selector that does not select the device."""
+        verdicts = [self._cache.verdict(expression, description) for expression in self._expressions]
+        return verdicts.index(False)
+
+    def _evaluate(self, description: DeviceDescription) -> bool | SelectorFailure:
+        for position, expression in enumerate(self._expressions):
+            verdict = self._cache.verdict(expression, description)
+            if isinstance(verdict, SelectorFailure):
+                return SelectorFailure(verdict.reason, verdict.message, position)
+            if not verdict:
+                return False
+        return True
+
+
+class SelectorCache:
+    """Verdicts of selectors on device descriptions; may be shared by all allocators with the same features.
+
+    Parameters
+    ----------
+    list_attributes
+        Whether selectors see attributes that are lists. If not, such an attribute makes every selector fail.
+    """
+
+    __slots__ = ("_devices", "_filters", "_list_attributes", "_verdicts")
+
+    def __init__(self, *, list_attributes: bool) -> None:
+        self._list_attributes = list_attributes
+        self._devices: dict[DeviceDescription, CelDevice] = {}
+        self._verdicts: dict[str, dict[DeviceDescription, bool | SelectorFailure]] = {}
+        self._filters: dict[tuple[str, ...], DeviceFilter] = {}
+
+    def filter(self, expressions: tuple[str, ...]) -> DeviceFilter:
+        """Filter made of these selectors."""
+        known = self._filters.get(expressions)
+        if known is None:
+            known = self._filters[expressions] = DeviceFilter(self, expressions)
+        return known
+
+    def verdict(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:
+        """Whether one selector selects devices of this description."""
+        verdicts = self._verdicts.setdefault(expression, {})
+        verdict = verdicts.get(description)
+        if verdict is None:
+            verdict = verdicts[description] = self._evaluate(expression, description)
+        return verdict
+
+    def _evaluate(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:
+        try:
+            selector = compile_selector(expression)
+        except CelUnsupportedError as error:
+            return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, f"unsupported CEL expression: {error}")
+        except CelCompileError as error:
+            return SelectorFailure(FatalReason.SELECTOR, f"CEL does not compile: {error}")
+        device = self._devices.get(description)
+        if device is None:
+            device = self._devices[description] = self._prepare(description)
+        try:
+            return selector.matches(device)
+        except CelRuntimeError as error:
+            return SelectorFailure(FatalReason.SELECTOR, f"CEL failed: {error}")
+
+    def _prepare(self, description: DeviceDescription) -> CelDevice:
+        attributes = {name: attribute.to_json() for name, attribute in description.attributes.items()}
+        capacity = {name: item.value for name, item in description.capacity.items()}
+        return CelDevice.from_device(
+            description.driver,
+            attributes,
+            capacity,
+            description.allow_multiple_allocations,
+            list_attributes=self._list_attributes,
+        )
