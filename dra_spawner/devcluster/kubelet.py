@@ -43,10 +43,6 @@ _FIRST_RETRY_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 5.0
 
 
-class LogUnavailable(Exception):
-    """There is no such log; the message says why, for the answer to ``pods/log``."""
-
-
 class Kubelet:
     """Serves a set of nodes.
 
@@ -168,59 +164,16 @@ class Kubelet:
         """Wait until the control plane takes all nodes for ready; raises TimeoutError."""
         await self._agent.wait_schedulable(timeout_seconds)
 
-    def read_log(
-        self,
-        namespace: str,
-        pod: str,
-        container: str | None = None,
-        *,
-        previous: bool = False,
-        tail_lines: int | None = None,
-        limit_bytes: int | None = None,
-    ) -> bytes:
-        """What a container has written, for ``pods/log``.
-
-        Parameters
-        ----------
-        container
-            May be None if the pod has one only.
-        previous
-            Of the container's last run but one, instead of its last.
-
-        Raises
-        ------
-        LogUnavailable
-        """
-        workers = [
-            worker
-            for worker, _ in self._workers.values()
-            if (worker.pod["metadata"]["namespace"], worker.pod["metadata"]["name"]) == (namespace, pod)
-        ]
-        if not workers:
-            raise LogUnavailable(f'pod "{pod}" is not on a node')
-        worker = workers[-1]
-        states = {state.name: state for state in (*worker.state.init_containers, *worker.state.containers)}
-        names = [state.name for state in worker.state.containers]
-        if container is None:
-            if len(names) > 1:
-                raise LogUnavailable(f"a container name must be specified for pod {pod}, choose one of: {names}")
-            container = names[0]
-        if container not in states:
-            raise LogUnavailable(f"container {container} is not valid for pod {pod}")
-        restart = states[container].restart_count - (1 if previous else 0)
-        if restart < 0:
-            raise LogUnavailable(f'previous terminated container "{container}" in pod "{pod}" not found')
-        try:
-            data = self._directories.log(worker.pod, container, restart).read_bytes()
-        except FileNotFoundError:
-            if self._services.runtime.runs_processes and states[container].started_at is None:
-                raise LogUnavailable(
-                    f'container "{container}" in pod "{pod}" is waiting to start: {states[container].waiting_reason}'
-                ) from None
-            data = b""
-        if tail_lines is not None:
-            data = b"".join(data.splitlines(keepends=True)[-tail_lines:]) if tail_lines else b""
-        return data if limit_bytes is None else data[:limit_bytes]
+    def read_log(self, pod: JsonObject, container: str) -> str | None:
+        """What a container has written since its last start, for ``pods/log``; None if nothing is known of it."""
+        worker, _ = self._workers.get(pod["metadata"]["uid"], (None, None))
+        if worker is None:
+            return None
+        for state in (*worker.state.init_containers, *worker.state.containers):
+            if state.name == container:
+                path = self._directories.log(pod, container, state.restart_count)
+                return path.read_text(errors="replace") if path.exists() else ""
+        return None
 
     # --- pods -----------------------------------------------------------------------------------------------------
 

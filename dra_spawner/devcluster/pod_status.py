@@ -127,12 +127,20 @@ class PodState:
     containers: Sequence[ContainerState]
     init_containers: Sequence[ContainerState] = ()
     pod_ip: str = ""
-    phase: PodPhase = PodPhase.PENDING
+    _final_phase: PodPhase | None = None
+
+    @property
+    def phase(self) -> PodPhase:
+        """Running as soon as each container has been started once, and until `finish`."""
+        if self._final_phase is not None:
+            return self._final_phase
+        started = all(state.started_at is not None for state in self.containers)
+        return PodPhase.RUNNING if started else PodPhase.PENDING
 
     def finish(self) -> None:
         """Set the final phase: Succeeded if every container has ended well."""
         succeeded = all(state.exit_code == 0 for state in self.containers)
-        self.phase = PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
+        self._final_phase = PodPhase.SUCCEEDED if succeeded else PodPhase.FAILED
 
     def to_json(self, now: datetime, previous: Sequence[JsonObject] = ()) -> JsonObject:
         """The parts of ``status`` that are a kubelet's, for a strategic merge patch.

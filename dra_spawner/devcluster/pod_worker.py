@@ -139,7 +139,6 @@ class PodWorker:
             await self._keep(container, state, once_more)
             if state.exit_code:
                 return False
-        self.state.phase = PodPhase.RUNNING
         return True
 
     async def _keep(self, container: JsonObject, state: ContainerState, policy: RestartPolicy) -> None:

@@ -1,0 +1,110 @@
+"""The hub's account as a cluster administrator sets it up: the chart's own Role and the rules this project ships."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import yaml
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, resource_path
+
+RBAC_API = "rbac.authorization.k8s.io/v1"
+SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
+HUB_ACCOUNT = "hub"
+_TIMEOUT_SECONDS = 15.0
+_POLL_SECONDS = 0.02
+
+_PLURALS = {
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+}
+
+# The Role of the hub in the zero-to-jupyterhub chart 4.x (templates/hub/rbac.yaml).
+_CHART_RULES = [
+    {
+        "apiGroups": [""],
+        "resources": ["pods", "persistentvolumeclaims", "secrets", "services"],
+        "verbs": ["get", "watch", "list", "create", "delete"],
+    },
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["get", "watch", "list"]},
+]
+
+
+async def hub_token(api: KubernetesApi, namespace: str) -> str:
+    """Make the hub's account in `namespace`; a token for it, once the API server grants what the rules say."""
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HUB_ACCOUNT}}
+    await api.create(resource_path("v1", "serviceaccounts", namespace), account)
+    objects = [*_chart_objects(namespace), *shipped_objects(namespace)]
+    for obj in objects:
+        await _put(api, obj)
+    await _until_granted(api, namespace, objects)
+    path = resource_path("v1", "serviceaccounts", namespace, HUB_ACCOUNT, "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    return str((await api.create(path, request))["status"]["token"])
+
+
+def shipped_objects(namespace: str) -> list[JsonObject]:
+    """The objects of ``helm-values/rbac.yaml`` for a hub in `namespace`; none as long as there is no such file."""
+    if not SHIPPED_RULES.exists():
+        return []
+    objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(SHIPPED_RULES.read_text()) if obj]
+    for obj in objects:
+        if not obj["kind"].startswith("Cluster"):
+            obj["metadata"]["namespace"] = namespace
+        for subject in obj.get("subjects") or []:
+            subject["namespace"] = namespace
+    return objects
+
+
+def _chart_objects(namespace: str) -> list[JsonObject]:
+    metadata = {"name": "hub", "namespace": namespace}
+    subject = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hub"}
+    return [
+        {"apiVersion": RBAC_API, "kind": "Role", "metadata": metadata, "rules": _CHART_RULES},
+        {
+            "apiVersion": RBAC_API,
+            "kind": "RoleBinding",
+            "metadata": metadata,
+            "roleRef": reference,
+            "subjects": [subject],
+        },
+    ]
+
+
+async def _put(api: KubernetesApi, obj: JsonObject) -> None:
+    """Create an object; one of the same name may be left from another namespace's hub."""
+    plural, namespace = _PLURALS[obj["kind"]], obj["metadata"].get("namespace")
+    await api.delete(resource_path(RBAC_API, plural, namespace, obj["metadata"]["name"]), missing_ok=True)
+    await api.create(resource_path(RBAC_API, plural, namespace), obj)
+
+
+async def _until_granted(api: KubernetesApi, namespace: str, objects: list[JsonObject]) -> None:
+    """Wait until the authorizer, which follows the objects by watching, knows each rule."""
+    user = f"system:serviceaccount:{namespace}:{HUB_ACCOUNT}"
+    async with asyncio.timeout(_TIMEOUT_SECONDS):
+        for obj in objects:
+            for rule in obj.get("rules") or []:
+                for resource in rule["resources"]:
+                    attributes = {
+                        "namespace": obj["metadata"].get("namespace", ""),
+                        "verb": rule["verbs"][0],
+                        "group": rule["apiGroups"][0],
+                        "resource": resource,
+                    }
+                    while not await _allowed(api, user, attributes):  # noqa: ASYNC110 - nothing tells but asking
+                        await asyncio.sleep(_POLL_SECONDS)
+
+
+async def _allowed(api: KubernetesApi, user: str, attributes: dict[str, str]) -> bool:
+    groups = ["system:serviceaccounts", "system:authenticated"]
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {"user": user, "groups": groups, "resourceAttributes": attributes},
+    }
+    answer = await api.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review)
+    return bool(answer["status"]["allowed"])

@@ -1,0 +1,122 @@
+"""The ``cluster`` fixture: each test that asks for it runs on the embedded cluster and on a real control plane.
+
+Under pytest-xdist each worker has a control plane of its own. Nodes, slices and classes have no namespace, so tests that
+run at the same time on one control plane would use each other's devices; and it costs two seconds and 600 MB a worker.
+Within a worker one control plane serves all tests, each in a fresh namespace.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+
+from .access import hub_token
+from .background import BackgroundLoop
+from .control_plane import ControlPlane
+from .harness_binary import BinaryUnavailable, control_plane_binary
+from .under_test import ClusterUnderTest
+
+REQUIRE_REAL = "DRA_SPAWNER_REQUIRE_REAL"
+# Of the scheduler and the controller manager: tests are not for waiting on a rate limit.
+_CLIENT_QPS = 500
+
+
+@pytest.fixture(scope="session")
+def background_loop() -> Iterator[BackgroundLoop]:
+    """Where kubelets and embedded clusters run."""
+    with BackgroundLoop("clusters") as loop:
+        yield loop
+
+
+@pytest.fixture(scope="session")
+def control_plane_report(request: pytest.FixtureRequest) -> Callable[[str], None]:
+    """Tells whoever waits at the terminal something, past pytest's capturing."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+
+    def report(text: str) -> None:
+        with capture.global_and_fixture_disabled():
+            print(f"\n{text}", end="", file=sys.stderr, flush=True)
+
+    return report
+
+
+@pytest.fixture(scope="session")
+def control_plane_path(control_plane_report: Callable[[str], None]) -> Path:
+    """The control plane's binary; skips, or fails where it must not be missing, if there is none."""
+    try:
+        return control_plane_binary(control_plane_report)
+    except BinaryUnavailable as error:
+        if os.environ.get(REQUIRE_REAL):
+            pytest.fail(f"{REQUIRE_REAL} is set, but there is no real control plane: {error}", pytrace=False)
+        pytest.skip(f"no real control plane: {error}")
+
+
+@pytest.fixture(scope="session")
+def control_plane(control_plane_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A running control plane for all tests of this process."""
+    directory = tmp_path_factory.mktemp("control-plane")
+    plane = ControlPlane(control_plane_path, directory, client_qps=_CLIENT_QPS)
+    try:
+        plane.start()
+        yield plane
+        plane.check()
+    finally:
+        plane.stop()
+        # The logs stay as long as pytest keeps the directory.
+        shutil.rmtree(directory / "etcd", ignore_errors=True)
+
+
+@pytest_asyncio.fixture
+async def real_cluster(
+    control_plane: ControlPlane, background_loop: BackgroundLoop, tmp_path: Path
+) -> AsyncIterator[ClusterUnderTest]:
+    """A namespace on the real control plane, for tests that are about nothing else."""
+    control_plane.check()
+    kubeconfig = control_plane.admin_kubeconfig
+    namespace = f"test-{secrets.token_hex(4)}"
+    background_admin = await background_loop.await_(KubernetesApi.from_kubeconfig(kubeconfig))
+    async with await KubernetesApi.from_kubeconfig(kubeconfig) as admin:
+        await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+        token = await hub_token(admin, namespace)
+        directory = tmp_path / "cluster"
+        directory.mkdir()
+        cluster = ClusterUnderTest(
+            kind="real",
+            namespace=namespace,
+            url=control_plane.url,
+            admin=admin,
+            admin_kubeconfig=kubeconfig,
+            hub_kubeconfig=control_plane.write_kubeconfig(directory / "hub.kubeconfig", token, namespace=namespace),
+            hub_token=token,
+            directory=directory,
+            loop=background_loop,
+            background_admin=background_admin,
+        )
+        try:
+            yield cluster
+            control_plane.check()
+        finally:
+            await cluster.clear()
+            await background_loop.await_(background_admin.close())
+
+
+@pytest_asyncio.fixture
+async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> AsyncIterator[ClusterUnderTest]:
+    """An embedded cluster of its own for the test."""
+    pytest.importorskip("dra_spawner.devcluster.embedded_cluster")
+    yield None
+
+
+@pytest.fixture(params=["embedded", "real"])
+def cluster(request: pytest.FixtureRequest) -> ClusterUnderTest:
+    """The cluster to test on: each test runs on both."""
+    return request.getfixturevalue(f"{request.param}_cluster")

@@ -1,0 +1,290 @@
+"""What a test gets as its ``cluster``: the same on the embedded cluster and on the real control plane."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.devcluster.container_runtime import FakeRuntime, ProcessRuntime
+from dra_spawner.devcluster.kubelet import Kubelet
+
+from .background import BackgroundLoop
+from .control_plane import write_kubeconfig
+
+T = TypeVar("T")
+
+RESOURCE_API = "resource.k8s.io/v1"
+DEFAULT_TIMEOUT_SECONDS = 30.0
+_POLL_SECONDS = 0.02
+
+# Where the kinds that tests create live: plural and whether they have a namespace.
+_KINDS = {
+    "ConfigMap": ("configmaps", True),
+    "DeviceClass": ("deviceclasses", False),
+    "Namespace": ("namespaces", False),
+    "PersistentVolumeClaim": ("persistentvolumeclaims", True),
+    "Pod": ("pods", True),
+    "PriorityClass": ("priorityclasses", False),
+    "ResourceClaim": ("resourceclaims", True),
+    "ResourceClaimTemplate": ("resourceclaimtemplates", True),
+    "ResourceSlice": ("resourceslices", False),
+    "ResourceQuota": ("resourcequotas", True),
+    "Secret": ("secrets", True),
+}
+
+
+class ClusterUnderTest:
+    """A namespace of its own in a cluster, and what is needed to work with it.
+
+    The methods may be awaited in any event loop; a synchronous test calls ``cluster.run(cluster.method(…))``.
+
+    Attributes
+    ----------
+    kind
+        ``embedded`` or ``real``.
+    namespace
+        Of this test alone.
+    url
+        Of the API server.
+    admin
+        The API as an administrator, for the test's own event loop (asynchronous tests only).
+    admin_kubeconfig, hub_kubeconfig
+        Of an administrator, and of an account that may do what the chart and this project's rules let a hub do
+        (on the embedded cluster, which has no access control, the same).
+    directory
+        For the test's files.
+    """
+
+    def __init__(
+        self,
+        *,
+        kind: str,
+        namespace: str,
+        url: str,
+        admin: KubernetesApi,
+        admin_kubeconfig: Path,
+        hub_kubeconfig: Path,
+        hub_token: str,
+        directory: Path,
+        loop: BackgroundLoop,
+        background_admin: KubernetesApi,
+    ) -> None:
+        self.kind = kind
+        self.namespace = namespace
+        self.url = url
+        self.admin = admin
+        self.admin_kubeconfig = admin_kubeconfig
+        self.hub_kubeconfig = hub_kubeconfig
+        self.directory = directory
+        self.fake_runtime: FakeRuntime | None = None
+        self.kubelet: Kubelet | None = None
+        self._hub_token = hub_token
+        self._loop = loop
+        self._api = background_admin
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a method of this object from a synchronous test."""
+        return self._loop.run(work)
+
+    def path(self, plural: str, name: str | None = None, subresource: str | None = None) -> str:
+        """Of core resources or resource claims in this test's namespace."""
+        group = RESOURCE_API if plural.startswith("resourceclaim") else "v1"
+        return resource_path(group, plural, self.namespace, name, subresource)
+
+    def hub_kubeconfig_for(self, server: str) -> Path:
+        """The hub's kubeconfig with another address of the API server, such as a `FaultProxy`'s."""
+        path = self.directory / f"hub-{len(list(self.directory.glob('hub-*')))}.kubeconfig"
+        return write_kubeconfig(path, {"server": server}, self._hub_token, self.namespace)
+
+    # --- nodes and devices ------------------------------------------------------------------------------------
+
+    async def start_kubelet(self, *, fake: bool = False, **options: Any) -> Kubelet:
+        """Start the kubelet stand-in otherwise than `publish_nodes` would; before it.
+
+        Parameters
+        ----------
+        fake
+            Whether pods only pretend to run.
+        options
+            Of `Kubelet`.
+        """
+        assert self.kubelet is None, "this test's kubelet is running already"
+        runtime = FakeRuntime() if fake else ProcessRuntime()
+        self.fake_runtime = runtime if isinstance(runtime, FakeRuntime) else None
+
+        async def start() -> Kubelet:
+            directory = self.directory / "kubelet"
+            kubelet = Kubelet(self._api, runtime=runtime, **{"directory": directory, **options})
+            await kubelet.start()
+            return kubelet
+
+        self.kubelet = await self._there(start())
+        return self.kubelet
+
+    async def publish_nodes(self, *nodes: JsonObject) -> None:
+        """Register nodes and serve them; returns when pods can be scheduled there."""
+        kubelet = self.kubelet or await self.start_kubelet()
+
+        async def publish() -> None:
+            for node in nodes:
+                await kubelet.add_node(node)
+            await kubelet.wait_schedulable()
+
+        await self._there(publish())
+
+    async def remove_node(self, name: str) -> None:
+        """Switch a node off."""
+        assert self.kubelet is not None
+        await self._there(self.kubelet.remove_node(name))
+
+    async def publish(self, *objects: JsonObject) -> list[JsonObject]:
+        """Create objects in order: nodes are registered and served, the others go into this test's namespace.
+
+        Returns
+        -------
+        list
+            The objects other than nodes, as the API server has them.
+        """
+        created = []
+        nodes = [obj for obj in objects if obj["kind"] == "Node"]
+        if nodes:
+            await self.publish_nodes(*nodes)
+        for obj in objects:
+            if obj["kind"] != "Node":
+                created.append(await self._there(self._create(obj)))
+        return created
+
+    async def _create(self, obj: JsonObject) -> JsonObject:
+        plural, namespaced = _KINDS[obj["kind"]]
+        return await self._api.create(
+            resource_path(obj["apiVersion"], plural, self.namespace if namespaced else None), obj
+        )
+
+    # --- waiting ----------------------------------------------------------------------------------------------
+
+    async def wait_for(
+        self,
+        path: str,
+        condition: Callable[[JsonObject], bool] = bool,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+    ) -> JsonObject:
+        """Wait until the object at `path` is there and fulfils `condition`; the object.
+
+        Raises
+        ------
+        AssertionError
+            If it did not in time; shows its last state.
+        """
+
+        async def wait() -> JsonObject:
+            last: JsonObject | str = "nothing there"
+            deadline = asyncio.get_running_loop().time() + timeout_seconds
+            while asyncio.get_running_loop().time() < deadline:
+                try:
+                    last = await self._api.get(path)
+                except KubernetesError as error:
+                    if not error.not_found:
+                        raise
+                else:
+                    if condition(last):
+                        return last
+                await asyncio.sleep(_POLL_SECONDS)
+            raise AssertionError(f"{path} is not as expected after {timeout_seconds:g} s: {last}")
+
+        return await self._there(wait())
+
+    async def wait_gone(self, path: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
+        """Wait until there is nothing at `path`; for a collection, until it is empty."""
+
+        async def wait() -> None:
+            last: JsonObject = {}
+            deadline = asyncio.get_running_loop().time() + timeout_seconds
+            while asyncio.get_running_loop().time() < deadline:
+                try:
+                    last = await self._api.get(path)
+                except KubernetesError as error:
+                    if not error.not_found:
+                        raise
+                    return
+                if last.get("items") == []:
+                    return
+                await asyncio.sleep(_POLL_SECONDS)
+            raise AssertionError(f"{path} is still there after {timeout_seconds:g} s: {last}")
+
+        await self._there(wait())
+
+    async def wait_running(self, pod: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> JsonObject:
+        """Wait until a pod of this namespace runs and is ready; the pod."""
+
+        def is_running(obj: JsonObject) -> bool:
+            conditions = obj.get("status", {}).get("conditions") or []
+            return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+
+        return await self.wait_for(self.path("pods", pod), is_running, timeout_seconds=timeout_seconds)
+
+    async def events(self, name: str) -> list[JsonObject]:
+        """The events about an object of this namespace."""
+        selector = f"involvedObject.name={name}"
+        answer = await self._there(self._api.list(self.path("events"), field_selector=selector))
+        items: list[JsonObject] = answer["items"]
+        return items
+
+    async def wait_event(
+        self, name: str, reason: str, *, text: str = "", timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    ) -> JsonObject:
+        """Wait for an event about an object of this namespace, with `text` in its message."""
+        found: list[JsonObject] = []
+
+        def happened(answer: JsonObject) -> bool:
+            found[:] = [
+                event
+                for event in answer["items"]
+                if event["involvedObject"]["name"] == name and event["reason"] == reason and text in event["message"]
+            ]
+            return bool(found)
+
+        await self.wait_for(self.path("events"), happened, timeout_seconds=timeout_seconds)
+        return found[0]
+
+    # --- the fixture's own --------------------------------------------------------------------------------------
+
+    async def _there(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self._loop.await_(work)
+
+    async def clear(self) -> None:
+        """Leave nothing that the next test could see."""
+
+        async def clear() -> None:
+            await self._clear_namespace()
+            if self.kubelet is not None:
+                for name in self.kubelet.node_names:
+                    await self.kubelet.remove_node(name)
+                await self.kubelet.stop()
+            for group, plural in ((RESOURCE_API, "resourceslices"), (RESOURCE_API, "deviceclasses"), ("v1", "nodes")):
+                await self._api.delete(resource_path(group, plural), missing_ok=True)
+            classes = await self._api.list(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
+            for each in classes["items"]:
+                name = each["metadata"]["name"]
+                if not name.startswith("system-"):
+                    await self._api.delete(resource_path("scheduling.k8s.io/v1", "priorityclasses", name=name))
+
+        await self._there(clear())
+
+    async def _clear_namespace(self) -> None:
+        """Pods first and at once, else one that still waits would be put on the next test's nodes."""
+        await self._api.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
+        await self._api.delete(self.path("pods"), grace_period_seconds=0)
+        await self._api.delete(self.path("resourceclaims"))
+        # A claim that is still allocated would hold devices of the next test's nodes.
+        deadline = asyncio.get_running_loop().time() + DEFAULT_TIMEOUT_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            pods = await self._api.list(self.path("pods"))
+            claims = await self._api.list(self.path("resourceclaims"))
+            if not pods["items"] and not claims["items"]:
+                return
+            await asyncio.sleep(_POLL_SECONDS)
+        raise AssertionError(f"pods or claims of the test do not go: {pods['items']} {claims['items']}")
