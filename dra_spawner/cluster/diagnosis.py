@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.start_objects import RESOURCE_API
+from dra_spawner.dra.explanation import explain_waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +33,30 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
     Needs the right to list device classes, slices, claims and nodes; without it, or if the API server does not answer,
     nothing is said.
     """
+    lists = (
+        (RESOURCE_API, "deviceclasses"),
+        (RESOURCE_API, "resourceslices"),
+        (RESOURCE_API, "resourceclaims"),
+        ("v1", "nodes"),
+    )
     try:
-        (classes,) = await asyncio.gather(*(_list(api, RESOURCE_API, plural) for plural in ("deviceclasses",)))
+        classes, slices, existing, nodes = await asyncio.gather(*(_list(api, *what) for what in lists))
     except KubernetesError:
         return Diagnosis()
     known = {device_class["metadata"]["name"] for device_class in classes}
-    wanted = (
-        request["exactly"]["deviceClassName"] for spec in claims.values() for request in spec["devices"]["requests"]
-    )
-    for name in wanted:
+    for name in _classes(claims):
         if name not in known:
             return Diagnosis(
                 f"This choice asks for devices of class {name}, which this cluster does not have. An administrator "
                 f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
                 hopeless=True,
             )
-    return Diagnosis()
+    return Diagnosis(explain_waiting(claims, nodes=nodes, slices=slices, classes=classes, existing=existing))
+
+
+def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
+    requests = (request for spec in claims.values() for request in spec["devices"]["requests"])
+    return [request["exactly"]["deviceClassName"] for request in requests]
 
 
 async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject]:

@@ -1,0 +1,100 @@
+"""Why claims cannot be allocated anywhere on a cluster now, in a sentence for the user who waits for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.objects import DeviceClass, Json, Node, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
+
+__all__ = ["explain_waiting"]
+
+_Object = TypeVar("_Object")
+_BINARY_AMOUNT = re.compile(r"\b(\d+)([KMGTPE]i)\b")
+
+
+def explain_waiting(
+    claims: Mapping[str, Json],
+    *,
+    nodes: Iterable[Json],
+    slices: Iterable[Json],
+    classes: Iterable[Json],
+    existing: Iterable[Json],
+) -> str:
+    """Tell why no node can satisfy all these claims, by the device that comes nearest.
+
+    Parameters
+    ----------
+    claims
+        ResourceClaimSpec by the claim's name.
+    nodes, slices, classes, existing
+        API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces. An object that makes no sense
+        is passed over.
+
+    Returns
+    -------
+    str
+        Empty if some node has all the devices free, so that something else must be missing there.
+    """
+    wanted = [ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec}) for name, spec in claims.items()]
+    taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
+    allocator = Allocator(_decoded(ResourceSlice.from_json, slices), _decoded(DeviceClass.from_json, classes), taken)
+    reasons: list[NoFitReason] = []
+    for node in _decoded(Node.from_json, nodes):
+        try:
+            verdict = allocator.allocate(node, wanted)
+        except AllocationError as error:
+            return f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
+        if not isinstance(verdict, DoesNotFit):
+            return ""
+        if verdict.reason is not None:
+            reasons.append(verdict.reason)
+    reason = shortest(reasons)
+    return _sentence(reason) if reason is not None else "This cluster has no node with devices now."
+
+
+def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list[_Object]:
+    decoded = []
+    for obj in objects:
+        try:
+            decoded.append(decode(obj))
+        except ObjectError:
+            continue
+    return decoded
+
+
+def _sentence(reason: NoFitReason) -> str:
+    nearest = reason.nearest
+    left, needed = _amount(nearest.left), _amount(nearest.needed)
+    match nearest.kind:
+        case RefusalKind.NO_DEVICES | RefusalKind.SELECTOR | RefusalKind.OTHER_NODE:
+            return "No node has a device such as this choice asks for now."
+        case RefusalKind.TOO_SMALL:
+            return (
+                f"No device is large enough: this choice needs {needed} of {nearest.subject}, with rounding, and the "
+                f"largest such device has {left}. An administrator has to mend the choice or add larger devices."
+            )
+        case RefusalKind.CAPACITY_POLICY:
+            return (
+                f"No device gives a share of this size: {needed} of {nearest.subject}, with rounding, is more than "
+                f"a device allows. An administrator has to mend the choice or add larger devices."
+            )
+        case RefusalKind.UNKNOWN_CAPACITY:
+            return f"No device has a capacity named {nearest.subject}. An administrator has to mend this choice."
+        case RefusalKind.CAPACITY:
+            return (
+                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has most. "
+                f"The server starts as soon as enough is free."
+            )
+        case RefusalKind.IN_USE | RefusalKind.COUNTERS | RefusalKind.TAKEN_HERE:
+            return "All devices of this kind are in use. The server starts as soon as one is free."
+        case _:
+            return f"No device can be given now: {reason}."
+
+
+def _amount(quantity: object) -> str:
+    """An amount as people write it; binary suffixes are of bytes."""
+    return _BINARY_AMOUNT.sub(r"\1 \2B", str(quantity)) if quantity is not None else ""

@@ -1,0 +1,192 @@
+"""What a device claim costs the hub: 100 servers with KubeSpawner, 100 with DRASpawner, side by side.
+
+Run ``python -m tests.bench.spawn``. The cluster is the real control plane with its default client limits and pretended nodes;
+the hub's side (users, database, spawner) runs in this process, on a thread of its own, so that its processor time can
+be told from everything else's. One stub answers for all servers.
+
+Prints, for each spawner, the median over the rounds of: processor time of the hub's thread a spawn, requests to the API
+server a spawn (reflectors' lists and watches not counted), and the time until all servers ran, which is the
+scheduler's and the claim controller's more than the hub's; and the ratios of each pair of rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+from kubernetes_asyncio.client.rest import RESTClientObject
+from kubespawner import KubeSpawner
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.devcluster.container_runtime import FakeRuntime
+from dra_spawner.devcluster.kubelet import Kubelet
+from dra_spawner.devcluster.pod_addresses import OneAddress
+from dra_spawner.spawner import DRASpawner
+from tests.cluster.background import BackgroundLoop
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.harness_binary import BinaryUnavailable, control_plane_binary
+from tests.integration.devices import classes, node_with, shareable
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+STUB = "127.0.0.1"
+SERVERS_A_NODE = 8
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Of one round."""
+
+    hub_milliseconds: float
+    requests: float
+    seconds: float
+
+
+@contextmanager
+def counted_requests() -> Iterator[Counter[str]]:
+    """Count this thread's requests by verb and kind; the kubelet's come from another thread."""
+    counts: Counter[str] = Counter()
+    hub = threading.get_ident()
+    original = RESTClientObject.request
+
+    async def request(self, method, url, query_params=None, **more):
+        query = dict(query_params or ())
+        path = url.split("/api", 1)[1].split("?")[0]
+        kind = next((part for part in reversed(path.split("/")) if part.isalpha() and part.endswith("s")), path)
+        if method == "GET" and ("watch" in query or "resourceVersion" in query):
+            kind = "reflector"
+        if threading.get_ident() == hub:
+            counts[f"{method} {kind}"] += 1
+        return await original(self, method, url, query_params=query_params, **more)
+
+    RESTClientObject.request = request
+    try:
+        yield counts
+    finally:
+        RESTClientObject.request = original
+
+
+async def one_round(side: HubSide, names: list[str]) -> tuple[Figures, Counter[str]]:
+    users = [side.user(name) for name in names]
+    with counted_requests() as counts:
+        before, begin = time.thread_time(), time.monotonic()
+        await asyncio.gather(*(user.spawn("", {}) for user in users))
+        hub, seconds = time.thread_time() - before, time.monotonic() - begin
+    for user in users:
+        # Only the start is measured; every spawner polls its server from here on.
+        user.spawner.stop_polling()
+    await asyncio.gather(*(user.stop("") for user in users))
+    own = {kind: count for kind, count in counts.items() if "reflector" not in kind}
+    return Figures(hub / len(names) * 1000, sum(own.values()) / len(names), seconds), Counter(own)
+
+
+async def answer(_: web.Request) -> web.Response:
+    return web.json_response({"version": "stub"}, headers={"X-JupyterHub-Version": "5"})
+
+
+async def start_stub() -> int:
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, STUB, 0)
+    await site.start()
+    return int(site._server.sockets[0].getsockname()[1])
+
+
+async def start_cluster(kubeconfig: Path, nodes: int) -> tuple[Kubelet, KubernetesApi]:
+    api = await KubernetesApi.from_kubeconfig(kubeconfig, max_connections=200)
+    for device_class in classes():
+        await api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class)
+    kubelet = Kubelet(api, runtime=FakeRuntime(), addresses=OneAddress(STUB), events=False)
+    await kubelet.start()
+    for number in range(nodes):
+        node, devices = node_with(f"node-{number:03}", shareable("gpu-0"))
+        await kubelet.add_node(node)
+        await api.create(resource_path("resource.k8s.io/v1", "resourceslices"), devices)
+    await kubelet.wait_schedulable()
+    return kubelet, api
+
+
+async def measure(kubeconfig: Path, port: int, servers: int, rounds: int) -> dict[str, list[Figures]]:
+    figures: dict[str, list[Figures]] = {"KubeSpawner": [], "DRASpawner": []}
+    sides = {}
+    for spawner in (KubeSpawner, DRASpawner):
+        side = sides[spawner.__name__] = HubSide(kubeconfig, "default", spawner)
+        side.spawner_config.port = port
+        side.spawner_config.start_timeout = 300
+        side.spawner_config.http_timeout = 60
+    sides["DRASpawner"].spawner_config.device_claims = {
+        "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}}
+    }
+    for number in range(rounds + 1):  # the first warms up
+        for name, side in sides.items():
+            result, requests = await one_round(side, [f"{name.lower()}-{number}-{user}" for user in range(servers)])
+            label = "warm-up" if number == 0 else f"round {number}"
+            print(
+                f"{label:8} {name:12} {result.hub_milliseconds:6.1f} ms  {result.seconds:5.1f} s  {dict(requests)}",
+                flush=True,
+            )
+            if number:
+                figures[name].append(result)
+    await end_hub_side()
+    return figures
+
+
+def report(figures: dict[str, list[Figures]], servers: int) -> None:
+    print(f"\n{servers} servers at once, medians of {len(figures['KubeSpawner'])} rounds")
+    print(f"{'':12} {'hub, ms a spawn':>16} {'requests a spawn':>17} {'all running, s':>15}")
+    for name, rounds in figures.items():
+        medians = [
+            statistics.median(getattr(r, field) for r in rounds)
+            for field in ("hub_milliseconds", "requests", "seconds")
+        ]
+        print(f"{name:12} {medians[0]:16.1f} {medians[1]:17.2f} {medians[2]:15.1f}")
+    pairs = list(zip(figures["DRASpawner"], figures["KubeSpawner"], strict=True))
+    ratios = sorted(dra.hub_milliseconds / plain.hub_milliseconds for dra, plain in pairs)
+    more = statistics.median(dra.requests - plain.requests for dra, plain in pairs)
+    print(
+        f"hub time, DRASpawner / KubeSpawner: {statistics.median(ratios):.2f} ({ratios[0]:.2f} to {ratios[-1]:.2f}); aim: at most 1.15"
+    )
+    print(f"requests a spawn more: {more:.2f}; aim: at most 2")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--servers", type=int, default=100, help="servers started at once (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="measured rounds of each spawner (%(default)s)")
+    options = parser.parse_args()
+    try:
+        binary = control_plane_binary(lambda text: print(text, file=sys.stderr))
+    except BinaryUnavailable as error:
+        print(f"There is no real control plane: {error}", file=sys.stderr)
+        return 1
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        ControlPlane(binary, Path(directory) / "control-plane") as plane,
+        BackgroundLoop("cluster") as background,
+    ):
+        kubelet, api = background.run(
+            start_cluster(plane.admin_kubeconfig, nodes=options.servers // SERVERS_A_NODE + 1)
+        )
+        port = background.run(start_stub())
+        with kubernetes_of(plane.admin_kubeconfig):
+            figures = asyncio.run(measure(plane.admin_kubeconfig, port, options.servers, options.rounds))
+        background.run(kubelet.stop())
+        background.run(api.close())
+    report(figures, options.servers)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

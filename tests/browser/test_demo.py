@@ -1,0 +1,177 @@
+"""The README's first promise, as a newcomer meets it: the command, the address, a click, JupyterLab with a share."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM_FLAGS = [
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+#: Where to put pictures of the pages, if anywhere (they illustrate the README).
+PICTURES = os.environ.get("DRA_SPAWNER_PICTURES")
+
+pytestmark = pytest.mark.timeout(240)
+
+
+@dataclass
+class Demo:
+    process: subprocess.Popen[str]
+    lines: list[str]
+    address: str = ""
+    password: str = ""
+    token: str = ""
+
+    def api(self, path: str) -> dict:
+        request = urllib.request.Request(
+            f"{self.address}/hub/api{path}", headers={"Authorization": f"token {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return json.load(answer)
+
+
+def start_demo(*options: str, within_seconds: float = 60) -> Demo:
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("dra-spawner"), "demo", "--port", "0", "--no-browser", *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    arrived: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        for line in process.stdout:
+            arrived.put(line.rstrip())
+        arrived.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    demo = Demo(process, [])
+    end = time.monotonic() + within_seconds
+    while time.monotonic() < end:
+        try:
+            line = arrived.get(timeout=max(0.0, end - time.monotonic()))
+        except queue.Empty:
+            break
+        if line is None:
+            break
+        demo.lines.append(line)
+        if "Ctrl-C stops everything" in line:
+            text = "\n".join(demo.lines)
+            demo.address = re.search(r"Open +(http\S+)", text)[1]
+            demo.password = re.search(r"User, password .*, (\S+)", text)[1]
+            demo.token = re.search(r"API token +(\S+)", text)[1]
+            return demo
+    process.kill()
+    pytest.fail("the demo did not start:\n" + "\n".join(demo.lines))
+
+
+def stop_demo(demo: Demo) -> int:
+    demo.process.send_signal(signal.SIGINT)
+    return demo.process.wait(timeout=60)
+
+
+@pytest.fixture
+def browser():
+    if CHROMIUM is None:
+        if os.environ.get("DRA_SPAWNER_REQUIRE_ALL"):
+            pytest.fail("Chromium must be installed")
+        pytest.skip("no Chromium on this machine (Debian: apt install chromium)")
+    flags = [*CHROMIUM_FLAGS, *(["--no-sandbox"] if os.geteuid() == 0 else [])]
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=flags)
+        yield browser
+        browser.close()
+
+
+def picture(page, name: str) -> None:
+    if PICTURES:
+        page.screenshot(path=Path(PICTURES) / f"{name}.png")
+
+
+def test_from_the_command_to_a_share_in_jupyterlab(browser):
+    demo = start_demo()
+    try:
+        page = browser.new_page(viewport={"width": 1100, "height": 760})
+        page.set_default_timeout(60_000)
+        page.goto(demo.address)
+        page.fill("input[name=username]", "admin")
+        page.fill("input[name=password]", demo.password)
+        page.click("input[type=submit]")
+
+        page.get_by_text("GPU slice, 10 GiB", exact=True).click()
+        picture(page, "demo-form")
+        page.click("input[type=submit]")
+
+        page.wait_for_url("**/user/admin/lab**")
+        page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
+        cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
+        cell.click()
+        page.keyboard.type("import os")
+        page.keyboard.press("Enter")
+        page.keyboard.type("for name in sorted(os.environ):")
+        page.keyboard.press("Enter")
+        page.keyboard.type("if name.startswith('DRA_'): print(name, os.environ[name])")
+        page.keyboard.press("Shift+Enter")
+        output = page.locator(".jp-OutputArea-output").filter(has_text="DRA_").first
+        output.wait_for()
+        seen = output.inner_text()
+        picture(page, "demo-lab")
+        assert "10Gi" in seen
+        assert "gpu" in seen
+
+        page.goto(f"{demo.address}/hub/home")
+        page.click("#stop")
+        page.locator("#stop").wait_for(state="hidden")
+        assert demo.api("/users/admin")["servers"] == {}
+    finally:
+        code = stop_demo(demo)
+    assert code == 0
+
+
+def test_a_port_that_is_taken_is_said_in_a_sentence():
+    command = Path(sys.executable).with_name("dra-spawner")
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            [command, "demo", "--port", str(port), "--no-browser"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert f"Port {port} cannot be used" in done.stderr
+
+
+def test_a_kubeconfig_that_is_not_there_is_said_in_a_sentence(tmp_path):
+    command = Path(sys.executable).with_name("dra-spawner")
+    missing = tmp_path / "none"
+    done = subprocess.run(
+        [command, "demo", "--kubeconfig", str(missing)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, f"dra-spawner demo: There is no kubeconfig file {missing}.\n")

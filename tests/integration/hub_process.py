@@ -1,0 +1,235 @@
+"""A real JupyterHub, as an administrator without Helm configures it, against a test cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, Self
+
+import aiohttp
+
+ROOT = Path(__file__).parents[2]
+#: The file that administrators copy.
+SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
+#: A server that answers as a notebook server does, and starts at once.
+QUICK_SERVER = Path(__file__).with_name("quick_server.py")
+
+_START_SECONDS = 40
+
+
+class HubProcess:
+    """One JupyterHub process with its own database, ports and proxy.
+
+    Parameters
+    ----------
+    directory
+        Of its own; a hub started again there goes on with the same users.
+    kubeconfig
+        Of the account it uses.
+    namespace
+        Where servers are started.
+    more_config
+        Python text that follows the shipped configuration file.
+    """
+
+    def __init__(self, directory: Path, kubeconfig: Path, namespace: str, more_config: str = "") -> None:
+        self.directory = directory
+        self.kubeconfig = kubeconfig
+        self.token = secrets.token_hex(16)
+        self.log = directory / "hub.log"
+        self._ports = {name: _free_port() for name in ("public", "hub", "proxy")}
+        self._process: subprocess.Popen[bytes] | None = None
+        self._session: aiohttp.ClientSession | None = None
+        directory.mkdir(parents=True, exist_ok=True)
+        self._config = directory / "jupyterhub_config.py"
+        self._config.write_text(self._config_text(namespace) + more_config)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._ports['public']}"
+
+    def _config_text(self, namespace: str) -> str:
+        proxy = [sys.executable, "-c", "from configurable_http_proxy.cli import main; main()"]
+        return f"""
+c = get_config()
+load_subconfig({str(SHIPPED_CONFIG)!r})
+c.JupyterHub.bind_url = {self.url!r}
+c.JupyterHub.hub_bind_url = "http://127.0.0.1:{self._ports["hub"]}"
+c.JupyterHub.hub_connect_url = c.JupyterHub.hub_bind_url
+c.JupyterHub.db_url = "sqlite:///hub.sqlite"
+c.JupyterHub.cookie_secret = {self.token + self.token!r}
+c.JupyterHub.authenticator_class = "dummy"
+c.Authenticator.allow_all = True
+c.JupyterHub.allow_named_servers = True
+c.JupyterHub.services = [{{"name": "test", "api_token": {self.token!r}}}]
+c.JupyterHub.load_roles = [
+    {{"name": "test", "services": ["test"], "scopes": ["admin:users", "admin:servers", "access:servers", "read:hub"]}}
+]
+c.ConfigurableHTTPProxy.command = {proxy!r}
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:{self._ports["proxy"]}"
+c.ConfigurableHTTPProxy.auth_token = {self.token!r}
+c.DRASpawner.namespace = {namespace!r}
+c.DRASpawner.image = "this-machine/quick-server:1"
+c.DRASpawner.cmd = [{sys.executable!r}, {str(QUICK_SERVER)!r}]
+c.DRASpawner.start_timeout = 60
+c.DRASpawner.http_timeout = 20
+c.JupyterHub.cleanup_servers = False
+"""
+
+    async def start(self, wait: bool = True) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                [sys.executable, "-m", "jupyterhub", "--config", self._config],
+                cwd=self.directory,
+                env={**os.environ, "KUBECONFIG": str(self.kubeconfig)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
+        if wait:
+            await eventually(self._answers, "the hub answers", within_seconds=_START_SECONDS)
+
+    async def _answers(self) -> bool:
+        if self._process.poll() is not None:
+            raise AssertionError(f"the hub ended with {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
+        try:
+            async with self._session.get(f"{self.url}/hub/api/") as answer:
+                return answer.status == 200
+        except aiohttp.ClientError:
+            return False
+
+    async def exit_code(self, within_seconds: float = _START_SECONDS) -> int:
+        """Wait for the hub to end by itself."""
+        return await asyncio.to_thread(self._process.wait, within_seconds)
+
+    async def kill(self) -> None:
+        """End it at once, as a lost node does; and its proxy, which is in the same session."""
+        await self._end(signal.SIGKILL)
+
+    async def stop(self) -> None:
+        """End it in order."""
+        await self._end(signal.SIGTERM)
+
+    async def _end(self, number: int) -> None:
+        if self._session:
+            await self._session.close()
+        if self._process is None:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+            await asyncio.to_thread(self._process.wait, 30)
+        # The session is the hub's own: only its proxy can still be in it.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.stop()
+
+    # The REST API
+
+    async def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and decoded body of a request to the hub's API."""
+        async with self._session.request(method, f"{self.url}/hub/api{path}", json=body) as answer:
+            text = await answer.text()
+            return answer.status, json.loads(text) if text else None
+
+    async def add_user(self, name: str) -> None:
+        status, body = await self.request("POST", f"/users/{name}")
+        assert status in (201, 409), body
+
+    async def spawn(self, user: str, options: Any = None, server: str = "") -> tuple[int, Any]:
+        """Ask for a server; 201 it runs, 202 it is on its way, else refused."""
+        await self.add_user(user)
+        return await self.request("POST", _server_path(user, server), options)
+
+    async def until_ready(self, user: str, server: str = "", within_seconds: float = 60) -> list[dict[str, Any]]:
+        """Follow the progress page's events to the end; the server must be ready then."""
+        events = await self.progress(user, server, within_seconds=within_seconds)
+        assert events[-1].get("ready"), f"{events}\n{self.log.read_text()[-3000:]}"
+        return events
+
+    async def progress(
+        self,
+        user: str,
+        server: str = "",
+        until: Callable[[dict[str, Any]], bool] = lambda event: False,
+        within_seconds: float = 60,
+    ) -> list[dict[str, Any]]:
+        """Events of the progress page, up to the last one or to the first for which ``until`` holds."""
+        events: list[dict[str, Any]] = []
+
+        async def follow() -> None:
+            async for event in self._progress_events(user, server):
+                events.append(event)
+                if until(event):
+                    return
+
+        try:
+            await asyncio.wait_for(follow(), within_seconds)
+        except TimeoutError:
+            raise AssertionError(f"no end within {within_seconds} s: {events}") from None
+        return events
+
+    async def _progress_events(self, user: str, server: str) -> AsyncIterator[dict[str, Any]]:
+        async with self._session.get(f"{self.url}/hub/api{_server_path(user, server)}/progress") as answer:
+            assert answer.status == 200, await answer.text()
+            async for line in answer.content:
+                if line.startswith(b"data:"):
+                    yield json.loads(line[5:])
+
+    async def stop_server(self, user: str, server: str = "") -> None:
+        status, body = await self.request("DELETE", _server_path(user, server))
+        assert status in (202, 204), body
+
+        async def gone() -> bool:
+            _, model = await self.request("GET", f"/users/{user}")
+            return server not in model["servers"]
+
+        await eventually(gone, f"server {server!r} of {user} is stopped")
+
+    async def server_environment(self, user: str, server: str = "") -> dict[str, str]:
+        """What the running server sees in its environment."""
+        path = f"/user/{user}/{server}/environment" if server else f"/user/{user}/environment"
+        async with self._session.get(self.url + path) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+
+def _server_path(user: str, server: str) -> str:
+    return f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+async def eventually(check: Callable[[], Any], what: str, within_seconds: float = 30) -> Any:
+    """The first true answer of ``check``; fails with ``what`` if there is none in time."""
+    end = time.monotonic() + within_seconds
+    while True:
+        answer = check()
+        if asyncio.iscoroutine(answer):
+            answer = await answer
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {within_seconds} s: {what}")
+        await asyncio.sleep(0.05)

@@ -1,0 +1,237 @@
+"""A real hub with the shipped configuration file, on both clusters: what users do, and what they read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.integration.devices import classes, node_with, shareable, whole
+from tests.integration.hub_process import HubProcess, eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+MORE_PROFILES = """
+def profile(slug, **claim):
+    return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": {"gpu": claim}}}
+
+c.DRASpawner.profile_list += [
+    profile("half", device_class="gpu-share.example.com", capacity={"memory": "20Gi"}),
+    profile("uneven", device_class="gpu-share.example.com", capacity={"memory": "12Gi"}),
+    profile("too-large", device_class="gpu-share.example.com", capacity={"memory": "42Gi"}),
+    profile("no-such-class", device_class="missing.example.com"),
+    profile("refused", device_class="gpu.example.com", where=REFUSED),
+    {
+        "display_name": "sized",
+        "slug": "sized",
+        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu-share.example.com"}}},
+        "profile_options": {
+            "memory": {
+                "display_name": "Memory",
+                "choices": {
+                    size: {
+                        "display_name": size,
+                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
+                    }
+                    for size in ("5Gi", "15Gi")
+                },
+            }
+        },
+    },
+]
+"""
+# Compiles, but its estimated cost is beyond what the API server takes.
+REFUSED = "[1, 2, 3].all(a, " * 12 + "device.driver.contains('x')" + ")" * 12
+
+
+@pytest.fixture
+async def hub(cluster):
+    more = MORE_PROFILES.replace("REFUSED", repr(REFUSED))
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        yield hub
+
+
+async def nothing_left(cluster):
+    for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
+        await cluster.wait_gone(cluster.path(plural))
+
+
+async def names(cluster, plural):
+    return sorted(item["metadata"]["name"] for item in (await cluster.admin.list(cluster.path(plural)))["items"])
+
+
+async def test_spawn_stop_and_start_again(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    for _ in range(2):
+        status, body = await hub.spawn("ada", {"profile": "gpu-slice"})
+        assert status in (201, 202), body
+        await hub.until_ready("ada")
+        environment = await hub.server_environment("ada")
+        assert environment["DRA_CLAIM_GPU_DEVICE"] == "node-a/gpu-0"
+        assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
+
+        (template,) = (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"]
+        (pod,) = (await cluster.admin.list(cluster.path("pods")))["items"]
+        (owner,) = template["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("Pod", pod["metadata"]["uid"], False)
+        (claim,) = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+        assert claim["metadata"]["labels"]["hub.jupyter.org/username"] == "ada"
+        assert claim["metadata"]["labels"]["hub.jupyter.org/profile"] == "gpu-slice"
+
+        await hub.stop_server("ada")
+        await nothing_left(cluster)
+
+
+async def test_two_servers_of_a_user_two_users_of_a_device_and_one_too_many(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    await hub.spawn("ada", {"profile": "half"})
+    await hub.spawn("ada", {"profile": "gpu-whole"}, "second")
+    await hub.spawn("bob", {"profile": "half"})
+    await hub.until_ready("ada")
+    await hub.until_ready("ada", "second")
+    await hub.until_ready("bob")
+    shares = [await hub.server_environment(user) for user in ("ada", "bob")]
+    assert {share["DRA_CLAIM_GPU_DEVICE"] for share in shares} == {"node-a/gpu-0"}
+    assert {share["DRA_CLAIM_GPU_MEMORY"] for share in shares} == {"20Gi"}
+    assert (await hub.server_environment("ada", "second"))["DRA_CLAIM_GPU_DEVICE"] == "node-a/gpu-1"
+
+    await hub.spawn("eve", {"profile": "uneven"})
+    events = await hub.progress("eve", until=lambda event: "too full" in event["message"])
+    assert (
+        "All devices are too full: 15 GiB of memory needed, 0 left on the one that has most." in events[-1]["message"]
+    )
+    assert any("cannot allocate all claims" in event["message"] for event in events)
+
+    await hub.stop_server("bob")
+    await hub.until_ready("eve")
+    assert (await hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "15Gi"
+    assert len(await names(cluster, "resourceclaims")) == 3
+    for user, server in (("ada", ""), ("ada", "second"), ("eve", "")):
+        await hub.stop_server(user, server)
+    await nothing_left(cluster)
+
+
+async def test_options_through_the_rest_api(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    await hub.spawn("ada", {"profile": "sized", "memory": "15Gi"})
+    await hub.until_ready("ada")
+    assert (await hub.server_environment("ada"))["DRA_CLAIM_GPU_MEMORY"] == "15Gi"
+    await hub.stop_server("ada")
+
+    for options, sentence in (
+        ({"profile": "sized", "memory": "40Gi"}, "option memory has no choice '40Gi'; there are: 5Gi, 15Gi"),
+        ({"profile": ["sized"]}, "there is no profile ['sized']"),
+        ({"profile": "sized", "memory--unlisted-choice": "40Gi"}, "option memory takes no free text"),
+    ):
+        status, body = await hub.spawn("eve", options)
+        assert status == 400, body
+        assert sentence in body["message"]
+    await nothing_left(cluster)
+
+
+@pytest.mark.parametrize(
+    ("profile", "sentence"),
+    [
+        ("no-such-class", "devices of class missing.example.com, which this cluster does not have"),
+        ("refused", "Kubernetes refused the device claim of this choice: "),
+    ],
+)
+async def test_what_can_never_work_fails_with_a_sentence(cluster, hub, profile, sentence):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    status, body = await hub.spawn("ada", {"profile": profile})
+    if status == 202:
+        (*_, last) = await hub.progress("ada")
+        assert last["failed"]
+        message = last["message"]
+    else:
+        message = body["message"]
+    assert sentence in message
+    await nothing_left(cluster)
+
+
+async def test_a_share_that_rounds_above_every_device_is_said_and_given_up(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = MORE_PROFILES.replace("REFUSED", "'true'") + "\nc.DRASpawner.start_timeout = 6\n"
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        await hub.spawn("ada", {"profile": "too-large"})
+        events = await hub.progress("ada")
+    assert events[-1]["failed"]
+    for event in (events[-1], next(e for e in events if "45 GiB" in e["message"])):
+        assert "45 GiB of memory" in event["message"]
+        assert "An administrator has to mend" in event["message"]
+    assert "Gave up after 6 seconds." in events[-1]["message"]
+    await nothing_left(cluster)
+
+
+async def test_stop_while_it_starts(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    await hub.spawn("ada", {"profile": "too-large"})
+    await hub.progress("ada", until=lambda event: "45 GiB" in event["message"])
+    assert len(await names(cluster, "resourceclaimtemplates")) == 1
+    await hub.stop_server("ada")
+    await nothing_left(cluster)
+
+
+async def test_a_hub_that_was_killed_leaves_nothing_for_long(cluster):
+    """Between template and pod: the template is there, nobody owns it, and its hub is gone."""
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = (
+        MORE_PROFILES.replace("REFUSED", "'true'")
+        + """
+c.DRASpawner.start_timeout = 3
+c.DRASpawner.k8s_api_request_retry_timeout = 1
+c.DRASpawner.leftovers_sweep_interval_seconds = 10
+import os
+if os.path.exists("die"):
+    async def die(spawner, pod):
+        await spawner._start_objects.ensure_templates({t["metadata"]["name"] for t in spawner._start_objects.templates.values()})
+        os.kill(os.getpid(), 9)
+    c.DRASpawner.modify_pod_hook = die
+"""
+    )
+    directory = cluster.directory / "hub"
+    first = HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, more)
+    (directory / "die").touch()
+    await first.start()
+    await first.add_user("ada")
+    with pytest.raises(Exception, match=r"."):
+        await first.spawn("ada", {"profile": "gpu-slice"})
+    await first.exit_code()
+    await first.kill()
+    (left,) = await names(cluster, "resourceclaimtemplates")
+    (directory / "die").unlink()
+    async with HubProcess(directory, cluster.hub_kubeconfig, cluster.namespace, more) as second:
+        await eventually(
+            lambda: _absent(cluster, left), "the template that the first hub left is swept", within_seconds=40
+        )
+        await second.spawn("ada", {"profile": "gpu-slice"})
+        await second.until_ready("ada")
+        await second.stop_server("ada")
+    await nothing_left(cluster)
+
+
+async def _absent(cluster, template):
+    return template not in await names(cluster, "resourceclaimtemplates")
+
+
+async def test_wrong_profiles_end_the_hub_at_its_start(cluster):
+    more = """
+c.DRASpawner.profile_list += [
+    {"display_name": "x", "kubespawner_override": {"device_claims": {"gpu": {"device_class": "a", "capacity": {"memory": "10GB"}}}}},
+    {"display_name": "y", "kubespawner_override": {"device_claims": {"gpu": {"device_clas": "a"}}}},
+]
+"""
+    hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more)
+    try:
+        await hub.start(wait=False)
+        assert await hub.exit_code() == 1
+    finally:
+        await hub.stop()
+    log = hub.log.read_text()
+    assert (
+        "profile_list[2].kubespawner_override.device_claims.gpu.capacity.memory: found '10GB'; allowed: a quantity"
+        in log
+    )
+    assert (
+        "profile_list[3].kubespawner_override.device_claims.gpu.device_clas: found 'device_clas'; allowed: the keys"
+        in log
+    )
+    assert "The hub ends because of 3 wrong values" in log
