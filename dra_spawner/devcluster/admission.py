@@ -1,38 +1,258 @@
 """What the API server adds to an object, and what it checks, before the store takes it."""
 
-from typing import TYPE_CHECKING
+import base64
+from typing import TYPE_CHECKING, Any
 
-from dra_spawner.devcluster.api_errors import FieldError
+from dra_spawner.devcluster import defaults
+from dra_spawner.devcluster.api_errors import FieldError, forbidden, forbidden_value, invalid_value
+from dra_spawner.devcluster.deletion import timestamp
 from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PERSISTENTVOLUMECLAIMS, PODS, ResourceType
+from dra_spawner.devcluster.resource_types import (
+    CONFIGMAPS,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    DEVICECLASSES,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PERSISTENTVOLUMECLAIMS,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    PRIORITYCLASSES,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+    RESOURCESLICES,
+    SECRETS,
+    SERVICES,
+    STATEFULSETS,
+    ResourceType,
+)
+from dra_spawner.devcluster.validation.claim_status import check_claim_status
+from dra_spawner.devcluster.validation.claims import (
+    ADMIN_ACCESS_LABEL,
+    ADMIN_ACCESS_TEXT,
+    check_claim_spec,
+    check_class_spec,
+    check_template_spec,
+    wants_admin_access,
+)
+from dra_spawner.devcluster.validation.metadata import check_common_metadata, check_metadata
+from dra_spawner.devcluster.validation.names import check_config_key
+from dra_spawner.devcluster.validation.pods import check_pod_spec, check_pod_update
+from dra_spawner.devcluster.validation.slices import check_slice_spec, check_slice_update
 
 if TYPE_CHECKING:
     from dra_spawner.devcluster.store import Store
 
+SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+_NEW_STATUS: dict[ResourceType, JsonObject] = {
+    NAMESPACES: {"phase": "Active"},
+    PODS: {"phase": "Pending"},
+    PERSISTENTVOLUMECLAIMS: {"phase": "Pending"},
+    SERVICES: {"loadBalancer": {}},
+    PODDISRUPTIONBUDGETS: dict.fromkeys(("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"), 0),
+    DAEMONSETS: dict.fromkeys(
+        ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
+    ),
+}
+
 
 def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> None:
-    """Fill in what the server sets on a new object, in place."""
-    if resource_type.status and resource_type is not NODES:
-        obj["status"] = {}
+    """Fill in what the server sets on a new object, in place.
+
+    Raises
+    ------
+    ApiError
+        ``Forbidden`` when something that the object names does not exist.
+    """
+    if resource_type is NODES:  # a kubelet registers its node together with the status
+        obj.setdefault("spec", {})
+        status = obj.setdefault("status", {})
+        if "allocatable" not in status and "capacity" in status:
+            status["allocatable"] = status["capacity"]
+    elif resource_type.status:
+        obj["status"] = dict(_NEW_STATUS.get(resource_type, {}))
+    _default(resource_type, obj)
     if resource_type is PODS:
-        obj["status"] = {"phase": "Pending"}
+        _admit_pod(obj, store)
     elif resource_type is NAMESPACES:
-        obj["status"] = {"phase": "Active"}
+        obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+        labels = obj["metadata"].setdefault("labels", {})
+        if "name" in obj["metadata"]:
+            labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+
+
+def _default(resource_type: ResourceType, obj: JsonObject) -> None:
+    """Defaults of the API, on creation and update alike."""
+    if resource_type is PODS:
+        defaults.default_pod_spec(obj.setdefault("spec", {}))
+    elif resource_type is RESOURCECLAIMS:
+        defaults.default_claim_spec(obj.setdefault("spec", {}))
+    elif resource_type is RESOURCECLAIMTEMPLATES:
+        defaults.default_claim_spec(obj.setdefault("spec", {}).setdefault("spec", {}))
+    elif resource_type is DEVICECLASSES:
+        obj.setdefault("spec", {})
+    elif resource_type is SERVICES:
+        defaults.default_service_spec(obj.setdefault("spec", {}))
     elif resource_type is PERSISTENTVOLUMECLAIMS:
-        obj["status"] = {"phase": "Pending"}
+        obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    elif resource_type is PRIORITYCLASSES:
+        obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    elif resource_type is SECRETS:
+        _default_secret(obj)
+    elif resource_type in (DAEMONSETS, DEPLOYMENTS, STATEFULSETS):
+        pod_spec = obj.get("spec", {}).get("template", {}).get("spec")
+        if pod_spec is not None:
+            defaults.default_pod_template(pod_spec)
+
+
+def _default_secret(secret: JsonObject) -> None:
+    secret.setdefault("type", "Opaque")
+    texts = secret.pop("stringData", None) or {}
+    if texts:
+        encoded = {key: base64.b64encode(text.encode("utf-8", "replace")).decode() for key, text in texts.items()}
+        secret["data"] = (secret.get("data") or {}) | encoded
+
+
+def _admit_pod(pod: JsonObject, store: "Store") -> None:
+    spec, status = pod["spec"], pod["status"]
+    _set_priority(pod, store)
+    status["qosClass"] = defaults.qos_class(spec)
+    if spec.get("schedulingGates"):
+        status["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastTransitionTime": timestamp(store.now()),
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
+
+
+def _set_priority(pod: JsonObject, store: "Store") -> None:
+    """Resolve the pod's priority class as the Priority admission plugin does."""
+    spec, metadata = pod["spec"], pod["metadata"]
+    name = spec.get("priorityClassName", "")
+    value, policy = 0, "PreemptLowerPriority"
+    if name:
+        found = store.find(PRIORITYCLASSES, None, name)
+        if found is None and name not in SYSTEM_PRIORITY_CLASSES:
+            raise forbidden(PODS, metadata.get("name", ""), f"no PriorityClass with name {name} was found")
+        value = found["value"] if found is not None else SYSTEM_PRIORITY_CLASSES[name]
+    else:
+        found = _default_priority_class(store)
+        if found is not None:
+            spec["priorityClassName"] = found["metadata"]["name"]
+            value = found["value"]
+    if found is not None:
+        policy = found.get("preemptionPolicy", policy)
+    if spec.get("priority", value) != value:
+        raise forbidden(
+            PODS,
+            metadata.get("name", ""),
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; priority admission "
+            f"controller computed {value} from the given PriorityClass name",
+        )
+    spec["priority"] = value
+    spec.setdefault("preemptionPolicy", policy)
+
+
+def _default_priority_class(store: "Store") -> JsonObject | None:
+    """Of several global defaults the one with the lowest value counts."""
+    candidates = [entry for entry in store.objects(PRIORITYCLASSES) if entry.get("globalDefault")]
+    return min(candidates, key=lambda entry: int(entry["value"]), default=None)
 
 
 def admit_update(resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str) -> None:
     """Fill in what the server sets on an updated object, in place."""
+    if subresource:
+        return
+    _default(resource_type, new)
+    if resource_type is PODS:  # resolved when the pod was created
+        for field in ("priority", "priorityClassName", "preemptionPolicy"):
+            if field in current["spec"]:
+                new["spec"].setdefault(field, current["spec"][field])
+    elif resource_type is NODES:
+        new.setdefault("spec", {})
 
 
-def validate_create(resource_type: ResourceType, obj: JsonObject) -> list[FieldError]:
+def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> list[FieldError]:
     """What is wrong with a new object."""
-    return []
+    errors = check_metadata(resource_type, obj["metadata"])
+    spec: JsonObject = obj.get("spec") or {}
+    if resource_type is PODS:
+        errors += check_pod_spec(spec, "spec")
+    elif resource_type is RESOURCECLAIMS:
+        errors += check_claim_spec(spec, "spec") + _check_admin_access(obj, spec, store)
+    elif resource_type is RESOURCECLAIMTEMPLATES:
+        errors += check_template_spec(spec, "spec") + _check_admin_access(obj, spec["spec"], store)
+    elif resource_type is DEVICECLASSES:
+        errors += check_class_spec(spec, "spec")
+    elif resource_type is RESOURCESLICES:
+        errors += check_slice_spec(spec, "spec")
+    elif resource_type in (CONFIGMAPS, SECRETS):
+        for field in ("data", "binaryData"):
+            for key in obj.get(field) or ():
+                errors += check_config_key(key, f"{field}[{key}]")
+    elif resource_type is EVENTS:
+        errors += _check_event(obj)
+    return errors
+
+
+def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store") -> list[FieldError]:
+    """Admin access is for namespaces that are labelled for it."""
+    index = wants_admin_access(claim_spec)
+    if index is None:
+        return []
+    namespace = store.find(NAMESPACES, None, obj["metadata"]["namespace"])
+    labels = (namespace["metadata"].get("labels") or {}) if namespace is not None else {}
+    if labels.get(ADMIN_ACCESS_LABEL) == "true":
+        return []
+    return [forbidden_value(f"spec.devices.requests[{index}].adminAccess", ADMIN_ACCESS_TEXT)]
+
+
+def _check_event(event: JsonObject) -> list[FieldError]:
+    """An event lives in its object's namespace; those of cluster-wide objects in ``default``."""
+    namespace, own = (event.get("involvedObject") or {}).get("namespace", ""), event["metadata"]["namespace"]
+    if namespace == own or (not namespace and own in ("default", "kube-system")):
+        return []
+    return [invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")]
 
 
 def validate_update(
     resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str
 ) -> list[FieldError]:
     """What is wrong with an updated object."""
-    return []
+    errors = check_common_metadata(new["metadata"], "metadata")
+    if subresource == "status":
+        return errors + (check_claim_status(new, current) if resource_type is RESOURCECLAIMS else [])
+    if subresource:
+        return errors
+    spec: JsonObject = new.get("spec") or {}
+    old: JsonObject = current.get("spec") or {}
+    if resource_type is PODS:
+        errors += check_pod_spec(spec, "spec") + check_pod_update(spec, old, "spec")
+    elif resource_type in (RESOURCECLAIMS, RESOURCECLAIMTEMPLATES):
+        errors += _check_immutable(spec, old, "spec")
+    elif resource_type is DEVICECLASSES:
+        errors += check_class_spec(spec, "spec")
+    elif resource_type is RESOURCESLICES:
+        errors += check_slice_spec(spec, "spec") + check_slice_update(spec, old, "spec")
+    elif resource_type in (CONFIGMAPS, SECRETS) and current.get("immutable"):
+        for field in ("data", "binaryData"):
+            errors += _check_unchanged(new.get(field), current.get(field), field)
+    elif resource_type is PRIORITYCLASSES:
+        errors += _check_unchanged(new.get("value"), current.get("value"), "value", "may not be changed in an update.")
+    return errors
+
+
+def _check_immutable(value: Any, old: Any, field: str) -> list[FieldError]:
+    return [] if value == old else [invalid_value(field, value, "field is immutable")]
+
+
+def _check_unchanged(
+    value: Any, old: Any, field: str, rule: str = "field is immutable when `immutable` is set"
+) -> list[FieldError]:
+    return [] if value == old else [forbidden_value(field, rule)]

@@ -19,7 +19,8 @@ class ApiError(Exception):
     status_code
         HTTP status.
     reason
-        Kubernetes' machine-readable reason (``NotFound``, ``AlreadyExists``, ``Conflict``, ``Invalid`` ...).
+        Kubernetes' machine-readable reason (``NotFound``, ``AlreadyExists``, ``Conflict``, ``Invalid`` ...); may be
+        empty.
     message
         The sentence for people.
     details
@@ -31,7 +32,7 @@ class ApiError(Exception):
         self.status_code = int(status_code)
         self.reason = reason
         self.message = message
-        self.details = details or {}
+        self.details = details
 
     def to_status(self) -> JsonObject:
         """The ``Status`` object (``v1``) that says the same."""
@@ -41,10 +42,11 @@ class ApiError(Exception):
             "metadata": {},
             "status": "Failure",
             "message": self.message,
-            "reason": self.reason,
             "code": self.status_code,
         }
-        if self.details:
+        if self.reason:
+            status["reason"] = self.reason
+        if self.details is not None:
             status["details"] = self.details
         return status
 
@@ -92,16 +94,17 @@ def duplicate(field: str, value: Any) -> FieldError:
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The value is none of a closed vocabulary."""
-    allowed = ", ".join(f'"{word}"' for word in sorted(supported))
+    """The value is none of a closed vocabulary, which is listed in the order given."""
+    allowed = ", ".join(f'"{word}"' for word in supported)
     return FieldError(
         CauseType.NOT_SUPPORTED, field, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
     )
 
 
-def not_found_value(field: str, value: Any) -> FieldError:
+def not_found_value(field: str, value: Any, detail: str = "") -> FieldError:
     """The value names something that does not exist."""
-    return FieldError(CauseType.NOT_FOUND, field, f"Not found: {_shown(value)}")
+    text = f"Not found: {_shown(value)}" + (f": {detail}" if detail else "")
+    return FieldError(CauseType.NOT_FOUND, field, text)
 
 
 def forbidden_value(field: str, detail: str) -> FieldError:

@@ -31,16 +31,16 @@ def success(status: int, details: JsonObject | None = None) -> web.Response:
 
 
 def retry_after(error: ApiError) -> dict[str, str] | None:
-    seconds = error.details.get("retryAfterSeconds")
+    seconds = (error.details or {}).get("retryAfterSeconds")
     return {"Retry-After": str(seconds)} if seconds else None
 
 
 def no_such_path() -> ApiError:
-    return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource", {})
 
 
 def unsupported_media_type() -> ApiError:
-    return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type")
+    return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def wants_table(request: web.Request) -> bool:

@@ -85,18 +85,3 @@ def mutable_copy(value: Any) -> Any:
     if isinstance(value, list):
         return [mutable_copy(item) for item in value]
     return value
-
-
-def without_nulls(value: Any) -> Any:
-    """The value without object members that are null: to the API a null member is an absent one."""
-    if isinstance(value, dict):
-        if isinstance(value, FrozenDict):
-            return value  # what the store holds has been through here
-        return {
-            key: item if key == "parameters" else without_nulls(item)  # opaque: kept as it is
-            for key, item in value.items()
-            if item is not None
-        }
-    if isinstance(value, list) and not isinstance(value, FrozenList):
-        return [without_nulls(item) for item in value]
-    return value

@@ -179,6 +179,7 @@ class ApiServer:
             HTTPStatus.METHOD_NOT_ALLOWED,
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
+            {},
         )
 
     # --- reading -------------------------------------------------------------------------------------

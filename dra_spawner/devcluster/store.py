@@ -17,7 +17,6 @@ from typing import Any
 from dra_spawner.devcluster import admission
 from dra_spawner.devcluster.api_errors import (
     ApiError,
-    FieldError,
     already_exists,
     bad_request,
     conflict,
@@ -25,16 +24,16 @@ from dra_spawner.devcluster.api_errors import (
     invalid,
     invalid_value,
     not_found,
-    required,
 )
 from dra_spawner.devcluster.changes import History, WatchEvent, WatchEventType
 from dra_spawner.devcluster.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
 from dra_spawner.devcluster.garbage_collector import GarbageCollector
-from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy, without_nulls
+from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy
 from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
 from dra_spawner.devcluster.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.preconditions import check_preconditions, finalizer_errors
 from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.schema import decode_object
 from dra_spawner.devcluster.selectors import SelectorError, object_filter
 
 __all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
@@ -209,19 +208,15 @@ class Store:
             ``AlreadyExists``, ``NotFound`` (the namespace), ``Forbidden`` (it terminates), ``Invalid``,
             ``BadRequest``.
         """
-        new = self._as_type(resource_type, obj)
+        new = decode_object(resource_type, obj)
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._set_namespace(resource_type, new, namespace)
         admission.admit_create(resource_type, new, self)
-        errors: list[FieldError] = []
-        generated = not metadata.get("name") and bool(metadata.get("generateName"))
-        if generated:
+        if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = self._generated_name(resource_type, new)
-        if not metadata.get("name"):
-            errors.append(required("metadata.name", "name or generateName is required"))
-        errors += admission.validate_create(resource_type, new)
+        errors = admission.validate_create(resource_type, new, self)
         if errors:
             raise invalid(resource_type, metadata.get("name", ""), errors)
         if self.find(resource_type, metadata.get("namespace"), metadata["name"]) is not None:
@@ -248,7 +243,7 @@ class Store:
         ApiError
             ``NotFound``, ``Conflict``, ``Invalid``, ``BadRequest``.
         """
-        wanted = self._as_type(resource_type, obj)
+        wanted = decode_object(resource_type, obj)
         metadata = wanted["metadata"]
         current = self.get(resource_type, metadata.get("namespace"), metadata.get("name", ""))
         updated = self._replace(resource_type, current, wanted, subresource, dry_run=dry_run)
@@ -293,7 +288,7 @@ class Store:
             if error.well_formed:
                 raise ApiError(422, "Invalid", str(error)) from error
             raise bad_request(f"error decoding patch: {error}") from error
-        wanted = self._as_type(resource_type, patched)
+        wanted = decode_object(resource_type, patched)
         for field in ("name", "namespace"):
             if wanted["metadata"].get(field) != current["metadata"].get(field):
                 raise bad_request(
@@ -379,24 +374,6 @@ class Store:
     def remove_namespace(self, namespace: JsonObject) -> None:
         """Remove a namespace that has terminated."""
         self._remove(NAMESPACES, namespace, dry_run=False)
-
-    def _as_type(self, resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonObject:
-        """The object as a new dict (parts may be shared), with `apiVersion`, `kind` and `metadata`."""
-        for field, expected in (("apiVersion", resource_type.api_version), ("kind", resource_type.kind)):
-            if obj.get(field) not in (None, "", expected):
-                raise bad_request(
-                    f"{obj.get('kind')} in version {obj.get('apiVersion')!r} cannot be handled as a "
-                    f"{resource_type.kind}: {field} must be {expected!r}"
-                )
-        metadata = obj.get("metadata")
-        if metadata is not None and not isinstance(metadata, Mapping):
-            raise bad_request(f"{resource_type.kind}.metadata: expected an object")
-        typed: JsonObject = {"kind": resource_type.kind, "apiVersion": resource_type.api_version}
-        typed.update(without_nulls(dict(obj)))
-        typed.update(kind=resource_type.kind, apiVersion=resource_type.api_version)
-        typed["metadata"] = {key: value for key, value in (metadata or {}).items() if value is not None}
-        typed["metadata"].pop("managedFields", None)
-        return typed
 
     def _set_namespace(self, resource_type: ResourceType, obj: JsonObject, namespace: str | None) -> None:
         metadata = obj["metadata"]

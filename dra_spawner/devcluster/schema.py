@@ -1,0 +1,286 @@
+"""Decoding of API objects: types are checked, unknown fields and nulls dropped, quantities and times made canonical.
+
+What kube-apiserver does by decoding into Go structures is done here with a table of their fields,
+``api_schema.json``, made from the API server's own OpenAPI document.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.resources import files
+from typing import Any
+
+from dra_spawner.devcluster.api_errors import bad_request
+from dra_spawner.devcluster.json_values import JsonObject, mutable_copy
+from dra_spawner.devcluster.resource_types import ResourceType
+from dra_spawner.dra.quantity import Quantity, QuantityError
+
+_Decode = Callable[[Any], Any]
+_INT_LIMITS = {"int32": 2**31, "int64": 2**63}
+
+
+class _DecodeError(Exception):
+    """A value of the wrong type; the path grows while the error rises through the structures."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence)
+        self.sentence = sentence  # with {field} where the field is named
+        self.structure = ""
+        self.path: list[str] = []
+
+    def rise(self, structure: str, field: str) -> None:
+        self.structure = self.structure or structure
+        self.path.append(field)
+
+    def __str__(self) -> str:
+        name = self.structure.rpartition(".")[2]
+        return self.sentence.replace("{field}", ".".join([name, *reversed(self.path)]))
+
+
+def _mismatch(value: Any, go_type: str) -> _DecodeError:
+    if isinstance(value, bool):
+        found = "bool"
+    elif isinstance(value, (int, float)):
+        found = "number" if go_type not in _INT_LIMITS else f"number {json.dumps(value)}"
+    else:
+        found = "string" if isinstance(value, str) else "array" if isinstance(value, (list, tuple)) else "object"
+    return _DecodeError(f"json: cannot unmarshal {found} into Go struct field {{field}} of type {go_type}")
+
+
+def _string(value: Any) -> str:
+    if not isinstance(value, str):
+        raise _mismatch(value, "string")
+    return value if type(value) is str else str(value)
+
+
+def _bool(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise _mismatch(value, "bool")
+    return value
+
+
+def _int(go_type: str) -> _Decode:
+    limit = _INT_LIMITS[go_type]
+
+    def decode(value: Any) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not -limit <= value < limit:
+            raise _mismatch(value, go_type)
+        return value
+
+    return decode
+
+
+def _int_or_string(value: Any) -> Any:
+    if isinstance(value, (str, int)) and not isinstance(value, bool):
+        return value
+    raise _mismatch(value, "int32")
+
+
+@lru_cache(maxsize=4096)
+def _canonical_quantity(value: str | int) -> str:
+    return str(Quantity.parse(value))
+
+
+def _quantity(value: Any) -> str:
+    if isinstance(value, float):
+        value = repr(value)
+    if not isinstance(value, (str, int)) or isinstance(value, bool):
+        raise _mismatch(value, "string")
+    try:
+        return _canonical_quantity(value)
+    except QuantityError:
+        text = str(value)
+        digits = text.lstrip("+-").lstrip("0123456789.")
+        if digits != text.lstrip("+-") and digits.isalnum():
+            raise _DecodeError("unable to parse quantity's suffix") from None
+        raise _DecodeError(
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+        ) from None
+
+
+@lru_cache(maxsize=1024)
+def _time(value: Any) -> str:
+    """A moment in UTC, whole seconds."""
+    if not isinstance(value, str):
+        raise _mismatch(value, "string")
+    return _moment(value, "2006-01-02T15:04:05Z07:00").strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@lru_cache(maxsize=1024)
+def _micro_time(value: Any) -> str:
+    """A moment in UTC; the API asks for the microseconds to be written out."""
+    if not isinstance(value, str):
+        raise _mismatch(value, "string")
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    if value[19:20] != "." or not value[20:26].isdigit():
+        raise _DecodeError(f'parsing time "{value}" as "{layout}": cannot parse "{value[19:]}" as ".000000"')
+    return _moment(value, layout).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _moment(text: str, layout: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is not None and text[10:11] == "T":
+            return moment.astimezone(UTC)
+    except (ValueError, OverflowError):
+        pass
+    raise _DecodeError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
+
+
+def _bytes(value: Any) -> str:
+    """Base64 text; kept as it is."""
+    return _string(value)
+
+
+_SCALARS: dict[str, _Decode] = {
+    "string": _string,
+    "bool": _bool,
+    "int32": _int("int32"),
+    "int64": _int("int64"),
+    "IntOrString": _int_or_string,
+    "Quantity": _quantity,
+    "Time": _time,
+    "MicroTime": _micro_time,
+    "[]uint8": _bytes,
+    "any": mutable_copy,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    decode: _Decode
+    droppable: bool
+    """Whether it is left out when empty: a list or map that is not required."""
+    type: str
+
+
+@cache
+def _schema() -> Any:
+    return json.loads(files(__package__).joinpath("api_schema.json").read_text("utf-8"))
+
+
+@cache
+def _fields(structure: str) -> dict[str, _Field]:
+    return {
+        name: _Field(_decoder(text.removesuffix("!")), not text.endswith("!") and text.startswith(("[]", "map[")), text)
+        for name, text in _schema()["structures"][structure].items()
+    }
+
+
+def _list_of(text: str) -> _Decode:
+    decode_item, go_type = _decoder(text), "[]" + _go_name(text)
+
+    def decode(value: Any) -> list[Any]:
+        if not isinstance(value, (list, tuple)):
+            raise _mismatch(value, go_type)
+        return [decode_item({} if item is None else item) for item in value]
+
+    return decode
+
+
+def _map_of(text: str) -> _Decode:
+    decode_item, go_type = _decoder(text), "map[string]" + _go_name(text)
+
+    def decode(value: Any) -> JsonObject:
+        if not isinstance(value, Mapping):
+            raise _mismatch(value, go_type)
+        return {_string(key): decode_item(item) for key, item in value.items() if item is not None}
+
+    return decode
+
+
+def _go_name(text: str) -> str:
+    """``core.v1.Container`` as Go's messages name it: ``v1.Container``."""
+    return ".".join(text.split(".")[-2:])
+
+
+def _structure(name: str) -> _Decode:
+    fields: dict[str, _Field] = {}  # filled on first use: structures may contain themselves
+
+    def decode(value: Any) -> JsonObject:
+        if not isinstance(value, Mapping):
+            raise _mismatch(value, _go_name(name))
+        if not fields:
+            fields.update(_fields(name))
+        result: JsonObject = {}
+        for key, item in value.items():
+            if item is None or (field := fields.get(key)) is None:
+                continue
+            try:
+                decoded = field.decode(item)
+            except _DecodeError as error:
+                error.rise(name, key)
+                raise
+            if decoded or not field.droppable:
+                result[key] = decoded
+        return result
+
+    return decode
+
+
+@cache
+def _decoder(text: str) -> _Decode:
+    if text in _SCALARS:
+        return _SCALARS[text]
+    if text.startswith("[]"):
+        return _list_of(text.removeprefix("[]"))
+    if text.startswith("map[string]"):
+        return _map_of(text.removeprefix("map[string]"))
+    return _structure(text)
+
+
+def decode_object(resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonObject:
+    """The object as the API knows it, sharing nothing with the one given.
+
+    Raises
+    ------
+    ApiError
+        ``BadRequest`` when a field has the wrong type, or `apiVersion` and `kind` are not those of the type.
+    """
+    kind, version = obj.get("kind") or resource_type.kind, obj.get("apiVersion") or resource_type.api_version
+    handled = f'{kind} in version "{version}" cannot be handled as a {resource_type.kind}'
+    if kind != resource_type.kind:
+        raise bad_request(f"{handled}: it is of another kind")
+    if version != resource_type.api_version:
+        raise bad_request(f'{handled}: no kind "{kind}" is registered for version "{version}"')
+    decoded: JsonObject = {"kind": resource_type.kind, "apiVersion": resource_type.api_version}
+    try:
+        decoded.update(_decoder(_root(resource_type))(obj))
+    except _DecodeError as error:
+        raise bad_request(f"{handled}: {error}") from None
+    metadata = decoded.setdefault("metadata", {})
+    metadata.pop("managedFields", None)
+    metadata.pop("selfLink", None)
+    return decoded
+
+
+def _root(resource_type: ResourceType) -> str:
+    root: str = _schema()["kinds"][f"{resource_type.api_version}/{resource_type.kind}"]
+    return root
+
+
+def unknown_fields(resource_type: ResourceType, obj: Mapping[str, Any]) -> list[str]:
+    """Paths of the fields that the API does not know and drops, e.g. ``spec.containers[0].imagee``."""
+    found: list[str] = []
+    _collect_unknown(_root(resource_type), obj, "", found)
+    return found
+
+
+def _collect_unknown(text: str, value: Any, path: str, found: list[str]) -> None:
+    text = text.removesuffix("!")
+    if text.startswith("[]") and isinstance(value, list):
+        for index, item in enumerate(value):
+            _collect_unknown(text.removeprefix("[]"), item, f"{path}[{index}]", found)
+    elif text.startswith("map[string]") and isinstance(value, Mapping):
+        for key, item in value.items():
+            _collect_unknown(text.removeprefix("map[string]"), item, f"{path}.{key}", found)
+    elif "." in text and isinstance(value, Mapping):
+        fields = _fields(text)
+        for key, item in value.items():
+            where = f"{path}.{key}" if path else key
+            if key in fields:
+                _collect_unknown(fields[key].type, item, where, found)
+            else:
+                found.append(where)

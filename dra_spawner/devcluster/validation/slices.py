@@ -1,0 +1,399 @@
+"""Checks of ResourceSlices."""
+
+import re
+from itertools import pairwise
+from typing import Any
+
+from dra_spawner.devcluster.api_errors import (
+    FieldError,
+    duplicate,
+    forbidden_value,
+    invalid_value,
+    not_supported,
+    required,
+    too_long,
+    too_many,
+)
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.validation.claims import EFFECTS, check_qualified_attribute
+from dra_spawner.devcluster.validation.names import (
+    MOST_SUBDOMAIN_CHARACTERS,
+    check_dns_label,
+    check_dns_subdomain,
+    check_driver_name,
+    check_label_value,
+    check_list,
+    check_qualified_name,
+    check_unique,
+)
+from dra_spawner.dra.quantity import Quantity
+
+MOST_DEVICES = 128
+MOST_DEVICES_ADVANCED = 64
+"""When any device has taints, consumes counters, or has list attributes."""
+MOST_PROPERTIES = 32
+MOST_ATTRIBUTE_VALUES = 48
+MOST_TEXT_CHARACTERS = 64
+MOST_TAINTS = 16
+MOST_COUNTER_SETS = 8
+MOST_COUNTERS = 32
+MOST_CONSUMED_SETS = 2
+MOST_VALID_VALUES = 10
+MOST_BINDING_CONDITIONS = 4
+
+_ONE_NODE_CHOICE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
+_ONE_DEVICE_NODE_CHOICE = (
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
+    "in the ResourceSlice spec"
+)
+_ONLY_PER_DEVICE = (
+    "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
+    "ResourceSlice spec"
+)
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+# semver.org, version 2.0.0
+_NUMBER = r"(0|[1-9]\d*)"
+_PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
+_SEMVER = re.compile(
+    rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?"
+)
+
+
+def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
+    """What is wrong with a new slice."""
+    errors = check_driver_name(spec.get("driver", ""), f"{field}.driver")
+    errors += _check_pool(spec.get("pool") or {}, f"{field}.pool")
+    errors += _check_node_choice(spec, field)
+    devices, counter_sets = spec.get("devices") or [], spec.get("sharedCounters") or []
+    if devices and counter_sets:
+        errors.append(invalid_value(field, "", "only one of `sharedCounters` or `devices` is allowed"))
+    per_device = bool(spec.get("perDeviceNodeSelection"))
+    errors += check_list(
+        devices,
+        f"{field}.devices",
+        lambda device, path: _check_device(device, path, per_device),
+        most=MOST_DEVICES_ADVANCED if any(map(_is_advanced, devices)) else MOST_DEVICES,
+    )
+    errors += check_unique((device.get("name", "") for device in devices), f"{field}.devices")
+    path = f"{field}.sharedCounters"
+    errors += check_list(counter_sets, path, _check_counter_set, most=MOST_COUNTER_SETS)
+    return errors + check_unique((entry.get("name", "") for entry in counter_sets[:MOST_COUNTER_SETS]), path)
+
+
+def check_slice_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
+    """What an update of a slice must not change."""
+    errors = []
+    for path, new_value, old_value in (
+        ("pool.name", (spec.get("pool") or {}).get("name"), (old.get("pool") or {}).get("name")),
+        ("driver", spec.get("driver"), old.get("driver")),
+        ("nodeName", spec.get("nodeName"), old.get("nodeName")),
+    ):
+        if new_value != old_value:
+            errors.append(invalid_value(f"{field}.{path}", new_value, "field is immutable"))
+    return errors
+
+
+def _is_advanced(device: JsonObject) -> bool:
+    lists = ("bools", "ints", "strings", "versions")
+    return bool(
+        device.get("taints")
+        or device.get("consumesCounters")
+        or any(name in value for value in (device.get("attributes") or {}).values() for name in lists)
+    )
+
+
+def _check_pool(pool: JsonObject, field: str) -> list[FieldError]:
+    errors = check_pool_name(pool.get("name", ""), f"{field}.name")
+    if (count := pool.get("resourceSliceCount", 0)) <= 0:
+        errors.append(invalid_value(f"{field}.resourceSliceCount", count, "must be greater than zero"))
+    if (generation := pool.get("generation", 0)) < 0:
+        errors.append(invalid_value(f"{field}.generation", generation, "must be greater than or equal to zero"))
+    return errors
+
+
+def check_pool_name(name: str, field: str) -> list[FieldError]:
+    """A pool: DNS subdomains joined by slashes."""
+    if not name:
+        return [required(field)]
+    errors: list[FieldError] = []
+    if len(name) > MOST_SUBDOMAIN_CHARACTERS:
+        errors.append(too_long(field, MOST_SUBDOMAIN_CHARACTERS))
+    for part in name.split("/"):
+        errors += check_dns_subdomain(part, field)
+    return errors
+
+
+def _check_flag(spec: JsonObject, name: str, field: str) -> list[FieldError]:
+    if spec.get(name) is False:
+        return [invalid_value(f"{field}.{name}", False, "must be either unset or set to true")]
+    return []
+
+
+def _check_node_choice(spec: JsonObject, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    chosen = []
+    if "nodeName" in spec:
+        if spec["nodeName"]:
+            chosen.append("`nodeName`")
+            errors += check_dns_subdomain(spec["nodeName"], f"{field}.nodeName")
+        else:
+            errors.append(invalid_value(f"{field}.nodeName", "", "must be either unset or set to a non-empty string"))
+    if "nodeSelector" in spec:
+        chosen.append("`nodeSelector`")
+        errors += check_node_selector(spec["nodeSelector"], f"{field}.nodeSelector")
+        terms = spec["nodeSelector"].get("nodeSelectorTerms") or []
+        if len(terms) != 1:
+            errors.append(
+                invalid_value(
+                    f"{field}.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term"
+                )
+            )
+    for name in ("allNodes", "perDeviceNodeSelection"):
+        errors += _check_flag(spec, name, field)
+        if spec.get(name):
+            chosen.append(f"`{name}`")
+    return errors + _check_one_choice(chosen, field, _ONE_NODE_CHOICE)
+
+
+def _check_one_choice(chosen: list[str], field: str, rule: str) -> list[FieldError]:
+    if not chosen:
+        return [required(field, rule)]
+    if len(chosen) > 1:
+        return [invalid_value(field, "{" + ", ".join(chosen) + "}", f"{rule}, but multiple fields are set")]
+    return []
+
+
+def check_node_selector(selector: JsonObject, field: str) -> list[FieldError]:
+    """A node selector: at least one term, known operators, values where the operator takes them."""
+    terms = selector.get("nodeSelectorTerms") or []
+    if not terms:
+        return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
+    errors = []
+    for index, term in enumerate(terms):
+        for kind in ("matchExpressions", "matchFields"):
+            for place, expression in enumerate(term.get(kind) or ()):
+                path = f"{field}.nodeSelectorTerms[{index}].{kind}[{place}]"
+                errors += _check_node_expression(expression, path)
+    return errors
+
+
+def _check_node_expression(expression: JsonObject, field: str) -> list[FieldError]:
+    operator, values = expression.get("operator", ""), expression.get("values") or []
+    if operator not in _NODE_OPERATORS:
+        return [invalid_value(f"{field}.operator", operator, "not a valid selector operator")]
+    if operator in ("In", "NotIn") and not values:
+        return [required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
+    if operator in ("Exists", "DoesNotExist") and values:
+        return [
+            forbidden_value(f"{field}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
+        ]
+    if operator in ("Gt", "Lt") and len(values) != 1:
+        return [required(f"{field}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")]
+    return check_qualified_name(expression.get("key", ""), f"{field}.key") if "matchExpressions" in field else []
+
+
+def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> list[FieldError]:
+    attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
+    errors = check_dns_label(device.get("name", ""), f"{field}.name")
+    if (total := len(attributes) + len(capacity)) > MOST_PROPERTIES:
+        detail = f"the total number of attributes and capacities must not exceed {MOST_PROPERTIES}"
+        errors.append(invalid_value(field, total, detail))
+    if (total := _value_count(attributes)) > MOST_ATTRIBUTE_VALUES:
+        detail = f"the total number of attribute values must not exceed {MOST_ATTRIBUTE_VALUES}"
+        errors.append(invalid_value(field, total, detail))
+    for name, value in attributes.items():
+        errors += check_qualified_attribute(name, f"{field}.attributes")
+        errors += _check_attribute(value, f"{field}.attributes[{name}]")
+    shared = bool(device.get("allowMultipleAllocations"))
+    for name, value in capacity.items():
+        errors += check_qualified_attribute(name, f"{field}.capacity")
+        errors += _check_capacity(value, f"{field}.capacity[{name}]", shared)
+    errors += check_list(device.get("taints") or [], f"{field}.taints", check_taint, most=MOST_TAINTS)
+    errors += _check_consumption(device.get("consumesCounters") or [], f"{field}.consumesCounters")
+    if per_device_nodes:
+        errors += _check_device_nodes(device, field)
+    elif any(name in device for name in ("nodeName", "nodeSelector", "allNodes")):
+        errors.append(invalid_value(field, None, _ONLY_PER_DEVICE))
+    return errors + check_binding_conditions(device, field)
+
+
+def _value_count(attributes: JsonObject) -> int:
+    return sum(
+        len(value) if isinstance(value, list) else 1
+        for attribute in attributes.values()
+        for value in attribute.values()
+    )
+
+
+def _check_attribute(attribute: JsonObject, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for text in (attribute.get("string"), *(attribute.get("strings") or ())):
+        if text is not None and len(text) > MOST_TEXT_CHARACTERS:
+            errors.append(too_long(f"{field}.string", MOST_TEXT_CHARACTERS))
+    for text in (attribute.get("version"), *(attribute.get("versions") or ())):
+        if text is None:
+            continue
+        if len(text) > MOST_TEXT_CHARACTERS:
+            errors.append(too_long(f"{field}.version", MOST_TEXT_CHARACTERS))
+        if not _SEMVER.fullmatch(text):
+            detail = "must be a string compatible with semver.org spec 2.0.0"
+            errors.append(invalid_value(f"{field}.version", text, detail))
+    if len(attribute) != 1:
+        errors.append(invalid_value(field, attribute or "", "exactly one value must be specified"))
+    return errors
+
+
+def _check_capacity(capacity: JsonObject, field: str, shared: bool) -> list[FieldError]:
+    policy = capacity.get("requestPolicy")
+    if policy is None:
+        return []
+    field += ".requestPolicy"
+    if not shared:
+        return [forbidden_value(field, "allowMultipleAllocations must be true")]
+    if policy.get("validValues") and "validRange" in policy:
+        detail = 'exactly one policy can be specified, cannot specify "validValues" and "validRange" at the same time'
+        return [forbidden_value(field, detail)]
+    value = Quantity.parse(capacity.get("value", "0"))
+    default = Quantity.parse(policy["default"]) if "default" in policy else None
+    for name, check in (("validValues", _check_valid_values), ("validRange", _check_valid_range)):
+        if not policy.get(name) and name not in policy:
+            continue
+        if default is None:
+            return [required(f"{field}.default", f"required when {name} is defined")]
+        return check(policy[name], value, default, f"{field}.{name}")
+    return []
+
+
+def _check_valid_values(values: list[str], capacity: Quantity, default: Quantity, field: str) -> list[FieldError]:
+    quantities = [Quantity.parse(value) for value in values]
+    errors: list[FieldError] = []
+    for index, (left, right) in enumerate(pairwise(quantities)):
+        if left > right:
+            errors.append(
+                invalid_value(f"{field}[{index + 1}]", str(right), "values must be sorted in ascending order")
+            )
+    considered = quantities
+    if len(quantities) > MOST_VALID_VALUES:
+        errors.append(too_many(field, len(quantities), MOST_VALID_VALUES))
+        considered = quantities[:MOST_VALID_VALUES]
+    for index, value in enumerate(considered):
+        if value > capacity:
+            detail = f"option is larger than capacity value: {capacity}"
+            errors.append(invalid_value(f"{field}[{index}]", str(value), detail))
+    # Two values are the same option when they are equal as whole numbers.
+    seen: set[int] = set()
+    for index, value in enumerate(considered):
+        if value.value() in seen:
+            errors.append(duplicate(f"{field}[{index}]", str(value.value())))
+        seen.add(value.value())
+    if default not in considered:
+        errors.append(invalid_value(field, str(default), "default value is not valid according to the requestPolicy"))
+    return errors
+
+
+def _check_valid_range(limits: JsonObject, capacity: Quantity, default: Quantity, field: str) -> list[FieldError]:
+    if "min" not in limits:
+        return [required(f"{field}.min", "required when validRange is defined")]
+    least = Quantity.parse(limits["min"])
+    most = Quantity.parse(limits["max"]) if "max" in limits else None
+    errors: list[FieldError] = []
+
+    def refuse(member: str, value: Quantity, detail: str) -> None:
+        errors.append(invalid_value(f"{field}.{member}", str(value), detail))
+
+    if least > capacity:
+        refuse("min", least, f"min is larger than capacity value: {capacity}")
+    if default < least:
+        refuse("min", default, f"default is less than min: {least}")
+    if most is not None:
+        if least > most:
+            refuse("max", least, f"min is larger than max: {most}")
+        if most > capacity:
+            refuse("max", most, f"max is larger than capacity value: {capacity}")
+        if default > most:
+            refuse("max", default, f"default is more than max: {most}")
+    if "step" in limits:
+        step = Quantity.parse(limits["step"])
+        if step.value() == 0:
+            refuse("step", step, "must be greater than zero")  # kube-apiserver divides by it and fails
+            return errors
+        if least + step > capacity:
+            refuse("step", step, f"one step {least + step} is larger than capacity value: {capacity}")
+        for value in (default, most):
+            if value is not None and (value.value() - least.value()) % step.value():
+                refuse("step", value, f"value is not a multiple of a given step ({step}) from ({least})")
+    return errors
+
+
+def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
+    """A device taint."""
+    errors = check_qualified_name(taint.get("key", ""), f"{field}.key")
+    errors += check_label_value(taint.get("value", ""), f"{field}.value")
+    effect = taint.get("effect", "")
+    if not effect:
+        errors.append(required(f"{field}.effect"))
+    elif effect not in EFFECTS:
+        errors.append(not_supported(f"{field}.effect", effect, EFFECTS))
+    return errors
+
+
+def _check_counters(counters: JsonObject, field: str) -> list[FieldError]:
+    if not counters:
+        return [required(field)]
+    if len(counters) > MOST_COUNTERS:
+        return [too_many(field, len(counters), MOST_COUNTERS)]
+    return [error for name in counters for error in check_dns_label(name, field)]
+
+
+def _check_counter_set(counter_set: JsonObject, field: str) -> list[FieldError]:
+    name = counter_set.get("name", "")
+    errors = check_dns_label(name, f"{field}.name") if name else [required(f"{field}.name")]
+    return errors + _check_counters(counter_set.get("counters") or {}, f"{field}.counters")
+
+
+def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldError]:
+    def check(entry: JsonObject, path: str) -> list[FieldError]:
+        name = entry.get("counterSet", "")
+        errors = check_dns_label(name, f"{path}.counterSet") if name else [required(f"{path}.counterSet")]
+        return errors + _check_counters(entry.get("counters") or {}, f"{path}.counters")
+
+    if len(consumption) > MOST_CONSUMED_SETS:
+        return [too_many(field, len(consumption), MOST_CONSUMED_SETS)]
+    names = (entry.get("counterSet", "") for entry in consumption)
+    return check_list(consumption, field, check) + check_unique(names, field)
+
+
+def _check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    chosen = []
+    if "nodeName" in device:
+        if device["nodeName"]:
+            chosen.append("`nodeName`")
+            errors += check_dns_subdomain(device["nodeName"], f"{field}.nodeName")
+        else:
+            errors.append(invalid_value(f"{field}.nodeName", "", "must not be empty"))
+    if "nodeSelector" in device:
+        chosen.append("`nodeSelector`")
+        errors += check_node_selector(device["nodeSelector"], f"{field}.nodeSelector")
+    errors += _check_flag(device, "allNodes", field)
+    if device.get("allNodes"):
+        chosen.append("`allNodes`")
+    return errors + _check_one_choice(chosen, field, _ONE_DEVICE_NODE_CHOICE)
+
+
+def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
+    """Binding conditions of a device or an allocation result: both kinds or neither, all different."""
+    kinds = ("bindingConditions", "bindingFailureConditions")
+    names: dict[str, list[Any]] = {kind: owner.get(kind) or [] for kind in kinds}
+    errors: list[FieldError] = []
+    for kind in kinds:
+        errors += check_list(names[kind], f"{field}.{kind}", check_qualified_name, most=MOST_BINDING_CONDITIONS)
+        errors += check_unique(names[kind][:MOST_BINDING_CONDITIONS], f"{field}.{kind}")
+    for index, name in enumerate(names[kinds[1]]):
+        if name in names[kinds[0]]:
+            detail = "bindingFailureConditions must not overlap with bindingConditions"
+            errors.append(invalid_value(f"{field}.{kinds[1]}[{index}]", name, detail))
+    for present, missing in (kinds, kinds[::-1]):
+        if names[present] and not names[missing]:
+            errors.append(invalid_value(f"{field}.{missing}", None, f"{missing} are required to use {present}"))
+    return errors
