@@ -13,7 +13,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["Quantity", "QuantityError", "QuantityFormat"]
+__all__ = ["NANO_PER_UNIT", "Quantity", "QuantityError", "QuantityFormat", "int64_scale"]
 
 NANO_PER_UNIT: Final = 10**9
 #: Binary quantities are capped here when parsed, in both directions.
@@ -235,6 +235,29 @@ def _parse_text(text: str) -> Quantity:
         nano = -nano
     keeps_text = small and mantissa and _is_canonical(digits + fraction, scale, binary)
     return Quantity(nano, quantity_format, text if keeps_text else None)
+
+
+def int64_scale(text: str) -> int | None:
+    """How Kubernetes holds the quantity that it parses from this text.
+
+    Returns
+    -------
+    int | None
+        The decimal scale beside a 64-bit mantissa, or None when it takes a big decimal. CEL shows the difference.
+
+    Raises
+    ------
+    QuantityError
+        When the text is no quantity.
+    """
+    _parse_text(text)
+    match = _SYNTAX.match(text)
+    assert match is not None, "it parsed"
+    _, whole, fraction, suffix = match.groups(default="")
+    quantity_format, exponent = _interpret_suffix(text, suffix)
+    binary = quantity_format is QuantityFormat.BINARY_SI
+    scale = (0 if binary else exponent) - len(fraction)
+    return scale if scale >= -9 and _fits_int64(whole.lstrip("0") or "0", fraction, exponent, binary) else None
 
 
 def _interpret_suffix(text: str, suffix: str) -> tuple[QuantityFormat, int]:

@@ -1,0 +1,258 @@
+"""Building blocks of compiled expressions: functions that take the device and the local variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from .access import missing
+from .cost import COST_LIMIT
+from .device import CelDevice
+from .errors import CelCostLimitExceeded, EvaluationError
+from .functions import Implementation, Overload, implementation_for
+from .operators import ORDERED, equals
+from .values import OptionalValue, Value, no_overload
+
+__all__ = ["Closure", "Locals"]
+
+#: Local variables; the first is the cost so far, where that is metered.
+Locals: TypeAlias = list[Any]
+Closure: TypeAlias = Callable[[CelDevice, Locals], Value]
+
+_PLAIN: Final = ORDERED - {float}
+
+
+def charge(local: Locals, amount: int) -> None:
+    """Add to the cost of this evaluation.
+
+    Raises
+    ------
+    CelCostLimitExceeded
+        When it has become too much.
+    """
+    local[0] += amount
+    if local[0] > COST_LIMIT:
+        raise CelCostLimitExceeded("operation cancelled: actual cost limit exceeded")
+
+
+def constant(value: Value) -> Closure:
+    return lambda device, local: value
+
+
+def charged(closure: Closure, amount: int) -> Closure:
+    """The closure, costing that much more."""
+
+    def run(device: CelDevice, local: Locals) -> Value:
+        value = closure(device, local)
+        charge(local, amount)
+        return value
+
+    return run
+
+
+def device_attribute(domain: str, name: str) -> Closure:
+    def read(device: CelDevice, local: Locals) -> Value:
+        try:
+            return device.attributes[domain][name]
+        except KeyError:
+            raise missing(name) from None
+
+    return read
+
+
+def device_capacity(domain: str, name: str) -> Closure:
+    def read(device: CelDevice, local: Locals) -> Value:
+        try:
+            return device.capacity[domain][name]
+        except KeyError:
+            raise missing(name) from None
+
+    return read
+
+
+def negation(operand: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> bool:
+        value = operand(device, local)
+        if value is True:
+            return False
+        if value is False:
+            return True
+        raise no_overload()
+
+    return run
+
+
+def conjunction(terms: Sequence[Closure], decisive: bool) -> Closure:
+    """``&&`` (decided by False) or ``||`` (decided by True): what decides wins over errors, wherever they are."""
+
+    def pair(device: CelDevice, local: Locals) -> bool:
+        try:
+            value = first(device, local)
+        except EvaluationError as error:
+            return decided_or(error, second, device, local)
+        if value is decisive:
+            return decisive
+        other = second(device, local)
+        if other is decisive or (value is other and value is undecided):
+            return bool(other)
+        raise no_overload()
+
+    def decided_or(error: EvaluationError, term: Closure, device: CelDevice, local: Locals) -> bool:
+        try:
+            if term(device, local) is decisive:
+                return decisive
+        except EvaluationError:
+            pass
+        raise error
+
+    def many(device: CelDevice, local: Locals) -> bool:
+        error: EvaluationError | None = None
+        for term in terms:
+            try:
+                value = term(device, local)
+                if value is decisive:
+                    return decisive
+                if value is not undecided:
+                    raise no_overload()
+            except EvaluationError as problem:
+                error = error or problem
+        if error is not None:
+            raise error
+        return undecided
+
+    undecided = not decisive
+    if len(terms) != 2:
+        return many
+    first, second = terms
+    return pair
+
+
+def conditional(condition: Closure, if_true: Closure, if_false: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> Value:
+        value = condition(device, local)
+        if value is True:
+            return if_true(device, local)
+        if value is False:
+            return if_false(device, local)
+        raise no_overload()
+
+    return run
+
+
+def equality(left: Closure, right: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> bool:
+        return equals(left(device, local), right(device, local))
+
+    return run
+
+
+def equality_with_constant(operand: Closure, constant_value: Value) -> Closure:
+    """``operand == constant`` for a constant string, int or bool."""
+    kind = type(constant_value)
+    assert kind in _PLAIN
+
+    def run(device: CelDevice, local: Locals) -> bool:
+        value = operand(device, local)
+        if type(value) is kind:
+            return bool(value == constant_value)
+        return equals(value, constant_value)
+
+    return run
+
+
+def inequality(left: Closure, right: Closure) -> Closure:
+    """``!=``: values that cannot be compared are different."""
+
+    def run(device: CelDevice, local: Locals) -> bool:
+        one, other = left(device, local), right(device, local)
+        try:
+            return not equals(one, other)
+        except EvaluationError:
+            return True
+
+    return run
+
+
+def or_value(optional: Closure, default: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> Value:
+        value = optional(device, local)
+        if type(value) is not OptionalValue:
+            return value
+        return value.value if value.present else default(device, local)
+
+    return run
+
+
+def or_optional(optional: Closure, other: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> Value:
+        value = optional(device, local)
+        if type(value) is not OptionalValue or value.present:
+            return value
+        return other(device, local)
+
+    return run
+
+
+class Dispatch(dict[Any, Implementation]):
+    """Python types of the arguments to the implementation; fills itself."""
+
+    __slots__ = ("candidates",)
+
+    def __init__(self, candidates: Sequence[Overload]) -> None:
+        super().__init__()
+        self.candidates = candidates
+
+    def __missing__(self, kinds: Any) -> Implementation:
+        overload = implementation_for(self.candidates, kinds if isinstance(kinds, tuple) else (kinds,))
+        if overload is None:
+            raise no_overload()
+        self[kinds] = overload.implementation
+        return overload.implementation
+
+
+def call(candidates: Sequence[Overload], args: Sequence[Closure]) -> Closure:
+    """Call of whichever overload takes the values."""
+    table = Dispatch(candidates)
+
+    def none(device: CelDevice, local: Locals) -> Value:
+        return table[()]()
+
+    def one(device: CelDevice, local: Locals) -> Value:
+        value = first(device, local)
+        return table[type(value)](value)
+
+    def two(device: CelDevice, local: Locals) -> Value:
+        value, other = first(device, local), second(device, local)
+        return table[type(value), type(other)](value, other)
+
+    def more(device: CelDevice, local: Locals) -> Value:
+        values = [arg(device, local) for arg in args]
+        return table[tuple(map(type, values))](*values)
+
+    match args:
+        case []:
+            return none
+        case [first]:
+            return one
+        case [first, second]:
+            return two
+    return more
+
+
+def metered_call(candidates: Sequence[Overload], args: Sequence[Closure]) -> Closure:
+    """As :func:`call`, charging what the call costs."""
+
+    def run(device: CelDevice, local: Locals) -> Value:
+        values = [arg(device, local) for arg in args]
+        overload = implementation_for(candidates, tuple(map(type, values)))
+        try:
+            if overload is None:
+                raise no_overload()
+            result = overload.implementation(*values)
+        except EvaluationError:
+            charge(local, 1)
+            raise
+        charge(local, overload.cost(values, result))
+        return result
+
+    return run

@@ -1,0 +1,436 @@
+"""From a checked tree to Python closures."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from . import closures
+from .access import lookup, lookup_optional, present
+from .cel_types import DEVICE
+from .checker import Checked
+from .closures import Closure, Locals
+from .cost import LIST_COST, MAP_COST
+from .device import CelDevice
+from .errors import CelCompileError, EvaluationError
+from .folds import fold
+from .nodes import (
+    Bind,
+    Call,
+    Fold,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapEntry,
+    MapLiteral,
+    Node,
+    OptionalMap,
+    Select,
+    children,
+)
+from .operators import list_contains
+from .regular_expressions import compile_pattern
+from .semver import Semver
+from .values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
+
+__all__ = ["Program", "compile_checked"]
+
+#: Functions whose result may be longer than their arguments together with what a binding repeats.
+_GROWING: Final = frozenset(["_+_", "join", "replace", "format", "flatten", "map", "strings.quote"])
+_CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "uint"])
+_PARSERS: Final = frozenset(["quantity", "semver"])
+_DEVICE_FIELDS: Final = {
+    "driver": lambda device, local: device.driver,
+    "attributes": lambda device, local: device.attributes,
+    "capacity": lambda device, local: device.capacity,
+    "allowMultipleAllocations": lambda device, local: device.allow_multiple_allocations,
+}
+
+
+class _Pending:
+    """A binding that was not needed yet, or whose value could not be computed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError | None = None) -> None:
+        self.error = error
+
+
+_PENDING: Final = _Pending()
+
+
+class Program:
+    """A compiled expression and how many local variables it needs."""
+
+    __slots__ = ("closure", "local_count")
+
+    def __init__(self, closure: Closure, local_count: int) -> None:
+        self.closure = closure
+        self.local_count = local_count
+
+    def run(self, device: CelDevice) -> Value:
+        """Evaluate.
+
+        Raises
+        ------
+        CelRuntimeError
+            When it fails.
+        """
+        return self.closure(device, [0] * self.local_count)
+
+
+def compile_checked(checked: Checked) -> Program:
+    """Compile.
+
+    Raises
+    ------
+    CelCompileError
+        When a constant part of the expression cannot be evaluated (the API server says "program instantiation
+        failed").
+    """
+    compiler = _Compiler(checked, metered=_needs_meter(checked.root))
+    closure = compiler.compile(checked.root)
+    return Program(closure, compiler.local_count)
+
+
+def _needs_meter(root: Node) -> bool:
+    """Whether an evaluation can reach the cost limit.
+
+    Each part of an expression without loops runs once at most, and 10 KiB of it stay far below the limit; unless
+    a binding doubles the size of its value again and again.
+    """
+    binds = grows = False
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, Fold) or (isinstance(node, Call) and node.function == "range"):
+            return True
+        binds = binds or isinstance(node, Bind | OptionalMap)
+        grows = grows or (isinstance(node, Call) and node.function in _GROWING)
+        pending += children(node)
+    return binds and grows
+
+
+class _Compiler:
+    def __init__(self, checked: Checked, *, metered: bool) -> None:
+        self.checked = checked
+        self.metered = metered
+        self.local_count = 1
+        self.variables: dict[str, Closure] = {}
+
+    def compile(self, node: Node) -> Closure:
+        match node:
+            case Literal():
+                return closures.constant(node.value)
+            case Ident():
+                return self.charged(self.identifier(node), 1)
+            case Select():
+                return self.select(node)
+            case Call():
+                return self.call(node)
+            case ListLiteral():
+                return self.list_literal(node)
+            case MapLiteral():
+                return self.map_literal(node)
+            case Fold():
+                return self.fold(node)
+            case Bind():
+                return self.bind(node)
+            case OptionalMap():
+                return self.optional_map(node)
+
+    def charged(self, closure: Closure, amount: int) -> Closure:
+        return closures.charged(closure, amount) if self.metered and amount else closure
+
+    def new_slot(self) -> int:
+        self.local_count += 1
+        return self.local_count - 1
+
+    def identifier(self, node: Ident) -> Closure:
+        variable = self.variables.get(node.name)
+        if variable is not None:
+            return variable
+        if node.name == "device":
+            return lambda device, local: device.fields
+        return closures.constant(TypeValue(node.name))
+
+    def select(self, node: Select) -> Closure:
+        fast = self.device_path(node)
+        if fast is not None:
+            return fast
+        operand = self.compile(node.operand)
+        key = node.field
+        if node.test_only:
+            return lambda device, local: present(operand(device, local), key)
+        if node.optional:
+            return self.charged(lambda device, local: lookup_optional(operand(device, local), key), 1)
+        return self.charged(lambda device, local: lookup(operand(device, local), key), 1)
+
+    def device_path(self, node: Select | Call) -> Closure | None:
+        """Code of its own for ``device.x``, ``device.attributes["domain"].name`` and ``has()`` of the latter."""
+        if isinstance(node, Select) and self.is_device(node.operand) and not (node.optional or node.test_only):
+            return self.charged(_DEVICE_FIELDS[node.field], 2)
+        steps = _constant_steps(node)
+        if steps is None or len(steps[1]) != 3 or not self.is_device(steps[0]):
+            return None
+        collection, domain, name = steps[1]
+        attributes = collection == "attributes"
+        if isinstance(node, Select) and node.test_only:
+            if attributes:
+                return self.charged(lambda device, local: name in device.attributes[domain], 3)
+            return self.charged(lambda device, local: name in device.capacity[domain], 3)
+        read = closures.device_attribute if attributes else closures.device_capacity
+        return self.charged(read(domain, name), 4)
+
+    def is_device(self, node: Node) -> bool:
+        return isinstance(node, Ident) and self.checked.types[id(node)] == DEVICE and "device" not in self.variables
+
+    def call(self, node: Call) -> Closure:
+        match node.function:
+            case "_[_]" | "_[?_]":
+                return self.index(node)
+            case "_?_:_":
+                return closures.conditional(*map(self.compile, node.args))
+            case "_&&_" | "_||_":
+                return closures.conjunction([self.compile(arg) for arg in node.args], node.function == "_||_")
+        parts = self.call_parts(node)
+        function = self.checked.overloads[id(node)][0].function
+        if function in ("orValue", "or"):
+            combine = closures.or_value if function == "orValue" else closures.or_optional
+            return combine(*map(self.compile, parts))
+        if function in _CONVERSIONS and isinstance(parts[0], Literal):
+            return self.converted_constant(node, parts[0].value)
+        if not self.metered:
+            special = self.operator(node, function, parts)
+            if special is not None:
+                return special
+        make = closures.metered_call if self.metered else closures.call
+        return make(self.checked.overloads[id(node)], [self.compile(part) for part in parts])
+
+    def call_parts(self, node: Call) -> tuple[Node, ...]:
+        """Arguments, the target first where it is one."""
+        overload = self.checked.overloads[id(node)][0]
+        if overload.member:
+            assert node.target is not None
+            return (node.target, *node.args)
+        return node.args
+
+    def converted_constant(self, node: Call, value: Value) -> Closure:
+        for overload in self.checked.overloads[id(node)]:
+            if overload.accepts((type(value),)):
+                try:
+                    return closures.constant(overload.implementation(value))
+                except EvaluationError as error:
+                    raise CelCompileError(f"program instantiation failed: {error}") from None
+        raise CelCompileError("program instantiation failed: no such overload")
+
+    def operator(self, node: Call, function: str, parts: tuple[Node, ...]) -> Closure | None:
+        """Faster code for what most selectors consist of."""
+        match function:
+            case "_==_":
+                return self.equality(parts)
+            case "_!=_":
+                return closures.inequality(*map(self.compile, parts))
+            case "!_":
+                return closures.negation(self.compile(parts[0]))
+            case "@in" if (members := _constant_members(parts[1])) is not None:
+                return self.membership(parts[0], members)
+            case "matches" if isinstance(parts[1], Literal):
+                return self.matches(parts[0], parts[1].value)
+            case _ if function in _PARSERS and len(parts) == 1 and isinstance(parts[0], Literal):
+                return self.parsed_constant(node, parts[0].value)
+        return None
+
+    def equality(self, parts: tuple[Node, ...]) -> Closure:
+        left, right = map(self.compile, parts)
+        second = parts[1]
+        if isinstance(second, Literal) and type(second.value) in (str, int, bool):
+            return closures.equality_with_constant(left, second.value)
+        return closures.equality(left, right)
+
+    def membership(self, needle: Node, members: list[Value]) -> Closure:
+        closure = self.compile(needle)
+        texts = frozenset(member for member in members if type(member) is str)
+
+        def run(device: CelDevice, local: Locals) -> bool:
+            value = closure(device, local)
+            if type(value) is str:
+                return value in texts
+            if type(value) in (bytes, Semver) and members:
+                # Kubernetes looks constants up in a hash table, and these have no hash there.
+                raise EvaluationError("internal error: value cannot be looked up among constants")
+            return list_contains(value, members)
+
+        return run
+
+    def matches(self, text: Node, pattern: str) -> Closure:
+        closure = self.compile(text)
+        search = compile_pattern(pattern).search
+
+        def run(device: CelDevice, local: Locals) -> bool:
+            value = closure(device, local)
+            if type(value) is not str:
+                raise no_overload()
+            return search(value) is not None
+
+        return run
+
+    def parsed_constant(self, node: Call, text: str) -> Closure | None:
+        try:
+            value = self.checked.overloads[id(node)][0].implementation(text)
+        except EvaluationError:
+            return None  # an error each time it is evaluated, not one of compilation
+        return closures.constant(value)
+
+    def index(self, node: Call) -> Closure:
+        fast = self.device_path(node)
+        if fast is not None:
+            return fast
+        container, key = map(self.compile, node.args)
+        step = lookup if node.function == "_[_]" else lookup_optional
+        return self.charged(lambda device, local: step(container(device, local), key(device, local)), 1)
+
+    def list_literal(self, node: ListLiteral) -> Closure:
+        constants = _constant_members(node)
+        if constants is not None:
+            return closures.constant(constants)
+        elements = [(self.compile(element), index in node.optional) for index, element in enumerate(node.elements)]
+
+        def with_optionals(device: CelDevice, local: Locals) -> list[Value]:
+            values: list[Value] = []
+            for element, optional in elements:
+                value = element(device, local)
+                if optional:
+                    value = _optional(value)
+                    if not value.present:
+                        continue
+                    value = value.value
+                values.append(value)
+            return values
+
+        if node.optional:
+            return self.charged(with_optionals, LIST_COST)
+        plain = [element for element, _ in elements]
+        return self.charged(lambda device, local: [element(device, local) for element in plain], LIST_COST)
+
+    def map_literal(self, node: MapLiteral) -> Closure:
+        def compile_entry(entry: MapEntry) -> tuple[Closure, Closure, bool]:
+            return self.compile(entry.key), self.compile(entry.value), entry.optional
+
+        entries = [compile_entry(entry) for entry in node.entries]
+
+        def run(device: CelDevice, local: Locals) -> dict[Value, Value]:
+            result: dict[Value, Value] = {}
+            for key_closure, value_closure, optional in entries:
+                key = map_key(key_closure(device, local))
+                value = value_closure(device, local)
+                if key is ABSENT:
+                    raise EvaluationError("unsupported key type")
+                if optional:
+                    value = _optional(value)
+                    if not value.present:
+                        result.pop(key, None)
+                        continue
+                    value = value.value
+                result[key] = value
+            return result
+
+        constant = all(isinstance(part, Literal) for entry in node.entries for part in (entry.key, entry.value))
+        return self.charged(run, 0 if constant else MAP_COST)
+
+    def fold(self, node: Fold) -> Closure:
+        container = self.compile(node.range)
+        slots = [self.new_slot() for _ in node.variables]
+        outer = self.variables
+        self.variables = outer | {
+            name: _slot_reader(slot) for name, slot in zip(node.variables, slots, strict=True)
+        }
+        predicate = None if node.predicate is None else self.compile(node.predicate)
+        transform = None if node.transform is None else self.compile(node.transform)
+        self.variables = outer
+        return self.charged(fold(node.kind, container, slots, predicate, transform), 1)
+
+    def bind(self, node: Bind) -> Closure:
+        slot = self.new_slot()
+        value = self.compile(node.value)
+        outer = self.variables
+        self.variables = outer | {node.name: _lazy_reader(slot, value)}
+        body = self.compile(node.body)
+        self.variables = outer
+
+        def run(device: CelDevice, local: Locals) -> Value:
+            local[slot] = _PENDING
+            return body(device, local)
+
+        return run
+
+    def optional_map(self, node: OptionalMap) -> Closure:
+        slot = self.new_slot()
+        target = self.compile(node.target)
+        outer = self.variables
+        self.variables = outer | {node.name: _slot_reader(slot)}
+        body = self.compile(node.body)
+        self.variables = outer
+        flat = node.flat
+
+        def run(device: CelDevice, local: Locals) -> Value:
+            value = _optional(target(device, local))
+            if not value.present:
+                return NONE
+            local[slot] = value.value
+            result = body(device, local)
+            return result if flat else OptionalValue(result)
+
+        return self.charged(run, 3)
+
+
+def _slot_reader(slot: int) -> Closure:
+    return lambda device, local: local[slot]
+
+
+def _lazy_reader(slot: int, compute: Closure) -> Closure:
+    """Reads a binding; computes it when it is read first."""
+
+    def read(device: CelDevice, local: Locals) -> Value:
+        value = local[slot]
+        if type(value) is not _Pending:
+            return value
+        if value.error is not None:
+            raise value.error
+        try:
+            value = local[slot] = compute(device, local)
+        except EvaluationError as error:
+            local[slot] = _Pending(error)
+            raise
+        return value
+
+    return read
+
+
+def _optional(value: Value) -> OptionalValue:
+    if type(value) is not OptionalValue:
+        raise no_overload()
+    return value
+
+
+def _constant_members(node: Node) -> list[Value] | None:
+    """Values of a list of constants of the simple types."""
+    if not isinstance(node, ListLiteral) or node.optional:
+        return None
+    values = [element.value for element in node.elements if isinstance(element, Literal)]
+    return values if len(values) == len(node.elements) else None
+
+
+def _constant_steps(node: Node) -> tuple[Node, list[str]] | None:
+    """What ``base.a["b"].c`` starts from and the constant names it goes along; None when there is more to it."""
+    names: list[str] = []
+    while True:
+        match node:
+            case Select(optional=False) if not node.test_only or not names:
+                names.append(node.field)
+                node = node.operand
+            case Call(function="_[_]", args=(container, Literal(value=str() as key))):
+                names.append(key)
+                node = container
+            case _:
+                return (node, names[::-1]) if names else None
+

@@ -1,0 +1,132 @@
+"""What operations cost in Kubernetes' units.
+
+The unit is roughly one step; going through a string costs a tenth a character. The scheduler stops an evaluation
+beyond :data:`COST_LIMIT`. (``k8s.io/apiserver/pkg/cel/library/cost.go`` and the CEL interpreter's cost tracker.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from .quantities import CelQuantity
+from .semver import Semver
+from .values import OptionalValue, Value
+
+__all__ = ["COST_LIMIT", "LIST_COST", "MAP_COST", "CostFunction", "size_of"]
+
+#: ``resource.k8s.io`` CELSelectorExpressionMaxCost.
+COST_LIMIT: Final = 1_000_000
+LIST_COST: Final = 10
+MAP_COST: Final = 30
+
+CostFunction: TypeAlias = Callable[[Sequence[Value], Value], int]
+
+_SIZED: Final = (str, bytes, list, dict)
+
+
+def size_of(value: Value) -> int:
+    """Length of what has one, else 1."""
+    if isinstance(value, _SIZED):
+        return len(value)
+    if type(value) is OptionalValue and value.present:
+        return size_of(value.value)
+    return 1
+
+
+def one(args: Sequence[Value], result: Value) -> int:
+    return 1
+
+
+def nothing(args: Sequence[Value], result: Value) -> int:
+    return 0
+
+
+def traversal(args: Sequence[Value], result: Value) -> int:
+    """Once through the first argument."""
+    return -(-size_of(args[0]) // 10)
+
+
+def double_traversal(args: Sequence[Value], result: Value) -> int:
+    """Through the first argument, and building the result."""
+    return -(-2 * size_of(args[0]) // 10)
+
+
+def joining(args: Sequence[Value], result: Value) -> int:
+    return -(-2 * size_of(result) // 10)
+
+
+def shorter(args: Sequence[Value], result: Value) -> int:
+    """Through the shorter of two."""
+    return -(-min(size_of(args[0]), size_of(args[1])) // 10)
+
+
+def equality(args: Sequence[Value], result: Value) -> int:
+    """As :func:`shorter`, but quantities and versions compare in one step."""
+    return 1 if type(args[0]) in (CelQuantity, Semver) else shorter(args, result)
+
+
+def concatenation(args: Sequence[Value], result: Value) -> int:
+    """Through both strings; lists are chained at no extra cost."""
+    if type(args[0]) in (str, bytes):
+        return -(-(size_of(args[0]) + size_of(args[1])) // 10)
+    return 1
+
+
+def membership(args: Sequence[Value], result: Value) -> int:
+    return len(args[1]) if type(args[1]) is list else 1
+
+
+def regex(args: Sequence[Value], result: Value) -> int:
+    return -(-(1 + size_of(args[0])) // 10) * -(-size_of(args[1]) // 4)
+
+
+def substring_search(args: Sequence[Value], result: Value) -> int:
+    return -(-size_of(args[0]) // 10) * -(-size_of(args[1]) // 10)
+
+
+def deep_traversal(args: Sequence[Value], result: Value) -> int:
+    """Through a string or all elements of a list."""
+    return _deep(args[0])
+
+
+def _deep(value: Value) -> int:
+    if isinstance(value, str):
+        return len(value.encode()) // 10
+    if isinstance(value, bytes):
+        return len(value) // 10
+    if isinstance(value, list):
+        return sum(map(_deep, value))
+    if isinstance(value, dict):
+        return sum(_deep(key) + _deep(inner) for key, inner in value.items())
+    return 1
+
+
+def new_list(args: Sequence[Value], result: Value) -> int:
+    return size_of(result) + 1 + LIST_COST
+
+
+def flattening(args: Sequence[Value], result: Value) -> int:
+    depth = args[1] if len(args) == 2 else 1
+    return int(depth) * size_of(args[0]) + 1 + LIST_COST
+
+
+def self_comparison(args: Sequence[Value], result: Value) -> int:
+    return _comparing(args[0])
+
+
+def key_comparison(args: Sequence[Value], result: Value) -> int:
+    return _comparing(args[1])
+
+
+def _comparing(values: list[Value]) -> int:
+    tenths = 21 if values and type(values[0]) in (str, bytes) else 20
+    return len(values) ** 2 * tenths // 10 + 1 + LIST_COST
+
+
+def cross_product(args: Sequence[Value], result: Value) -> int:
+    return 1 + size_of(args[0]) * size_of(args[1])
+
+
+def double_cross_product(args: Sequence[Value], result: Value) -> int:
+    return 1 + 2 * size_of(args[0]) * size_of(args[1])

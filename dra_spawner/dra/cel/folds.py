@@ -1,0 +1,199 @@
+"""The loops behind ``all``, ``exists``, ``map`` and the other macros."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+from .closures import Closure, Locals, charge, constant
+from .cost import LIST_COST
+from .device import CelDevice
+from .errors import EvaluationError
+from .functions import FUNCTIONS, implementation_for
+from .nodes import FoldKind
+from .values import Value, from_map_key, map_key, no_overload, type_name
+
+__all__ = ["fold"]
+
+# Cost of a pass besides predicate and transform: reading, testing and extending the accumulator.
+_PASS_COST: Final = {
+    FoldKind.ALL: 3,
+    FoldKind.EXISTS: 4,
+    FoldKind.EXISTS_ONE: 2,
+    FoldKind.MAP: 2 + LIST_COST,
+    FoldKind.FILTER: 3 + LIST_COST,
+    FoldKind.TRANSFORM_LIST: 2 + LIST_COST,
+    FoldKind.TRANSFORM_MAP: 3,
+    FoldKind.TRANSFORM_MAP_ENTRY: 2,
+    FoldKind.SORT_BY: 2 + LIST_COST,
+}
+
+
+def fold(
+    kind: FoldKind,
+    container: Closure,
+    slots: Sequence[int],
+    predicate: Closure | None,
+    transform: Closure | None,
+) -> Closure:
+    """The closure of a macro.
+
+    Parameters
+    ----------
+    kind
+        Which.
+    container
+        The list or map to go over.
+    slots
+        Where the one or two variables live.
+    predicate, transform
+        What the macro was given of them.
+    """
+    always: Closure = predicate or _always
+    body: Closure = transform or _always
+    passes = _passes(kind, container, slots)
+    match kind:
+        case FoldKind.ALL:
+            return _quantifier(passes, always, decisive=False)
+        case FoldKind.EXISTS:
+            return _quantifier(passes, always, decisive=True)
+        case FoldKind.EXISTS_ONE:
+            return _exists_one(_selected(passes, always))
+        case FoldKind.FILTER:
+            return _filter(_selected(passes, always), slots[0])
+        case FoldKind.MAP | FoldKind.TRANSFORM_LIST:
+            return _transform_list(_selected(passes, always), body)
+        case FoldKind.TRANSFORM_MAP:
+            return _transform_map(_selected(passes, always), body, slots[0])
+        case FoldKind.TRANSFORM_MAP_ENTRY:
+            return _transform_entries(_selected(passes, always), body)
+        case FoldKind.SORT_BY:
+            return _sort_by(container, body, slots)
+
+
+Passes = Callable[[CelDevice, Locals], Iterable[None]]
+
+
+def _always(device: CelDevice, local: Locals) -> bool:
+    return True
+
+
+def _pairs(value: Value) -> Iterable[tuple[Value, Value]]:
+    """Index and element, or key and value."""
+    if type(value) is list:
+        return enumerate(value)
+    if isinstance(value, dict):
+        return [(from_map_key(key), inner) for key, inner in value.items()]
+    raise EvaluationError(f"unsupported comprehension range type: {type_name(value)}")
+
+
+def _elements(value: Value) -> Iterable[Value]:
+    """Elements, or keys."""
+    if type(value) is list:
+        return value
+    if isinstance(value, dict):
+        return [from_map_key(key) for key in value]
+    raise EvaluationError(f"got '{type_name(value)}', expected iterable type")
+
+
+def _passes(kind: FoldKind, container: Closure, slots: Sequence[int]) -> Passes:
+    """Sets the variables for one element after the other."""
+    cost = _PASS_COST[kind]
+
+    def single(device: CelDevice, local: Locals) -> Iterable[None]:
+        for value in _elements(container(device, local)):
+            local[slot] = value
+            charge(local, cost)
+            yield
+
+    def double(device: CelDevice, local: Locals) -> Iterable[None]:
+        for value, other in _pairs(container(device, local)):
+            local[slot] = value
+            local[slots[1]] = other
+            charge(local, cost)
+            yield
+
+    slot = slots[0]
+    return single if len(slots) == 1 else double
+
+
+def _selected(passes: Passes, predicate: Closure) -> Passes:
+    """The passes whose predicate holds."""
+    if predicate is _always:
+        return passes
+
+    def run(device: CelDevice, local: Locals) -> Iterable[None]:
+        for _ in passes(device, local):
+            value = predicate(device, local)
+            if value is True:
+                yield
+            elif value is not False:
+                raise no_overload()
+
+    return run
+
+
+def _quantifier(passes: Passes, predicate: Closure, *, decisive: bool) -> Closure:
+    def run(device: CelDevice, local: Locals) -> bool:
+        error: EvaluationError | None = None
+        for _ in passes(device, local):
+            try:
+                value = predicate(device, local)
+                if value is decisive:
+                    return decisive
+                if type(value) is not bool:
+                    raise no_overload()
+            except EvaluationError as problem:
+                error = error or problem
+        if error is not None:
+            raise error
+        return not decisive
+
+    return run
+
+
+def _exists_one(passes: Passes) -> Closure:
+    return lambda device, local: sum(1 for _ in passes(device, local)) == 1
+
+
+def _filter(passes: Passes, slot: int) -> Closure:
+    return lambda device, local: [local[slot] for _ in passes(device, local)]
+
+
+def _transform_list(passes: Passes, transform: Closure) -> Closure:
+    return lambda device, local: [transform(device, local) for _ in passes(device, local)]
+
+
+def _transform_map(passes: Passes, transform: Closure, slot: int) -> Closure:
+    return lambda device, local: {map_key(local[slot]): transform(device, local) for _ in passes(device, local)}
+
+
+def _transform_entries(passes: Passes, transform: Closure) -> Closure:
+    def run(device: CelDevice, local: Locals) -> Value:
+        result: dict[Value, Value] = {}
+        for _ in passes(device, local):
+            entries = transform(device, local)
+            if not isinstance(entries, dict):
+                raise no_overload()
+            for key, value in entries.items():
+                if key in result:
+                    raise EvaluationError(f"insert failed: key {from_map_key(key)} already exists")
+                result[key] = value
+        return result
+
+    return run
+
+
+def _sort_by(container: Closure, key: Closure, slots: Sequence[int]) -> Closure:
+    def run(device: CelDevice, local: Locals) -> Value:
+        values = container(device, local)
+        passes = _passes(FoldKind.SORT_BY, constant(values), slots)
+        keys = _transform_list(passes, key)(device, local)
+        overload = implementation_for(FUNCTIONS["@sortByAssociatedKeys"], (type(values), type(keys)))
+        if overload is None:
+            raise no_overload()
+        result = overload.implementation(values, keys)
+        charge(local, overload.cost((values, keys), result))
+        return result
+
+    return run

@@ -1,0 +1,74 @@
+"""Regular expressions in RE2 syntax, as Go has them: linear time whatever the pattern."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import re2
+
+from .errors import EvaluationError
+
+__all__ = ["compile_pattern", "find_all", "search"]
+
+
+def _options() -> Any:
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+_OPTIONS = _options()
+
+
+@lru_cache(maxsize=1024)
+def compile_pattern(pattern: str) -> Any:
+    """The compiled pattern.
+
+    Raises
+    ------
+    EvaluationError
+        When the pattern is not valid.
+    """
+    try:
+        return re2.compile(pattern, _OPTIONS)
+    except re2.error as error:
+        reason = error.args[0] if error.args else "invalid"
+        text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        raise EvaluationError(f"error parsing regexp: {text}") from None
+
+
+def search(pattern: str, text: str) -> Any:
+    """The leftmost match anywhere in the text, or None.
+
+    Raises
+    ------
+    EvaluationError
+        When the pattern is not valid.
+    """
+    return compile_pattern(pattern).search(text)
+
+
+def find_all(pattern: str, text: str, limit: int = -1) -> list[str]:
+    """All matches that do not overlap, at most ``limit`` of them unless that is negative.
+
+    An empty match right after another match does not count (Go's rule).
+
+    Raises
+    ------
+    EvaluationError
+        When the pattern is not valid.
+    """
+    compiled = compile_pattern(pattern)
+    found: list[str] = []
+    position, previous_end = 0, -1
+    while position <= len(text) and len(found) != limit:
+        match = compiled.search(text, position)
+        if match is None:
+            break
+        start, end = match.span()
+        if end > start or start != previous_end:
+            found.append(text[start:end])
+        position = end + 1 if end == position else end
+        previous_end = end
+    return found

@@ -1,0 +1,99 @@
+"""Selectors: the expressions of requests and device classes."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from .cel_types import ANY, BOOL, DYN
+from .checker import check
+from .compiler import Program, compile_checked
+from .device import CelDevice
+from .errors import CelCompileError, CelRuntimeError
+from .parser import parse
+from .validators import validate
+from .values import type_name
+
+__all__ = ["MAX_EXPRESSION_BYTES", "Selector", "compile_selector"]
+
+#: ``resource.k8s.io`` CELSelectorExpressionMaxLength.
+MAX_EXPRESSION_BYTES: Final = 10 * 1024
+
+
+class Selector:
+    """A compiled expression. Made by :func:`compile_selector`; holds no state of an evaluation."""
+
+    __slots__ = ("_closure", "_locals", "expression", "list_attributes")
+
+    expression: str
+    list_attributes: bool
+
+    def __init__(self, expression: str, program: Program, list_attributes: bool) -> None:
+        self.expression = expression
+        self.list_attributes = list_attributes
+        self._closure = program.closure
+        self._locals = program.local_count
+
+    def matches(self, device: CelDevice) -> bool:
+        """Whether the device is selected.
+
+        Raises
+        ------
+        CelRuntimeError
+            When that cannot be said: an attribute is missing, types do not fit, the limit of cost is reached. The
+            scheduler gives the pod up then.
+        """
+        if device.error is not None:
+            raise device.error
+        try:
+            result = self._closure(device, [0] * self._locals)
+        except RecursionError:
+            raise CelRuntimeError("the expression is nested too deeply") from None
+        if result is True or result is False:
+            return bool(result)
+        kind = type_name(result)
+        raise CelRuntimeError(f"CEL result of type {kind} could not be converted to bool")
+
+    def __repr__(self) -> str:
+        return f"Selector({self.expression!r})"
+
+
+def compile_selector(expression: str, *, list_attributes: bool = False) -> Selector:
+    """Compile a selector; the last ones are kept.
+
+    Parameters
+    ----------
+    expression
+        CEL, at most :data:`MAX_EXPRESSION_BYTES` as UTF-8.
+    list_attributes
+        Whether attributes may hold lists (the DRAListTypeAttributes feature gate).
+
+    Raises
+    ------
+    CelUnsupportedError
+        When it uses something of Kubernetes' CEL that is not implemented here.
+    CelCompileError
+        When it is no valid selector.
+    """
+    return _compile(expression, list_attributes)
+
+
+@lru_cache(maxsize=2048)
+def _compile(expression: str, list_attributes: bool) -> Selector:
+    try:
+        size = len(expression.encode())
+    except UnicodeEncodeError as error:
+        raise CelCompileError("the expression is not Unicode text", error.start + 1) from None
+    if size > MAX_EXPRESSION_BYTES:
+        raise CelCompileError(f"the expression is too long: {size} bytes, at most {MAX_EXPRESSION_BYTES}")
+    try:
+        root = parse(expression)
+        checked = check(root, expression, list_attributes=list_attributes)
+        validate(checked, expression)
+        accepted = (BOOL, ANY, DYN) if list_attributes else (BOOL, ANY)
+        if checked.type_of_result not in accepted:
+            kind = str(checked.type_of_result).replace("any", "google.protobuf.Any")
+            raise CelCompileError(f"must evaluate to bool or the unknown type, not {kind}")
+        return Selector(expression, compile_checked(checked), list_attributes)
+    except RecursionError:
+        raise CelCompileError("expression recursion limit exceeded") from None

@@ -1,0 +1,108 @@
+"""What the API server refuses after the types were found to be right."""
+
+from __future__ import annotations
+
+from typing import Never
+
+from .cel_types import CelType
+from .checker import Checked
+from .errors import CelCompileError, CelUnsupportedError, EvaluationError
+from .formatting import ALLOWED, complaint, parse_format
+from .lexer import position_error
+from .nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
+from .regular_expressions import compile_pattern
+
+__all__ = ["validate"]
+
+
+def validate(checked: Checked, source: str) -> None:
+    """Check constant patterns, constant format strings and that lists and maps hold values of one type.
+
+    Raises
+    ------
+    CelCompileError
+        At the first that is wrong.
+    """
+    _Validator(checked, source).visit(checked.root, in_format=False)
+
+
+class _Validator:
+    def __init__(self, checked: Checked, source: str) -> None:
+        self.checked = checked
+        self.source = source
+
+    def fail(self, node: Node, message: str) -> Never:
+        raise position_error(self.source, node.offset, message)
+
+    def kind(self, node: Node) -> CelType:
+        return self.checked.types[id(node)]
+
+    def visit(self, node: Node, *, in_format: bool) -> None:
+        match node:
+            case Call():
+                self.call(node)
+                in_format = in_format or node.function == "format"
+            case ListLiteral() if not in_format:
+                self.one_type(list(node.elements), node.optional)
+            case MapLiteral() if not in_format:
+                self.one_type([entry.key for entry in node.entries], frozenset())
+                optional = frozenset(index for index, entry in enumerate(node.entries) if entry.optional)
+                self.one_type([entry.value for entry in node.entries], optional)
+        for child in children(node):
+            self.visit(child, in_format=in_format)
+
+    def one_type(self, nodes: list[Node], optional: frozenset[int]) -> None:
+        expected: CelType | None = None
+        for index, node in enumerate(nodes):
+            kind = self.kind(node)
+            if index in optional and kind.params:
+                kind = kind.params[0]
+            if expected is None:
+                expected = kind
+            elif kind != expected:
+                self.fail(node, f"expected type '{expected}' but found '{kind}'")
+
+    def call(self, node: Call) -> None:
+        match node:
+            case Call(function="matches", args=(Literal(value=str() as pattern) as literal, *_)):
+                # Of matches(text, pattern) the API server checks the first argument here, too.
+                if not _is_pattern(pattern):
+                    self.fail(literal, "invalid matches argument")
+            case Call(function="find" | "findAll", args=(Literal(value=str() as pattern), *_)):
+                self.program_pattern(pattern)
+            case Call(function="format", target=Literal(value=str() as text), args=(ListLiteral() as args,)):
+                self.format_call(node, text, args)
+        match node:
+            case Call(function="matches", target=None, args=(_, Literal(value=str() as pattern))):
+                self.program_pattern(pattern)
+
+    def program_pattern(self, pattern: str) -> None:
+        try:
+            compile_pattern(pattern)
+        except EvaluationError as error:
+            raise CelCompileError(f"program instantiation failed: {error}") from None
+
+    def format_call(self, node: Call, text: str, args: ListLiteral) -> None:
+        try:
+            pieces = parse_format(text, len(args.elements))
+        except EvaluationError as error:
+            self.fail(node, str(error))
+        clauses = [piece for piece in pieces if not isinstance(piece, str)]
+        for (verb, _), arg in zip(clauses, args.elements, strict=False):
+            kind = self.kind(arg)
+            if kind.name != "dyn" and kind.name not in ALLOWED[verb]:
+                self.fail(arg, complaint(verb, str(kind)))
+        if len(args.elements) > len(clauses):
+            expected, given = len(clauses), len(args.elements)
+            self.fail(node, f"too many arguments supplied to string.format (expected {expected}, got {given})")
+        if any(verb == "e" for verb, _ in clauses):
+            error = position_error(self.source, node.offset, "the format clause %e is not supported here")
+            raise CelUnsupportedError(error.message, error.column, error.line)
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        compile_pattern(text)
+    except EvaluationError:
+        return False
+    return True
