@@ -44,8 +44,6 @@ from dra_spawner.devcluster.validation.slices import check_slice_spec, check_sli
 if TYPE_CHECKING:
     from dra_spawner.devcluster.store import Store
 
-SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-
 _NEW_STATUS: dict[ResourceType, JsonObject] = {
     NAMESPACES: {"phase": "Active"},
     PODS: {"phase": "Pending"},
@@ -101,6 +99,10 @@ def _default(resource_type: ResourceType, obj: JsonObject) -> None:
         obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
     elif resource_type is SECRETS:
         _default_secret(obj)
+    elif resource_type is EVENTS:
+        obj.setdefault("source", {})
+        for field in ("reportingComponent", "reportingInstance"):
+            obj.setdefault(field, "")
     elif resource_type in (DAEMONSETS, DEPLOYMENTS, STATEFULSETS):
         pod_spec = obj.get("spec", {}).get("template", {}).get("spec")
         if pod_spec is not None:
@@ -138,15 +140,14 @@ def _set_priority(pod: JsonObject, store: "Store") -> None:
     value, policy = 0, "PreemptLowerPriority"
     if name:
         found = store.find(PRIORITYCLASSES, None, name)
-        if found is None and name not in SYSTEM_PRIORITY_CLASSES:
+        if found is None:
             raise forbidden(PODS, metadata.get("name", ""), f"no PriorityClass with name {name} was found")
-        value = found["value"] if found is not None else SYSTEM_PRIORITY_CLASSES[name]
     else:
         found = _default_priority_class(store)
         if found is not None:
             spec["priorityClassName"] = found["metadata"]["name"]
-            value = found["value"]
     if found is not None:
+        value = found.get("value", 0)
         policy = found.get("preemptionPolicy", policy)
     if spec.get("priority", value) != value:
         raise forbidden(

@@ -147,12 +147,13 @@ def not_found(resource_type: ResourceType, name: str) -> ApiError:
     )
 
 
-def already_exists(resource_type: ResourceType, name: str) -> ApiError:
+def already_exists(resource_type: ResourceType, name: str, *, being_deleted: bool = False) -> ApiError:
     """409: the name is taken."""
+    prefix = "object is being deleted: " if being_deleted else ""
     return ApiError(
         HTTPStatus.CONFLICT,
         "AlreadyExists",
-        f'{resource_type.qualified_plural} "{name}" already exists',
+        f'{prefix}{resource_type.qualified_plural} "{name}" already exists',
         _object_details(resource_type, name),
     )
 

@@ -70,7 +70,7 @@ def json_patch(document: Any, operations: Any) -> Any:
     result = mutable_copy(document)
     for operation in operations:
         if not isinstance(operation, dict) or operation.get("op") not in _OPERATIONS:
-            raise PatchError(f"unexpected kind of operation: {operation!r}")
+            raise PatchError(f"unexpected kind of operation: {operation!r}", well_formed=True)
         result = _OPERATIONS[operation["op"]](result, operation)
     return result
 

@@ -1,6 +1,8 @@
 """Conditions that a write states or that the object's state imposes."""
 
-from dra_spawner.devcluster.api_errors import FieldError, conflict, forbidden_value
+from http import HTTPStatus
+
+from dra_spawner.devcluster.api_errors import ApiError, FieldError, forbidden_value
 from dra_spawner.devcluster.json_values import JsonObject
 from dra_spawner.devcluster.resource_types import ResourceType
 
@@ -28,7 +30,14 @@ def check_preconditions(
         )
     else:
         return
-    raise conflict(resource_type, metadata["name"], why)
+    name, kind = metadata["name"], resource_type.kind
+    # Unlike other conflicts, these name the kind.
+    raise ApiError(
+        HTTPStatus.CONFLICT,
+        "Conflict",
+        f'Operation cannot be fulfilled on {kind} "{name}": {why}',
+        {"name": name, "kind": kind},
+    )
 
 
 def finalizer_errors(current: JsonObject, new: JsonObject) -> list[FieldError]:

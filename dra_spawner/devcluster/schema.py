@@ -4,7 +4,10 @@ What kube-apiserver does by decoding into Go structures is done here with a tabl
 ``api_schema.json``, made from the API server's own OpenAPI document.
 """
 
+import base64
+import binascii
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -130,8 +133,14 @@ def _moment(text: str, layout: str) -> datetime:
 
 
 def _bytes(value: Any) -> str:
-    """Base64 text; kept as it is."""
-    return _string(value)
+    """Base64 text."""
+    text = _string(value)
+    try:
+        base64.b64decode(text, validate=True)
+    except binascii.Error:
+        good = re.match(r"(?:[A-Za-z0-9+/]{4})*", text)
+        raise _DecodeError(f"illegal base64 data at input byte {good.end() if good else 0}") from None
+    return text
 
 
 _SCALARS: dict[str, _Decode] = {
@@ -239,12 +248,13 @@ def decode_object(resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonOb
     ApiError
         ``BadRequest`` when a field has the wrong type, or `apiVersion` and `kind` are not those of the type.
     """
-    kind, version = obj.get("kind") or resource_type.kind, obj.get("apiVersion") or resource_type.api_version
+    kind, api_version = obj.get("kind") or resource_type.kind, obj.get("apiVersion") or resource_type.api_version
+    version = str(api_version).rpartition("/")[2]
     handled = f'{kind} in version "{version}" cannot be handled as a {resource_type.kind}'
     if kind != resource_type.kind:
         raise bad_request(f"{handled}: it is of another kind")
-    if version != resource_type.api_version:
-        raise bad_request(f'{handled}: no kind "{kind}" is registered for version "{version}"')
+    if api_version != resource_type.api_version:
+        raise bad_request(f'{handled}: no kind "{kind}" is registered for version "{api_version}"')
     decoded: JsonObject = {"kind": resource_type.kind, "apiVersion": resource_type.api_version}
     try:
         decoded.update(_decoder(_root(resource_type))(obj))

@@ -16,6 +16,7 @@ from dra_spawner.devcluster.resource_types import (
     SECRETS,
     ResourceType,
 )
+from dra_spawner.devcluster.validation.names import check_label_value, qualified_name_problems
 
 
 class SelectorError(ValueError):
@@ -79,11 +80,7 @@ class LabelSelector:
 
 
 _TOKEN = re.compile(r"\s*(?:(?P<symbol>==|!=|[=!<>(),])|(?P<word>[^\s=!<>(),]+))")
-_KEY = re.compile(
-    r"(?:[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
-)
-_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
+_SYMBOLS = ("==", "!=", *"=!<>(),")
 
 
 class _LabelParser:
@@ -95,8 +92,7 @@ class _LabelParser:
         text = text.rstrip()
         while position < len(text):
             match = _TOKEN.match(text, position)
-            if match is None:  # the token pattern covers every character
-                raise SelectorError(f"unable to parse requirement: found {text[position:]!r}")
+            assert match is not None, "the pattern covers every character"
             self.tokens.append(match["symbol"] or match["word"])
             position = match.end()
         self.position = 0
@@ -112,13 +108,18 @@ class _LabelParser:
     def selector(self) -> LabelSelector:
         requirements: list[Requirement] = []
         while self.peek():
-            requirements.append(self.requirement())
+            if self.peek() in _SYMBOLS and self.peek() != "!":
+                raise SelectorError(f"found '{self.peek()}', expected: !, identifier, or 'end of string'")
+            try:
+                requirements.append(self.requirement())
+            except SelectorError as error:
+                raise SelectorError(f"unable to parse requirement: {error}") from None
             if not self.peek():
                 break
-            if self.take() != ",":
-                raise SelectorError(f"found '{self.tokens[self.position - 1]}', expected: ',' or 'end of string'")
-            if not self.peek():
-                raise SelectorError("found '', expected: identifier after ','")
+            if (found := self.take()) != ",":
+                raise SelectorError(f"found '{found}', expected: ',' or 'end of string'")
+            if self.peek() in ("", *_SYMBOLS) and self.peek() != "!":
+                raise SelectorError(f"found '{self.peek()}', expected: identifier after ','")
         return LabelSelector(tuple(sorted(requirements, key=lambda requirement: requirement.key)))
 
     def requirement(self) -> Requirement:
@@ -126,8 +127,10 @@ class _LabelParser:
         if absent:
             self.take()
         key = self.take()
-        if not _KEY.fullmatch(key):
-            raise SelectorError(f"unable to parse requirement: found '{key}', expected: identifier")
+        if not key or key in _SYMBOLS:
+            raise SelectorError(f"found '{key}', expected: identifier")
+        if problems := qualified_name_problems(key):
+            raise SelectorError(f'<nil>: Invalid value: "{key}": {"; ".join(problems)}')
         if absent:
             return Requirement(key, Operator.DOES_NOT_EXIST)
         if self.peek() in ("", ","):
@@ -135,36 +138,41 @@ class _LabelParser:
         operator = self.take()
         match operator:
             case "=" | "==":
-                return Requirement(key, Operator.IN, frozenset({self.value()}))
+                return Requirement(key, Operator.IN, frozenset({self.value(key)}))
             case "!=":
-                return Requirement(key, Operator.NOT_IN, frozenset({self.value()}))
+                return Requirement(key, Operator.NOT_IN, frozenset({self.value(key)}))
             case "in" | "notin":
                 kind = Operator.IN if operator == "in" else Operator.NOT_IN
-                return Requirement(key, kind, self.value_set())
+                return Requirement(key, kind, self.value_set(key))
             case "<" | ">":
-                bound = self.value()
+                bound = self.value(key)
                 if not re.fullmatch(r"[+-]?\d+", bound):
-                    raise SelectorError(f"for 'Gt', 'Lt' operators, the value must be an integer: {bound!r}")
+                    rule = "for 'Gt', 'Lt' operators, the value must be an integer"
+                    raise SelectorError(f'values[0]: Invalid value: "{bound}": {rule}')
                 return Requirement(key, Operator.GREATER if operator == ">" else Operator.LESS, frozenset({bound}))
-        raise SelectorError(f"unable to parse requirement: found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
+        raise SelectorError(f"found '{operator}', expected: in, notin, =, ==, !=, gt, lt")
 
-    def value(self) -> str:
+    def value(self, key: str) -> str:
         if self.peek() in ("", ","):
             return ""
         value = self.take()
-        if not _VALUE.fullmatch(value):
-            raise SelectorError(f"unable to parse requirement: invalid label value: {value!r}")
+        if value in _SYMBOLS:
+            raise SelectorError(f"found '{value}', expected: identifier")
+        for error in check_label_value(value, f"values[0][{key}]"):
+            raise SelectorError(str(error))
         return value
 
-    def value_set(self) -> frozenset[str]:
-        if self.take() != "(":
-            raise SelectorError(f"found '{self.tokens[self.position - 1]}' expected: '('")
-        values = {self.value()} if self.peek() != ")" else {""}
+    def value_set(self, key: str) -> frozenset[str]:
+        if (found := self.take()) != "(":
+            raise SelectorError(f"found '{found}' expected: '('")
+        if not self.peek():
+            raise SelectorError("found '', expected: ',', ')' or identifier")
+        values = {self.value(key) if self.peek() != ")" else ""}
         while self.peek() == ",":
             self.take()
-            values.add(self.value() if self.peek() != ")" else "")
-        if self.take() != ")":
-            raise SelectorError("found '', expected: ',' or ')'")
+            values.add(self.value(key) if self.peek() != ")" else "")
+        if (found := self.take()) != ")":
+            raise SelectorError(f"found '{found}', expected: ',' or ')'")
         return frozenset(values)
 
 
@@ -261,9 +269,17 @@ def parse_field_selector(text: str, resource_type: ResourceType) -> FieldSelecto
         path, operator, raw = match.groups()
         known = ("metadata.name", "metadata.namespace") if resource_type.namespaced else ("metadata.name",)
         if path not in known and path not in _FIELDS.get(resource_type, ()):
-            raise SelectorError(f"field label not supported: {path}")
+            raise SelectorError(_unknown_field(path, resource_type))
+        if re.search(r"(?<!\\)=", raw):
+            raise SelectorError("invalid field selector: unescaped character in value: 61")
         terms.append((path, operator != "!=", re.sub(r"\\(.)", r"\1", raw)))
     return FieldSelector(tuple(terms))
+
+
+def _unknown_field(path: str, resource_type: ResourceType) -> str:
+    if resource_type in _FIELDS:
+        return f"field label not supported: {path}"
+    return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
 
 def _split_terms(text: str) -> list[str]:

@@ -36,6 +36,7 @@ from dra_spawner.devcluster.json_values import JsonObject
 from dra_spawner.devcluster.patches import PatchType
 from dra_spawner.devcluster.pod_operations import bind_pod, evict_pod
 from dra_spawner.devcluster.resource_types import NAMESPACES
+from dra_spawner.devcluster.schema import unknown_fields
 from dra_spawner.devcluster.store import ListResult, Store
 from dra_spawner.devcluster.tables import table
 from dra_spawner.devcluster.watches import Render, WatchHub
@@ -276,7 +277,7 @@ class ApiServer:
         if container and container not in known:
             raise bad_request(f"container {container} is not valid for pod {target.name}")
         if not pod["spec"].get("nodeName"):
-            return web.Response(text="")
+            return web.Response(status=HTTPStatus.NO_CONTENT)
         text = self._logs(pod, container or names[0]) if self._logs is not None else None
         if text is None:
             raise ApiError(HTTPStatus.NOT_FOUND, "NotFound", f"no log is kept of pod {target.name}")
@@ -292,12 +293,14 @@ class ApiServer:
         if target.resource_type.namespaced and target.namespace is None:
             raise no_such_path()
         obj = await object_body(request, target.resource_type)
+        _check_fields(request, target, obj)
         dry_run = parse_dry_run(request.query.getall("dryRun", []), "CreateOptions")
         created = self._store.create(target.resource_type, obj, target.namespace, dry_run=dry_run)
         return self._object(request, target, created, HTTPStatus.CREATED)
 
     async def _update(self, request: web.Request, target: Target) -> web.Response:
         obj = await object_body(request, target.resource_type)
+        _check_fields(request, target, obj)
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
             raise bad_request(f"{target.resource_type.kind}.metadata: expected an object")
@@ -431,3 +434,16 @@ class ApiServer:
 
     def _object(self, request: web.Request, target: Target, obj: JsonObject, status: int = 200) -> web.Response:
         return json_response(self._render(request, target)(obj), status)
+
+
+def _check_fields(request: web.Request, target: Target, obj: JsonObject) -> None:
+    """Refuse unknown fields when the client wants that (``fieldValidation=Strict``); else they are dropped."""
+    if request.query.get("fieldValidation") != "Strict":
+        return
+    resource_type = target.resource_type
+    if unknown := unknown_fields(resource_type, obj):
+        listed = ", ".join(f'unknown field "{path}"' for path in unknown)
+        raise bad_request(
+            f'{resource_type.kind} in version "{resource_type.version}" cannot be handled as a {resource_type.kind}: '
+            f"strict decoding error: {listed}"
+        )

@@ -32,13 +32,14 @@ from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy
 from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
 from dra_spawner.devcluster.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.preconditions import check_preconditions, finalizer_errors
-from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, PRIORITYCLASSES, RESOURCE_TYPES, ResourceType
 from dra_spawner.devcluster.schema import decode_object
 from dra_spawner.devcluster.selectors import SelectorError, object_filter
 
 __all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MOST_GENERATED_BASE = 58
 _GENERATE_NAME_TRIES = 8
@@ -92,6 +93,8 @@ class Store:
         self._collector = GarbageCollector(self)
         for namespace in INITIAL_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": namespace}})
+        for name, value in SYSTEM_PRIORITY_CLASSES.items():
+            self.create(PRIORITYCLASSES, {"metadata": {"name": name}, "value": value})
 
     # --- reading -----------------------------------------------------------------------------------
 
@@ -219,8 +222,11 @@ class Store:
         errors = admission.validate_create(resource_type, new, self)
         if errors:
             raise invalid(resource_type, metadata.get("name", ""), errors)
-        if self.find(resource_type, metadata.get("namespace"), metadata["name"]) is not None:
-            raise already_exists(resource_type, metadata["name"])
+        present = self.find(resource_type, metadata.get("namespace"), metadata["name"])
+        if present is not None:
+            raise already_exists(
+                resource_type, metadata["name"], being_deleted=bool(present["metadata"].get("deletionTimestamp"))
+            )
         for server_set in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"):
             metadata.pop(server_set, None)
         metadata["uid"] = self._new_uid()

@@ -25,7 +25,7 @@ from dra_spawner.devcluster.validation.names import (
     check_unique,
     qualified_name_problems,
 )
-from dra_spawner.dra.cel.errors import CelCompileError, CelUnsupportedError
+from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
 
 MOST_REQUESTS = 32
 MOST_ALTERNATIVES = 8
@@ -168,10 +168,6 @@ def _check_selector(selector: JsonObject, field: str) -> list[FieldError]:
     path = f"{field}.cel.expression"
     if len(expression.encode("utf-8", "replace")) > MOST_EXPRESSION_BYTES:
         return [too_long(path, MOST_EXPRESSION_BYTES)]
-    try:
-        from dra_spawner.dra.cel import compile_selector
-    except ImportError:
-        return []
     try:
         compile_selector(expression)
     except CelUnsupportedError:

@@ -73,7 +73,9 @@ def qualified_name_problems(text: str) -> list[str]:
     prefix, slash, name = text.rpartition("/")
     if slash and ("/" in prefix):
         return [
-            "a qualified name " + _NAME_PART_TEXT.removeprefix("name part ") + " with an optional DNS subdomain prefix "
+            "a valid label key "
+            + _NAME_PART_TEXT.removeprefix("name part ")
+            + " with an optional DNS subdomain prefix "
             "and '/' (e.g. 'example.com/MyName')"
         ]
     problems = []
