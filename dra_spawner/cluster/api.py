@@ -434,6 +434,11 @@ class KubernetesApi:
         except (aiohttp.ClientError, OSError) as error:
             message = str(error) or type(error).__name__
             raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        except RuntimeError as error:
+            # aiohttp's word for it: this program is ending, and has closed its connections.
+            if "closed" not in str(error):
+                raise
+            raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
         except ApiException as error:
             # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
             message = str(error.reason)

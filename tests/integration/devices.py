@@ -50,7 +50,7 @@ def node_with(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
     """A node and the slice of its devices."""
     pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
     return [
-        node_manifest(name),
+        {"apiVersion": "v1", "kind": "Node", **node_manifest(name)},
         {
             "apiVersion": "resource.k8s.io/v1",
             "kind": "ResourceSlice",

@@ -59,7 +59,7 @@ class HubProcess:
         return f"http://127.0.0.1:{self._ports['public']}"
 
     def _config_text(self, namespace: str) -> str:
-        proxy = [sys.executable, "-c", "from configurable_http_proxy.cli import main; main()"]
+        proxy = [sys.executable, "-m", "dra_spawner.devcluster.streaming_proxy"]
         return f"""
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})
