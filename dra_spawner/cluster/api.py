@@ -168,6 +168,11 @@ class KubernetesApi:
             client = ApiClient(configuration=client.configuration)
         return cls(client, timeout_seconds=timeout_seconds, owns_client=True)
 
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return str(self._client.configuration.host)
+
     async def close(self) -> None:
         """Close the connections, if they are this object's own."""
         if self._owns_client:

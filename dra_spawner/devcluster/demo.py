@@ -16,6 +16,7 @@ import webbrowser
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -121,7 +122,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             cluster.publish(example_objects())
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
-        settings = {
+        settings: dict[str, Any] = {
             "directory": str(directory),
             "profiles": profiles,
             "namespace": options.namespace,
@@ -203,7 +204,7 @@ async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
 
 
 async def _start_hub(
-    settings: dict[str, object], directory: Path, kubeconfig: Path, log_file: Path | None
+    settings: dict[str, Any], directory: Path, kubeconfig: Path, log_file: Path | None
 ) -> asyncio.subprocess.Process:
     config = Path(__file__).with_name("demo_hub_config.py")
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "DRA_SPAWNER_DEMO": json.dumps(settings)}
