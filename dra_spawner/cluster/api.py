@@ -121,7 +121,9 @@ class KubernetesApi:
     owns_client
         Whether `close` also closes the client.
 
-    Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came.
+    Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came. aiohttp, which is below, itself
+    repeats a GET, PUT or DELETE once over a fresh connection if the first one breaks; so a delete whose answer was
+    lost may end as 404.
     """
 
     def __init__(

@@ -228,6 +228,12 @@ class ControlPlane:
                     f"{component.name} ended with exit code {code}\n{self.log_tail(component.name)}"
                 )
 
+    @property
+    def certificate_authority(self) -> Path:
+        """What a client needs to trust the API server."""
+        assert self._certificates is not None
+        return self._certificates.authority
+
     def pids(self) -> dict[str, int]:
         """Process ids by component, of those that were started."""
         return {component.name: component.process.pid for component in self._components}

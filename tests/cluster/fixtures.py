@@ -100,6 +100,7 @@ async def real_cluster(
             directory=directory,
             loop=background_loop,
             background_admin=background_admin,
+            certificate_authority=control_plane.certificate_authority,
         )
         try:
             yield cluster

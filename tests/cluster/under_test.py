@@ -13,6 +13,7 @@ from dra_spawner.devcluster.kubelet import Kubelet
 
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
+from .fault_proxy import FaultProxy
 
 T = TypeVar("T")
 
@@ -56,6 +57,8 @@ class ClusterUnderTest:
         (on the embedded cluster, which has no access control, the same).
     directory
         For the test's files.
+    certificate_authority
+        Of the API server's certificate; None if it speaks plain HTTP.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class ClusterUnderTest:
         directory: Path,
         loop: BackgroundLoop,
         background_admin: KubernetesApi,
+        certificate_authority: Path | None = None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -81,6 +85,7 @@ class ClusterUnderTest:
         self.directory = directory
         self.fake_runtime: FakeRuntime | None = None
         self.kubelet: Kubelet | None = None
+        self.certificate_authority = certificate_authority
         self._hub_token = hub_token
         self._loop = loop
         self._api = background_admin
@@ -98,6 +103,10 @@ class ClusterUnderTest:
         """The hub's kubeconfig with another address of the API server, such as a `FaultProxy`'s."""
         path = self.directory / f"hub-{len(list(self.directory.glob('hub-*')))}.kubeconfig"
         return write_kubeconfig(path, {"server": server}, self._hub_token, self.namespace)
+
+    def fault_proxy(self) -> FaultProxy:
+        """A proxy before the API server, to be entered with ``async with``; for `hub_kubeconfig_for`."""
+        return FaultProxy(self.url, self.certificate_authority)
 
     # --- nodes and devices ------------------------------------------------------------------------------------
 
