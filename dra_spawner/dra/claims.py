@@ -182,7 +182,7 @@ class AllocatedDevice:
     share_id: str | None = None
     """Set for a share of a device that several claims may use."""
     consumed_capacity: Mapping[str, Quantity] | None = None
-    """By capacity name; None when the field is absent."""
+    """By capacity name; None when the field is absent (an empty one does not survive the API server)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,5 +306,5 @@ def _decode_allocated_device(reader: Reader) -> AllocatedDevice:
         request=reader.text("request"),
         admin_access=bool(reader.boolean("adminAccess")),
         share_id=reader.optional_text("shareID"),
-        consumed_capacity=reader.quantity_map("consumedCapacity"),
+        consumed_capacity=reader.quantity_map("consumedCapacity") or None,
     )

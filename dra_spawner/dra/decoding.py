@@ -13,7 +13,7 @@ from dra_spawner.dra.quantity import Quantity, QuantityError
 
 __all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader"]
 
-type_name: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
+_TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
 
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
@@ -215,10 +215,6 @@ class Reader:
         """The value as it stands."""
         return self._value.get(key)
 
-    def keys(self) -> list[str]:
-        """Names of the fields that are there and not null."""
-        return [key for key, value in self._value.items() if value is not None]
-
     def _list(self, key: str) -> Sequence[object] | None:
         value = self._value.get(key)
         if value is not None and not isinstance(value, (list, tuple)):
@@ -235,4 +231,4 @@ class Reader:
 
 
 def _shown_type(value: object) -> str:
-    return type_name.get(type(value), type(value).__name__)
+    return _TYPE_NAMES.get(type(value), type(value).__name__)

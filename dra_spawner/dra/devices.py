@@ -191,9 +191,9 @@ class Device:
     all_nodes: bool = False
     taints: tuple[Taint, ...] = ()
     binds_to_node: bool = False
-    binding_conditions: tuple[str, ...] | None = None
-    """None and empty differ: a pool is visited late as soon as the field is there."""
-    binding_failure_conditions: tuple[str, ...] | None = None
+    binding_conditions: tuple[str, ...] = ()
+    """Conditions the driver sets before a pod with the device may start; pools with such devices come last."""
+    binding_failure_conditions: tuple[str, ...] = ()
     node_allocatable_mappings: Mapping[str, NodeAllocatableMapping] = field(default_factory=dict)
     """By resource name: cpu, memory, ephemeral-storage or hugepages-*."""
     defect: str = ""
@@ -284,8 +284,8 @@ def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
         all_nodes=bool(reader.boolean("allNodes")),
         taints=tuple(_decode_taint(taint) for taint in reader.children("taints")),
         binds_to_node=bool(reader.boolean("bindsToNode")),
-        binding_conditions=reader.texts("bindingConditions"),
-        binding_failure_conditions=reader.texts("bindingFailureConditions"),
+        binding_conditions=reader.texts("bindingConditions") or (),
+        binding_failure_conditions=reader.texts("bindingFailureConditions") or (),
         node_allocatable_mappings=MappingProxyType(
             {
                 name: NodeAllocatableMapping(
@@ -338,7 +338,8 @@ _KINDS: Final = tuple(kind for kind in AttributeKind if kind is not AttributeKin
 
 
 def _decode_attribute(reader: Reader) -> Attribute:
-    kinds = [kind for kind in _KINDS if reader.has(kind)]
+    # An empty list does not survive the API server: the attribute is then of no known kind.
+    kinds = [kind for kind in _KINDS if reader.has(kind) and reader.raw(kind) != []]
     if len(kinds) > 1:
         reader.fail(kinds[1], f"an attribute has one value, and {kinds[0]} is set, too")
     match kinds:

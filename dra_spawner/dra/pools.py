@@ -53,8 +53,8 @@ class Pool:
 
     @property
     def has_binding_conditions(self) -> bool:
-        """Whether any device for this node speaks of binding conditions: such pools come last."""
-        return any(device.binding_conditions is not None for part in self.slices for device in part.devices)
+        """Whether any device for this node has binding conditions: such pools come last."""
+        return any(device.binding_conditions for part in self.slices for device in part.devices)
 
     def candidates(self) -> list[Candidate]:
         """The devices in the order in which they are tried."""

@@ -161,8 +161,8 @@ def _make_result(chosen: ChosenDevice, features: Features) -> DeviceResult:
         is_share=chosen.consumed is not None,
         consumed_capacity=dict(chosen.consumed) if chosen.consumed else None,
         tolerations=chosen.alternative.wanted.tolerations,
-        binding_conditions=(device.binding_conditions or ()) if binding else (),
-        binding_failure_conditions=(device.binding_failure_conditions or ()) if binding else (),
+        binding_conditions=device.binding_conditions if binding else (),
+        binding_failure_conditions=device.binding_failure_conditions if binding else (),
     )
 
 

@@ -1,0 +1,51 @@
+"""Compares the Python allocator with kube-scheduler's own on random scenarios."""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import sys
+import time
+
+from tests.oracle.binary import ask, oracle_binary
+from tests.oracle.comparison import differences, verdicts
+from tests.oracle.scenarios import FAMILIES, scenarios
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.oracle", description=__doc__)
+    parser.add_argument("--count", type=int, default=20_000, help="scenarios to compare (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="other seed, other scenarios (default: %(default)s)")
+    parser.add_argument("--family", choices=sorted(FAMILIES), default="", help="only this kind of scenario")
+    parser.add_argument("--show", type=int, default=5, help="differences to print (default: %(default)s)")
+    parser.add_argument("--write", metavar="FILE", help="write the scenarios that differ to this file, one a line")
+    options = parser.parse_args()
+
+    began = time.monotonic()
+    different: collections.Counter[str] = collections.Counter()
+    outcomes: collections.Counter[tuple[str, str]] = collections.Counter()
+    written = []
+    compared = 0
+    for scenario, answer in ask(oracle_binary(), scenarios(options.count, options.seed, options.family)):
+        family = scenario["name"].rpartition("-")[0]
+        compared += 1
+        outcomes.update((family, verdict["outcome"]) for verdict in answer["verdicts"])
+        lines = differences(verdicts(scenario), answer["verdicts"])
+        if lines:
+            if different.total() < options.show:
+                print(scenario["name"], *lines, sep="\n  ")
+            different[family] += 1
+            written.append(scenario)
+    for family in sorted({family for family, _ in outcomes}):
+        counts = ", ".join(f"{count} {name}" for (of, name), count in sorted(outcomes.items()) if of == family)
+        print(f"{family:20} {different[family]:5} different; verdicts: {counts}")
+    print(f"{different.total()} of {compared} scenarios differ, {time.monotonic() - began:.0f} s")
+    if options.write:
+        with open(options.write, "w") as file:  # noqa: PTH123
+            file.writelines(json.dumps(scenario) + "\n" for scenario in written)
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,100 @@
+"""Runs a scenario through the Python allocator and tells where its verdicts differ from the Go allocator's."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import Any
+
+from dra_spawner.dra.allocator import AllocatedState, Allocator, DoesNotFit, NoFitKind
+from dra_spawner.dra.errors import AllocationError, FatalReason
+from dra_spawner.dra.features import Features
+from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.quantity import Quantity
+
+__all__ = ["differences", "verdicts"]
+
+_FEATURES = {
+    "AdminAccess": "admin_access",
+    "ConsumableCapacity": "consumable_capacity",
+    "DeviceBindingAndStatus": "device_binding_and_status",
+    "DeviceTaints": "device_taints",
+    "ListTypeAttributes": "list_type_attributes",
+    "PartitionableDevices": "partitionable_devices",
+    "PrioritizedList": "prioritized_list",
+}
+
+Verdict = dict[str, Any]
+
+
+def verdicts(scenario: dict[str, Any]) -> list[Verdict]:
+    """One verdict for each node: outcome, results, error, and with reasons for "none"."""
+    features = Features(**{_FEATURES[name]: value for name, value in scenario["features"].items()})
+    allocator = Allocator(
+        [ResourceSlice.from_json(item) for item in scenario["slices"]],
+        [DeviceClass.from_json(item) for item in scenario["classes"]],
+        AllocatedState.from_claims([ResourceClaim.from_json(item) for item in scenario["existing"]], features),
+        features,
+    )
+    claims = [ResourceClaim.from_json(item) for item in scenario["claims"]]
+    return [_verdict(allocator, Node.from_json(node), claims, scenario["maxSteps"]) for node in scenario["nodes"]]
+
+
+def _verdict(allocator: Allocator, node: Node, claims: list[ResourceClaim], max_steps: int) -> Verdict:
+    steps = count(1)
+    try:
+        found = allocator.allocate(node, claims, cancelled=lambda: next(steps) > max_steps)
+    except AllocationError as error:
+        return {"outcome": "fatal", "error": str(error), "reason": error.reason}
+    if isinstance(found, DoesNotFit):
+        outcome = "on-node" if found.kind is NoFitKind.INVALID_POOLS else "none"
+        return {"outcome": outcome, "error": str(found), "steps": found.steps}
+    return {"outcome": "fits", "results": [allocation.to_json(lambda: "share") for allocation in found]}
+
+
+def differences(mine: list[Verdict], reference: list[Verdict], *, by_value_only: bool = False) -> list[str]:
+    """What differs, a line for each node; empty when nothing does.
+
+    Compared are outcome, order and content of results, node selectors, configurations, and consumed capacity by value
+    and as text. Share ids are random: only whether there is one counts. Steps are compared where nothing fits.
+    """
+    lines = []
+    for position, (ours, theirs) in enumerate(zip(mine, reference, strict=True)):
+        if ours.get("reason") is FatalReason.SELECTOR_UNSUPPORTED:
+            continue
+        if ours["outcome"] != _expected_outcome(theirs):
+            lines.append(f"node {position}: {_show(ours)} instead of {_show(theirs)}")
+        elif ours["outcome"] == "fits":
+            left = [_canonical(item) for item in ours["results"]]
+            right = [_canonical(item) for item in theirs.get("results", [])]
+            if left != right:
+                lines.append(f"node {position}: {json.dumps(left)} instead of {json.dumps(right)}")
+        elif "steps" in ours and ours["steps"] != theirs["steps"]:
+            lines.append(f"node {position}: {ours['steps']} steps instead of {theirs['steps']}")
+    return lines
+
+
+def _expected_outcome(reference: Verdict) -> str:
+    """A crash of the scheduler is as fatal as its errors."""
+    return "fatal" if reference["outcome"] == "panic" else str(reference["outcome"])
+
+
+def _show(verdict: Verdict) -> str:
+    return f"{verdict['outcome']} ({verdict.get('error') or json.dumps(verdict.get('results'))})"
+
+
+def _canonical(allocation: dict[str, Any]) -> dict[str, Any]:
+    devices = dict(allocation.get("devices") or {})
+    devices["results"] = [_canonical_result(result) for result in devices.get("results") or []]
+    return {**allocation, "devices": devices}
+
+
+def _canonical_result(result: dict[str, Any]) -> dict[str, Any]:
+    result = dict(result)
+    if "shareID" in result:
+        result["shareID"] = "share"
+    if "consumedCapacity" in result:
+        result["consumedCapacity"] = {
+            name: [text, Quantity.parse(text).nano] for name, text in sorted(result["consumedCapacity"].items())
+        }
+    return result
