@@ -139,10 +139,10 @@ def test_component_that_dies_shows_its_log(control_plane_path: Path, tmp_path: P
     with ControlPlane(control_plane_path, tmp_path) as plane:
         plane.check()
         pids = plane.pids()
-        os.kill(pids["kube-scheduler"], signal.SIGKILL)
-        with pytest.raises(ControlPlaneError, match="kube-scheduler ended with exit code -9") as raised:
+        os.kill(pids["kube-apiserver"], signal.SIGKILL)
+        with pytest.raises(ControlPlaneError, match="kube-apiserver ended with exit code -9") as raised:
             check_for(plane, seconds=10)
-        assert "Starting Kubernetes Scheduler" in str(raised.value)
+        assert len(str(raised.value).splitlines()) > 10
     assert until_gone(list(pids.values())) == []
 
 
