@@ -65,7 +65,20 @@ _LITERAL_TYPES: Final = {
     bytes: BYTES,
     type(None): NULL,
 }
-_TYPE_NAMES: Final = frozenset("bool bytes double int list map null_type string type uint optional_type".split())
+_TYPE_NAMES: Final = {
+    "bool": BOOL,
+    "bytes": BYTES,
+    "double": DOUBLE,
+    "int": INT,
+    "list": list_of(DYN),
+    "map": map_of(DYN, DYN),
+    "null_type": NULL,
+    "string": STRING,
+    "type": type_of("type"),
+    "uint": UINT,
+    "optional_type": optional_of(DYN),
+}
+_KEY_TYPES: Final = frozenset(["bool", "double", "dyn", "any", "int", "string", "uint"])
 
 
 @dataclass(slots=True)
@@ -168,7 +181,7 @@ class _Checker:
         if kind is not None:
             return kind
         if node.name in _TYPE_NAMES:
-            return type_of("type", DYN)
+            return type_of("type", _TYPE_NAMES[node.name])
         self.undeclared(node.offset, node.name)
 
     def undeclared(self, offset: int, name: str) -> Never:
@@ -291,7 +304,10 @@ class _Checker:
         key: CelType | None = None
         value: CelType | None = None
         for entry in node.entries:
-            key = self.join(key, self.visit(entry.key))
+            key_type = self.known.apply(self.visit(entry.key))
+            if key_type.name not in _KEY_TYPES and not key_type.is_param:
+                self.unsupported(entry.key.offset, f"a map key of type {key_type}")
+            key = self.join(key, key_type)
             value = self.join(value, self.unwrapped(entry.value) if entry.optional else self.visit(entry.value))
         return map_of(
             self.known.fresh() if key is None else key,

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 from .access import missing
 from .cost import COST_LIMIT
 from .device import CelDevice
-from .errors import CelCostLimitExceeded, EvaluationError
+from .errors import CelCostLimitExceeded, CelRuntimeError, EvaluationError
 from .functions import Implementation, Overload, implementation_for
 from .operators import ORDERED, equals
 from .values import OptionalValue, Value, no_overload
@@ -46,6 +46,18 @@ def charged(closure: Closure, amount: int) -> Closure:
         value = closure(device, local)
         charge(local, amount)
         return value
+
+    return run
+
+
+def fatal(closure: Closure) -> Closure:
+    """The closure, its errors absorbed by nothing: sorting what is an error crashes Kubernetes' evaluation."""
+
+    def run(device: CelDevice, local: Locals) -> Value:
+        try:
+            return closure(device, local)
+        except EvaluationError as error:
+            raise CelRuntimeError(f"internal error: {error}") from None
 
     return run
 

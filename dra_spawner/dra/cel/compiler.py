@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from . import closures
@@ -11,8 +12,9 @@ from .checker import Checked
 from .closures import Closure, Locals
 from .cost import LIST_COST, MAP_COST
 from .device import CelDevice
-from .errors import CelCompileError, EvaluationError
+from .errors import CelCompileError, CelRuntimeError, EvaluationError
 from .folds import fold
+from .functions import implementation_for
 from .nodes import (
     Bind,
     Call,
@@ -36,7 +38,8 @@ __all__ = ["Program", "compile_checked"]
 
 #: Functions whose result may be longer than their arguments together with what a binding repeats.
 _GROWING: Final = frozenset(["_+_", "join", "replace", "format", "flatten", "map", "strings.quote"])
-_CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "uint"])
+_CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "type", "uint"])
+_PATTERN_FUNCTIONS: Final = frozenset(["matches", "find", "findAll"])
 _PARSERS: Final = frozenset(["quantity", "semver"])
 _DEVICE_FIELDS: Final = {
     "driver": lambda device, local: device.driver,
@@ -197,14 +200,22 @@ class _Compiler:
         if function in ("orValue", "or"):
             combine = closures.or_value if function == "orValue" else closures.or_optional
             return combine(*map(self.compile, parts))
-        if function in _CONVERSIONS and isinstance(parts[0], Literal):
-            return self.converted_constant(node, parts[0].value)
+        converted = self.constant_value(node)
+        if converted is not ABSENT:
+            return closures.constant(converted)
+        if function in _PATTERN_FUNCTIONS and isinstance(parts[1], Literal):
+            _require_pattern(parts[1].value)
+        if function == "@in" and (members := _constant_members(parts[1])) is not None:
+            return self.membership(parts[0], members)
         if not self.metered:
             special = self.operator(node, function, parts)
             if special is not None:
                 return special
+        args = [self.compile(part) for part in parts]
+        if function == "sort":
+            args = [closures.fatal(arg) for arg in args]
         make = closures.metered_call if self.metered else closures.call
-        return make(self.checked.overloads[id(node)], [self.compile(part) for part in parts])
+        return make(self.checked.overloads[id(node)], args)
 
     def call_parts(self, node: Call) -> tuple[Node, ...]:
         """Arguments, the target first where it is one."""
@@ -214,14 +225,22 @@ class _Compiler:
             return (node.target, *node.args)
         return node.args
 
-    def converted_constant(self, node: Call, value: Value) -> Closure:
-        for overload in self.checked.overloads[id(node)]:
-            if overload.accepts((type(value),)):
-                try:
-                    return closures.constant(overload.implementation(value))
-                except EvaluationError as error:
-                    raise CelCompileError(f"program instantiation failed: {error}") from None
-        raise CelCompileError("program instantiation failed: no such overload")
+    def constant_value(self, node: Node) -> Value:
+        """Value of a literal or of a conversion of one, else ABSENT; these are computed once, when compiling."""
+        if isinstance(node, Literal):
+            return node.value
+        if not isinstance(node, Call) or node.function not in _CONVERSIONS or len(node.args) != 1:
+            return ABSENT
+        value = self.constant_value(node.args[0])
+        if value is ABSENT:
+            return ABSENT
+        overload = implementation_for(self.checked.overloads[id(node)], (type(value),))
+        try:
+            if overload is None:
+                raise no_overload()
+            return overload.implementation(value)
+        except EvaluationError as error:
+            raise CelCompileError(f"program instantiation failed: {error}") from None
 
     def operator(self, node: Call, function: str, parts: tuple[Node, ...]) -> Closure | None:
         """Faster code for what most selectors consist of."""
@@ -232,8 +251,6 @@ class _Compiler:
                 return closures.inequality(*map(self.compile, parts))
             case "!_":
                 return closures.negation(self.compile(parts[0]))
-            case "@in" if (members := _constant_members(parts[1])) is not None:
-                return self.membership(parts[0], members)
             case "matches" if isinstance(parts[1], Literal):
                 return self.matches(parts[0], parts[1].value)
             case _ if function in _PARSERS and len(parts) == 1 and isinstance(parts[0], Literal):
@@ -249,13 +266,15 @@ class _Compiler:
 
     def membership(self, needle: Node, members: list[Value]) -> Closure:
         closure = self.compile(needle)
+        if not members:
+            return closures.constant(False)  # the element is not even evaluated
         texts = frozenset(member for member in members if type(member) is str)
 
         def run(device: CelDevice, local: Locals) -> bool:
             value = closure(device, local)
             if type(value) is str:
                 return value in texts
-            if type(value) in (bytes, Semver) and members:
+            if type(value) in (bytes, Semver):
                 # Kubernetes looks constants up in a hash table, and these have no hash there.
                 raise EvaluationError("internal error: value cannot be looked up among constants")
             return list_contains(value, members)
@@ -265,12 +284,14 @@ class _Compiler:
     def matches(self, text: Node, pattern: str) -> Closure:
         closure = self.compile(text)
         search = compile_pattern(pattern).search
+        # Devices repeat their texts a lot, and a look-up costs a twentieth of a match.
+        found = lru_cache(maxsize=512)(lambda value: search(value) is not None)
 
         def run(device: CelDevice, local: Locals) -> bool:
             value = closure(device, local)
             if type(value) is not str:
                 raise no_overload()
-            return search(value) is not None
+            return found(value)
 
         return run
 
@@ -287,7 +308,14 @@ class _Compiler:
             return fast
         container, key = map(self.compile, node.args)
         step = lookup if node.function == "_[_]" else lookup_optional
-        return self.charged(lambda device, local: step(container(device, local), key(device, local)), 1)
+
+        def run(device: CelDevice, local: Locals) -> Value:
+            value = container(device, local)
+            if type(value) is OptionalValue and not value.present:
+                return NONE  # the key is not evaluated then
+            return step(value, key(device, local))
+
+        return self.charged(run, 1)
 
     def list_literal(self, node: ListLiteral) -> Closure:
         constants = _constant_members(node)
@@ -324,7 +352,7 @@ class _Compiler:
                 key = map_key(key_closure(device, local))
                 value = value_closure(device, local)
                 if key is ABSENT:
-                    raise EvaluationError("unsupported key type")
+                    raise CelRuntimeError("map keys of this type are not supported here")
                 if optional:
                     value = _optional(value)
                     if not value.present:
@@ -341,9 +369,7 @@ class _Compiler:
         container = self.compile(node.range)
         slots = [self.new_slot() for _ in node.variables]
         outer = self.variables
-        self.variables = outer | {
-            name: _slot_reader(slot) for name, slot in zip(node.variables, slots, strict=True)
-        }
+        self.variables = outer | {name: _slot_reader(slot) for name, slot in zip(node.variables, slots, strict=True)}
         predicate = None if node.predicate is None else self.compile(node.predicate)
         transform = None if node.transform is None else self.compile(node.transform)
         self.variables = outer
@@ -381,6 +407,13 @@ class _Compiler:
             return result if flat else OptionalValue(result)
 
         return self.charged(run, 3)
+
+
+def _require_pattern(pattern: str) -> None:
+    try:
+        compile_pattern(pattern)
+    except EvaluationError as error:
+        raise CelCompileError(f"program instantiation failed: {error}") from None
 
 
 def _slot_reader(slot: int) -> Closure:
@@ -433,4 +466,3 @@ def _constant_steps(node: Node) -> tuple[Node, list[str]] | None:
                 node = container
             case _:
                 return (node, names[::-1]) if names else None
-

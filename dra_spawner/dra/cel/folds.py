@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from .closures import Closure, Locals, charge, constant
+from .closures import Closure, Locals, charge, constant, fatal
 from .cost import LIST_COST
 from .device import CelDevice
 from .errors import EvaluationError
@@ -15,7 +15,7 @@ from .values import Value, from_map_key, map_key, no_overload, type_name
 
 __all__ = ["fold"]
 
-# Cost of a pass besides predicate and transform: reading, testing and extending the accumulator.
+# Cost of a pass besides predicate and transform: in Kubernetes it reads, tests and extends an accumulator.
 _PASS_COST: Final = {
     FoldKind.ALL: 3,
     FoldKind.EXISTS: 4,
@@ -27,6 +27,8 @@ _PASS_COST: Final = {
     FoldKind.TRANSFORM_MAP_ENTRY: 2,
     FoldKind.SORT_BY: 2 + LIST_COST,
 }
+# Cost of a pass whose predicate does not hold, where that is another one.
+_SKIP_COST: Final = 1
 
 
 def fold(
@@ -51,22 +53,24 @@ def fold(
     """
     always: Closure = predicate or _always
     body: Closure = transform or _always
-    passes = _passes(kind, container, slots)
+    cost = _PASS_COST[kind]
+    passes = _passes(container, slots)
+    selected = _selected(passes, always, cost)
     match kind:
         case FoldKind.ALL:
-            return _quantifier(passes, always, decisive=False)
+            return _quantifier(passes, always, cost, decisive=False)
         case FoldKind.EXISTS:
-            return _quantifier(passes, always, decisive=True)
+            return _quantifier(passes, always, cost, decisive=True)
         case FoldKind.EXISTS_ONE:
-            return _exists_one(_selected(passes, always))
+            return _exists_one(selected)
         case FoldKind.FILTER:
-            return _filter(_selected(passes, always), slots[0])
+            return _filter(selected, slots[0])
         case FoldKind.MAP | FoldKind.TRANSFORM_LIST:
-            return _transform_list(_selected(passes, always), body)
+            return _transform_list(selected, body)
         case FoldKind.TRANSFORM_MAP:
-            return _transform_map(_selected(passes, always), body, slots[0])
+            return _transform_map(selected, body, slots[0])
         case FoldKind.TRANSFORM_MAP_ENTRY:
-            return _transform_entries(_selected(passes, always), body)
+            return _transform_entries(selected, body)
         case FoldKind.SORT_BY:
             return _sort_by(container, body, slots)
 
@@ -96,47 +100,46 @@ def _elements(value: Value) -> Iterable[Value]:
     raise EvaluationError(f"got '{type_name(value)}', expected iterable type")
 
 
-def _passes(kind: FoldKind, container: Closure, slots: Sequence[int]) -> Passes:
+def _passes(container: Closure, slots: Sequence[int]) -> Passes:
     """Sets the variables for one element after the other."""
-    cost = _PASS_COST[kind]
 
     def single(device: CelDevice, local: Locals) -> Iterable[None]:
         for value in _elements(container(device, local)):
             local[slot] = value
-            charge(local, cost)
             yield
 
     def double(device: CelDevice, local: Locals) -> Iterable[None]:
         for value, other in _pairs(container(device, local)):
             local[slot] = value
             local[slots[1]] = other
-            charge(local, cost)
             yield
 
     slot = slots[0]
     return single if len(slots) == 1 else double
 
 
-def _selected(passes: Passes, predicate: Closure) -> Passes:
+def _selected(passes: Passes, predicate: Closure, cost: int) -> Passes:
     """The passes whose predicate holds."""
-    if predicate is _always:
-        return passes
 
     def run(device: CelDevice, local: Locals) -> Iterable[None]:
         for _ in passes(device, local):
             value = predicate(device, local)
             if value is True:
+                charge(local, cost)
                 yield
-            elif value is not False:
+            elif value is False:
+                charge(local, _SKIP_COST)
+            else:
                 raise no_overload()
 
     return run
 
 
-def _quantifier(passes: Passes, predicate: Closure, *, decisive: bool) -> Closure:
+def _quantifier(passes: Passes, predicate: Closure, cost: int, *, decisive: bool) -> Closure:
     def run(device: CelDevice, local: Locals) -> bool:
         error: EvaluationError | None = None
         for _ in passes(device, local):
+            charge(local, cost)
             try:
                 value = predicate(device, local)
                 if value is decisive:
@@ -153,7 +156,11 @@ def _quantifier(passes: Passes, predicate: Closure, *, decisive: bool) -> Closur
 
 
 def _exists_one(passes: Passes) -> Closure:
-    return lambda device, local: sum(1 for _ in passes(device, local)) == 1
+    def run(device: CelDevice, local: Locals) -> bool:
+        charge(local, 1)
+        return sum(1 for _ in passes(device, local)) == 1
+
+    return run
 
 
 def _filter(passes: Passes, slot: int) -> Closure:
@@ -186,9 +193,9 @@ def _transform_entries(passes: Passes, transform: Closure) -> Closure:
 
 def _sort_by(container: Closure, key: Closure, slots: Sequence[int]) -> Closure:
     def run(device: CelDevice, local: Locals) -> Value:
-        values = container(device, local)
-        passes = _passes(FoldKind.SORT_BY, constant(values), slots)
-        keys = _transform_list(passes, key)(device, local)
+        values = fatal(container)(device, local)
+        passes = _selected(_passes(constant(values), slots), _always, _PASS_COST[FoldKind.SORT_BY])
+        keys = fatal(_transform_list(passes, key))(device, local)
         overload = implementation_for(FUNCTIONS["@sortByAssociatedKeys"], (type(values), type(keys)))
         if overload is None:
             raise no_overload()

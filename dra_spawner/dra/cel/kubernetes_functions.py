@@ -10,7 +10,7 @@ from .errors import EvaluationError
 from .functions import declare, overload
 from .quantities import CelQuantity
 from .semver import Semver, SemverError
-from .values import INT_MAX
+from .values import INT_MAX, INT_MIN
 
 __all__ = ["UNSUPPORTED"]
 
@@ -103,6 +103,10 @@ def _subtract(left: CelQuantity, right: CelQuantity) -> CelQuantity:
 
 @overload("kubernetes.Quantity . sub(int) -> kubernetes.Quantity")
 def _subtract_int(left: CelQuantity, right: int) -> CelQuantity:
+    if right == INT_MIN:  # its negation overflows, which goes unnoticed as long as the sum fits
+        wrapped = left.plus(right * NANO_PER_UNIT, 0)
+        if wrapped.scale is not None:
+            return wrapped
     return left.plus(-right * NANO_PER_UNIT, 0)
 
 

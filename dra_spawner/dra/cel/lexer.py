@@ -32,9 +32,7 @@ class Token(NamedTuple):
     offset: int
 
 
-_ESCAPE: Final = (
-    r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"""
-)
+_ESCAPE: Final = r"""\\(?:[abfnrtv"'\\?`]|[0-3][0-7][0-7]|[xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"""
 _QUOTED: Final = rf"""
       [rR](?:\"\"\"(?s:.)*?\"\"\"|'''(?s:.)*?'''|"[^"\n\r]*"|'[^'\n\r]*')
     | \"\"\"(?:{_ESCAPE}|[^\\])*?\"\"\"
@@ -78,7 +76,9 @@ def tokenize(source: str) -> list[Token]:
     while offset < len(source):
         match = match_at(source, offset)
         if match is None:
-            raise position_error(source, offset, f"Syntax error: token recognition error at: {source[offset]!r}")
+            char = source[offset]
+            known = "unsupported syntax: '`'" if char == "`" else f"Syntax error: token recognition error at: {char!r}"
+            raise position_error(source, offset, known)
         group = match.lastgroup or ""
         if group != "skip":
             tokens.append(Token(_KINDS[group], match.group(), offset))

@@ -14,7 +14,6 @@ _FOLDS: Final = {
     ("all", 2): (FoldKind.ALL, 1, True, False),
     ("exists", 2): (FoldKind.EXISTS, 1, True, False),
     ("exists_one", 2): (FoldKind.EXISTS_ONE, 1, True, False),
-    ("existsOne", 2): (FoldKind.EXISTS_ONE, 1, True, False),
     ("map", 2): (FoldKind.MAP, 1, False, True),
     ("map", 3): (FoldKind.MAP, 1, True, True),
     ("filter", 2): (FoldKind.FILTER, 1, True, False),

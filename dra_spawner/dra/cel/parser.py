@@ -223,7 +223,7 @@ class _Parser:
                     convert = parse_string if token.kind is TokenKind.STRING else parse_bytes
                     return Literal(token.offset, convert(token.text))
                 except ValueError as error:
-                    raise self.error(token.offset, f"Syntax error: {error}") from None
+                    raise self.error(token.offset, str(error)) from None
         if self.accept("("):
             node = self.expression()
             self.expect(")")
@@ -246,7 +246,7 @@ class _Parser:
             raise self.unexpected("an expression")
         self.index += 1
         if token.text in _RESERVED:
-            raise self.error(token.offset, f"Syntax error: reserved identifier: {token.text}")
+            raise self.error(token.offset, f"reserved identifier: {token.text}")
         opening = self.accept("(")
         if opening is None:
             return Ident(token.offset, token.text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import re2
 
@@ -19,6 +20,9 @@ def _options() -> Any:
 
 
 _OPTIONS = _options()
+# RE2's \C matches one byte; Go does not have it.
+_LITERAL_TEXT: Final = re.compile(r"\\Q.*?(?:\\E|\Z)", re.DOTALL)
+_BYTE_CLASS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
 @lru_cache(maxsize=1024)
@@ -30,6 +34,8 @@ def compile_pattern(pattern: str) -> Any:
     EvaluationError
         When the pattern is not valid.
     """
+    if _BYTE_CLASS.search(_LITERAL_TEXT.sub("", pattern)):
+        raise EvaluationError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
         return re2.compile(pattern, _OPTIONS)
     except re2.error as error:

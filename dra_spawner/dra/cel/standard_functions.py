@@ -17,13 +17,25 @@ from .values import INT_MAX, INT_MIN, NONE, UINT_MAX, OptionalValue, TypeValue, 
 
 __all__ = ["go_format_g"]
 
-_ORDERED_TYPES: Final = ("bool", "int", "uint", "double", "string", "bytes", "timestamp", "duration")
-_NUMBER_TYPES: Final = ("int", "uint", "double")
+# What may be compared with what; the order counts, see _declare_arithmetic().
+_ORDERED_TYPES: Final = {
+    "bool": ("bool",),
+    "int": ("int", "double", "uint"),
+    "uint": ("uint", "double", "int"),
+    "double": ("double", "int", "uint"),
+    "string": ("string",),
+    "bytes": ("bytes",),
+}
 
 _INT: Final = re.compile(r"[+-]?[0-9]+\Z")
 _UINT: Final = re.compile(r"[0-9]+\Z")
-_DOUBLE: Final = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
-_HEX_DOUBLE: Final = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")
+# As Go writes numbers: single underscores may stand between digits.
+_DIGITS: Final = r"[0-9](?:_?[0-9])*"
+_DOUBLE: Final = re.compile(rf"[+-]?(?:{_DIGITS}\.?(?:{_DIGITS})?|\.{_DIGITS})(?:[eE][+-]?{_DIGITS})?\Z")
+_HEX_DIGITS: Final = r"[0-9a-fA-F](?:_?[0-9a-fA-F])*"
+_HEX_DOUBLE: Final = re.compile(
+    rf"[+-]?0[xX]_?(?:{_HEX_DIGITS}\.?(?:{_HEX_DIGITS})?|\.{_HEX_DIGITS})[pP][+-]?{_DIGITS}\Z"
+)
 _NOT_FINITE: Final = re.compile(r"[+-]?(?:inf|infinity|nan)\Z", re.IGNORECASE)
 _BOOLS: Final = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
@@ -53,11 +65,9 @@ def _declare_operators() -> None:
     declare("@in(A, list(A)) -> bool", ops.contains, costs.membership)
     declare("@in(A, map(A, B)) -> bool", ops.contains, costs.membership)
     for symbol, test in _RELATIONS.items():
-        pairs = [(kind, kind) for kind in _ORDERED_TYPES]
-        pairs += [(left, right) for left in _NUMBER_TYPES for right in _NUMBER_TYPES if left != right]
-        for left, right in pairs:
+        for left, rights in _ORDERED_TYPES.items():
             cost = costs.shorter if left in ("string", "bytes") else costs.one
-            if left not in ("timestamp", "duration"):
+            for right in rights:
                 declare(f"_{symbol}_({left}, {right}) -> bool", test, cost)
     declare("_[_](list(A), int) -> A", _not_called)
     declare("_[_](map(A, B), A) -> B", _not_called)
@@ -84,40 +94,27 @@ _RELATIONS: Final[dict[str, Callable[[Value, Value], bool]]] = {
 }
 
 
-def _concatenate(left: Value, right: Value) -> Value:
-    return left + right
-
-
-def _subtract_double(left: float, right: float) -> float:
-    return left - right
-
-
-def _multiply_double(left: float, right: float) -> float:
-    return left * right
-
-
-def _negate_double(value: float) -> float:
-    return -value
-
-
 def _declare_arithmetic() -> None:
-    for kind in ("bytes", "double", "list(A)", "string"):
-        declare(f"_+_({kind}, {kind}) -> {kind}", _concatenate, costs.concatenation)
+    # Where an operand's type is still open (an element of []) the first overload decides it, so the order counts.
+    declare("_+_(bytes, bytes) -> bytes", operator.add, costs.concatenation)
+    declare("_+_(double, double) -> double", operator.add)
     declare("_+_(int, int) -> int", ops.add_int)
+    declare("_+_(list(A), list(A)) -> list(A)", operator.add)
+    declare("_+_(string, string) -> string", operator.add, costs.concatenation)
     declare("_+_(uint, uint) -> uint", ops.add_uint)
+    declare("_-_(double, double) -> double", operator.sub)
     declare("_-_(int, int) -> int", ops.subtract_int)
     declare("_-_(uint, uint) -> uint", ops.subtract_uint)
-    declare("_-_(double, double) -> double", _subtract_double)
+    declare("_*_(double, double) -> double", operator.mul)
     declare("_*_(int, int) -> int", ops.multiply_int)
     declare("_*_(uint, uint) -> uint", ops.multiply_uint)
-    declare("_*_(double, double) -> double", _multiply_double)
+    declare("_/_(double, double) -> double", ops.divide_double)
     declare("_/_(int, int) -> int", ops.divide_int)
     declare("_/_(uint, uint) -> uint", ops.divide_uint)
-    declare("_/_(double, double) -> double", ops.divide_double)
     declare("_%_(int, int) -> int", ops.modulo_int)
     declare("_%_(uint, uint) -> uint", ops.modulo_uint)
+    declare("-_(double) -> double", operator.neg)
     declare("-_(int) -> int", ops.negate_int)
-    declare("-_(double) -> double", _negate_double)
 
 
 _declare_operators()
@@ -165,7 +162,7 @@ def _string_to_double(text: str) -> float:
             value = None
     elif _HEX_DOUBLE.match(text):
         try:
-            value = float.fromhex(text)
+            value = float.fromhex(text.replace("_", ""))
         except OverflowError:
             value = None
     if value is None:
@@ -282,8 +279,6 @@ def _optional_of(value: Value) -> OptionalValue:
 def _optional_of_non_zero(value: Value) -> OptionalValue:
     if value is None or (type(value) in (bool, int, Uint, float, str, bytes, list, dict) and not value):
         return NONE
-    if value is NONE:
-        return NONE
     return OptionalValue(value)
 
 
@@ -326,4 +321,3 @@ def _unwrap(values: list[Value]) -> list[Value]:
     if any(type(value) is not OptionalValue for value in values):
         raise EvaluationError("value is not optional")
     return [value.value for value in values if value.present]
-

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Never
 
-from .cel_types import CelType
+from .cel_types import ANY, CelType
 from .checker import Checked
-from .errors import CelCompileError, CelUnsupportedError, EvaluationError
+from .errors import CelUnsupportedError, EvaluationError
 from .formatting import ALLOWED, complaint, parse_format
 from .lexer import position_error
 from .nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
@@ -68,19 +68,8 @@ class _Validator:
                 # Of matches(text, pattern) the API server checks the first argument here, too.
                 if not _is_pattern(pattern):
                     self.fail(literal, "invalid matches argument")
-            case Call(function="find" | "findAll", args=(Literal(value=str() as pattern), *_)):
-                self.program_pattern(pattern)
             case Call(function="format", target=Literal(value=str() as text), args=(ListLiteral() as args,)):
                 self.format_call(node, text, args)
-        match node:
-            case Call(function="matches", target=None, args=(_, Literal(value=str() as pattern))):
-                self.program_pattern(pattern)
-
-    def program_pattern(self, pattern: str) -> None:
-        try:
-            compile_pattern(pattern)
-        except EvaluationError as error:
-            raise CelCompileError(f"program instantiation failed: {error}") from None
 
     def format_call(self, node: Call, text: str, args: ListLiteral) -> None:
         try:
@@ -91,7 +80,7 @@ class _Validator:
         for (verb, _), arg in zip(clauses, args.elements, strict=False):
             kind = self.kind(arg)
             if kind.name != "dyn" and kind.name not in ALLOWED[verb]:
-                self.fail(arg, complaint(verb, str(kind)))
+                self.fail(arg, complaint(verb, "google.protobuf.Any" if kind == ANY else kind.name))
         if len(args.elements) > len(clauses):
             expected, given = len(clauses), len(args.elements)
             self.fail(node, f"too many arguments supplied to string.format (expected {expected}, got {given})")
