@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
+from dra_spawner.dra.decoding import MAX_INT64, MIN_INT64
 from dra_spawner.dra.devices import CapacityPolicy, CapacityRange, DeviceCapacity
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
 __all__ = ["Share", "ShareRefused", "consumed_by_request", "share_of", "shortage"]
+
+_SHORT_NUMBER_DIGITS: Final = 18
+"""Up to so many digits Kubernetes keeps a number and its suffix apart; longer numbers are big integers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ def violates_policy(amount: Quantity, policy: CapacityPolicy, *, is_default: boo
         return True
     if valid_range.step is None:
         return False
-    return (amount.value() - valid_range.minimum.value()) % valid_range.step.value() != 0
+    return (_as_int64(amount) - _as_int64(valid_range.minimum)) % _as_int64(valid_range.step) != 0
 
 
 def shortage(
@@ -118,11 +123,30 @@ def _round_up_to_range(requested: Quantity, valid_range: CapacityRange) -> Quant
     if valid_range.step is None:
         return requested
     # As in Kubernetes, minimum, step and request are each made whole units first, and the result is binary.
-    minimum, step = valid_range.minimum.value(), valid_range.step.value()
-    steps, rest = divmod(requested.value() - minimum, abs(step))
-    sign = 1 if step > 0 else -1
-    steps *= sign
-    return Quantity.from_value(minimum + step * (steps + bool(rest)), QuantityFormat.BINARY_SI)
+    minimum, step = _as_int64(valid_range.minimum), _as_int64(valid_range.step)
+    steps, rest = _divide(_as_int64(requested) - minimum, step)
+    return Quantity.from_value(_wrap(minimum + step * (steps + bool(rest))), QuantityFormat.BINARY_SI)
+
+
+def _divide(dividend: int, divisor: int) -> tuple[int, int]:
+    """Quotient rounded toward zero, and rest."""
+    quotient = abs(dividend) // abs(divisor)
+    if (dividend < 0) != (divisor < 0):
+        quotient = -quotient
+    return quotient, dividend - quotient * divisor
+
+
+def _as_int64(quantity: Quantity) -> int:
+    """Whole units as kube-scheduler computes them: beyond int64 it gets nothing, or whatever the low bits say."""
+    value = quantity.value()
+    if MIN_INT64 <= value <= MAX_INT64:
+        return value
+    digits = sum(character.isdigit() for character in quantity.canonical().partition("e")[0])
+    return 0 if digits <= _SHORT_NUMBER_DIGITS else _wrap(value)
+
+
+def _wrap(value: int) -> int:
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
 
 
 def _is_same(left: Quantity, right: Quantity) -> bool:

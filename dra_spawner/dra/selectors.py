@@ -91,7 +91,7 @@ class SelectorCache:
 
     def _evaluate(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:
         try:
-            selector = compile_selector(expression)
+            selector = compile_selector(expression, list_attributes=self._list_attributes)
         except CelUnsupportedError as error:
             return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, f"unsupported CEL expression: {error}")
         except CelCompileError as error:

@@ -108,7 +108,9 @@ def _make_generation(
         specs.append(spec)
     if counter_sets:
         spec = {"sharedCounters": [{"name": name, "counters": values} for name, values in counter_sets.items()]}
-        spec.update(_choose_nodes(rng, family, nodes, node) if node is None or rng.random() < 0.9 else {"nodeName": node})
+        spec.update(
+            _choose_nodes(rng, family, nodes, node) if node is None or rng.random() < 0.9 else {"nodeName": node}
+        )
         specs.append(spec)
         if len(counter_sets) > 1 and rng.random() < 0.3:
             second = {**spec, "sharedCounters": [spec["sharedCounters"].pop()]}
@@ -116,7 +118,9 @@ def _make_generation(
     _spoil(rng, family, specs)
     expected = len(specs)
     slices = [
-        _wrap(rng, f"{pool}-{_NAMES[driver]}-{generation}-{rng.choice('abcdef')}{index}", driver, pool, generation, spec)
+        _wrap(
+            rng, f"{pool}-{_NAMES[driver]}-{generation}-{rng.choice('abcdef')}{index}", driver, pool, generation, spec
+        )
         for index, spec in enumerate(specs)
     ]
     if rng.random() < family.incomplete:

@@ -17,7 +17,14 @@ Json = dict[str, Any]
 
 _UNITS = {"memory": "Gi", "bandwidth": "G", "cores": "", "vlans": ""}
 _MATCHED = ("resource.kubernetes.io/pcieRoot", "{driver}/numa", "{driver}/model", "{driver}/driverVersion")
-_RARE = ("{driver}/index", "{driver}/healthy", "other.example.com/zone", "{driver}/zone", "{driver}/slot", "{driver}/none")
+_RARE = (
+    "{driver}/index",
+    "{driver}/healthy",
+    "other.example.com/zone",
+    "{driver}/zone",
+    "{driver}/slot",
+    "{driver}/none",
+)
 
 
 def make_classes(rng: random.Random, family: Family) -> list[Json]:
@@ -137,9 +144,7 @@ def _make_constraint(rng: random.Random, family: Family, names: list[str]) -> Js
 
 def _make_request(rng: random.Random, family: Family, name: str, lists: bool) -> Json:
     if rng.random() < family.first_available:
-        alternatives = [
-            {"name": f"s{index}", **_make_wanted(rng, family, lists)} for index in range(rng.randint(1, 3))
-        ]
+        alternatives = [{"name": f"s{index}", **_make_wanted(rng, family, lists)} for index in range(rng.randint(1, 3))]
         return {"name": name, "firstAvailable": alternatives}
     wanted = _make_wanted(rng, family, lists)
     if rng.random() < family.admin:
