@@ -180,9 +180,9 @@ class _Checker:
         kind = self.variables.get(node.name)
         if kind is not None:
             return kind
-        if node.name in _TYPE_NAMES:
-            return type_of("type", _TYPE_NAMES[node.name])
-        self.undeclared(node.offset, node.name)
+        if node.name not in _TYPE_NAMES:
+            self.undeclared(node.offset, node.name)
+        return type_of("type", _TYPE_NAMES[node.name])
 
     def undeclared(self, offset: int, name: str) -> Never:
         if name in UNSUPPORTED:
@@ -336,13 +336,13 @@ class _Checker:
                 return (INT, container.params[0]) if two else container.params
             case "map":
                 return container.params if two else container.params[:1]
-        if container == DYN or container.is_param:
-            self.known.assign((DYN,), (container,))
-            return (DYN,) * len(node.variables)
-        self.fail(
-            node.range.offset,
-            f"expression of type '{container}' cannot be range of a comprehension (must be list, map, or dynamic)",
-        )
+        if container != DYN and not container.is_param:
+            self.fail(
+                node.range.offset,
+                f"expression of type '{container}' cannot be range of a comprehension (must be list, map, or dynamic)",
+            )
+        self.known.assign((DYN,), (container,))
+        return (DYN,) * len(node.variables)
 
     def fold_result(self, node: Fold, container: CelType, first: CelType, transform: CelType) -> CelType:
         match node.kind:

@@ -22,6 +22,19 @@ Closure: TypeAlias = Callable[[CelDevice, Locals], Value]
 _PLAIN: Final = ORDERED - {float}
 
 
+class _Pending:
+    """A binding that was not needed yet, or whose value could not be computed."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: EvaluationError | None = None) -> None:
+        self.error = error
+
+
+#: What a binding's slot holds before its value is needed.
+PENDING: Final = _Pending()
+
+
 def charge(local: Locals, amount: int) -> None:
     """Add to the cost of this evaluation.
 
@@ -82,6 +95,29 @@ def device_capacity(domain: str, name: str) -> Closure:
     return read
 
 
+def slot_reader(slot: int) -> Closure:
+    return lambda device, local: local[slot]
+
+
+def lazy_reader(slot: int, compute: Closure) -> Closure:
+    """Reads a binding; computes it when it is read first."""
+
+    def read(device: CelDevice, local: Locals) -> Value:
+        value = local[slot]
+        if type(value) is not _Pending:
+            return value
+        if value.error is not None:
+            raise value.error
+        try:
+            value = local[slot] = compute(device, local)
+        except EvaluationError as error:
+            local[slot] = _Pending(error)
+            raise
+        return value
+
+    return read
+
+
 def negation(operand: Closure) -> Closure:
     def run(device: CelDevice, local: Locals) -> bool:
         value = operand(device, local)
@@ -103,7 +139,7 @@ def conjunction(terms: Sequence[Closure], decisive: bool) -> Closure:
         except EvaluationError as error:
             return decided_or(error, second, device, local)
         if value is decisive:
-            return decisive
+            return not undecided
         other = second(device, local)
         if other is decisive or (value is other and value is undecided):
             return bool(other)
@@ -112,7 +148,7 @@ def conjunction(terms: Sequence[Closure], decisive: bool) -> Closure:
     def decided_or(error: EvaluationError, term: Closure, device: CelDevice, local: Locals) -> bool:
         try:
             if term(device, local) is decisive:
-                return decisive
+                return not undecided
         except EvaluationError:
             pass
         raise error
@@ -123,7 +159,7 @@ def conjunction(terms: Sequence[Closure], decisive: bool) -> Closure:
             try:
                 value = term(device, local)
                 if value is decisive:
-                    return decisive
+                    return not undecided
                 if value is not undecided:
                     raise no_overload()
             except EvaluationError as problem:

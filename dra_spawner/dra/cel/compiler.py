@@ -27,17 +27,15 @@ from .nodes import (
     Node,
     OptionalMap,
     Select,
-    children,
 )
 from .operators import list_contains
 from .regular_expressions import compile_pattern
 from .semver import Semver
+from .shapes import constant_members, constant_steps, needs_meter
 from .values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
 
 __all__ = ["Program", "compile_checked"]
 
-#: Functions whose result may be longer than their arguments together with what a binding repeats.
-_GROWING: Final = frozenset(["_+_", "join", "replace", "format", "flatten", "map", "strings.quote"])
 _CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "type", "uint"])
 _PATTERN_FUNCTIONS: Final = frozenset(["matches", "find", "findAll"])
 _PARSERS: Final = frozenset(["quantity", "semver"])
@@ -47,18 +45,6 @@ _DEVICE_FIELDS: Final = {
     "capacity": lambda device, local: device.capacity,
     "allowMultipleAllocations": lambda device, local: device.allow_multiple_allocations,
 }
-
-
-class _Pending:
-    """A binding that was not needed yet, or whose value could not be computed."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: EvaluationError | None = None) -> None:
-        self.error = error
-
-
-_PENDING: Final = _Pending()
 
 
 class Program:
@@ -90,27 +76,9 @@ def compile_checked(checked: Checked) -> Program:
         When a constant part of the expression cannot be evaluated (the API server says "program instantiation
         failed").
     """
-    compiler = _Compiler(checked, metered=_needs_meter(checked.root))
+    compiler = _Compiler(checked, metered=needs_meter(checked.root))
     closure = compiler.compile(checked.root)
     return Program(closure, compiler.local_count)
-
-
-def _needs_meter(root: Node) -> bool:
-    """Whether an evaluation can reach the cost limit.
-
-    Each part of an expression without loops runs once at most, and 10 KiB of it stay far below the limit; unless
-    a binding doubles the size of its value again and again.
-    """
-    binds = grows = False
-    pending = [root]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, Fold) or (isinstance(node, Call) and node.function == "range"):
-            return True
-        binds = binds or isinstance(node, Bind | OptionalMap)
-        grows = grows or (isinstance(node, Call) and node.function in _GROWING)
-        pending += children(node)
-    return binds and grows
 
 
 class _Compiler:
@@ -172,7 +140,7 @@ class _Compiler:
         """Code of its own for ``device.x``, ``device.attributes["domain"].name`` and ``has()`` of the latter."""
         if isinstance(node, Select) and self.is_device(node.operand) and not (node.optional or node.test_only):
             return self.charged(_DEVICE_FIELDS[node.field], 2)
-        steps = _constant_steps(node)
+        steps = constant_steps(node)
         if steps is None or len(steps[1]) != 3 or not self.is_device(steps[0]):
             return None
         collection, domain, name = steps[1]
@@ -205,7 +173,7 @@ class _Compiler:
             return closures.constant(converted)
         if function in _PATTERN_FUNCTIONS and isinstance(parts[1], Literal):
             _require_pattern(parts[1].value)
-        if function == "@in" and (members := _constant_members(parts[1])) is not None:
+        if function == "@in" and (members := constant_members(parts[1])) is not None:
             return self.membership(parts[0], members)
         if not self.metered:
             special = self.operator(node, function, parts)
@@ -318,7 +286,7 @@ class _Compiler:
         return self.charged(run, 1)
 
     def list_literal(self, node: ListLiteral) -> Closure:
-        constants = _constant_members(node)
+        constants = constant_members(node)
         if constants is not None:
             return closures.constant(constants)
         elements = [(self.compile(element), index in node.optional) for index, element in enumerate(node.elements)]
@@ -369,7 +337,9 @@ class _Compiler:
         container = self.compile(node.range)
         slots = [self.new_slot() for _ in node.variables]
         outer = self.variables
-        self.variables = outer | {name: _slot_reader(slot) for name, slot in zip(node.variables, slots, strict=True)}
+        self.variables = outer | {
+            name: closures.slot_reader(slot) for name, slot in zip(node.variables, slots, strict=True)
+        }
         predicate = None if node.predicate is None else self.compile(node.predicate)
         transform = None if node.transform is None else self.compile(node.transform)
         self.variables = outer
@@ -379,12 +349,12 @@ class _Compiler:
         slot = self.new_slot()
         value = self.compile(node.value)
         outer = self.variables
-        self.variables = outer | {node.name: _lazy_reader(slot, value)}
+        self.variables = outer | {node.name: closures.lazy_reader(slot, value)}
         body = self.compile(node.body)
         self.variables = outer
 
         def run(device: CelDevice, local: Locals) -> Value:
-            local[slot] = _PENDING
+            local[slot] = closures.PENDING
             return body(device, local)
 
         return run
@@ -393,7 +363,7 @@ class _Compiler:
         slot = self.new_slot()
         target = self.compile(node.target)
         outer = self.variables
-        self.variables = outer | {node.name: _slot_reader(slot)}
+        self.variables = outer | {node.name: closures.slot_reader(slot)}
         body = self.compile(node.body)
         self.variables = outer
         flat = node.flat
@@ -409,60 +379,14 @@ class _Compiler:
         return self.charged(run, 3)
 
 
-def _require_pattern(pattern: str) -> None:
-    try:
-        compile_pattern(pattern)
-    except EvaluationError as error:
-        raise CelCompileError(f"program instantiation failed: {error}") from None
-
-
-def _slot_reader(slot: int) -> Closure:
-    return lambda device, local: local[slot]
-
-
-def _lazy_reader(slot: int, compute: Closure) -> Closure:
-    """Reads a binding; computes it when it is read first."""
-
-    def read(device: CelDevice, local: Locals) -> Value:
-        value = local[slot]
-        if type(value) is not _Pending:
-            return value
-        if value.error is not None:
-            raise value.error
-        try:
-            value = local[slot] = compute(device, local)
-        except EvaluationError as error:
-            local[slot] = _Pending(error)
-            raise
-        return value
-
-    return read
-
-
 def _optional(value: Value) -> OptionalValue:
     if type(value) is not OptionalValue:
         raise no_overload()
     return value
 
 
-def _constant_members(node: Node) -> list[Value] | None:
-    """Values of a list of constants of the simple types."""
-    if not isinstance(node, ListLiteral) or node.optional:
-        return None
-    values = [element.value for element in node.elements if isinstance(element, Literal)]
-    return values if len(values) == len(node.elements) else None
-
-
-def _constant_steps(node: Node) -> tuple[Node, list[str]] | None:
-    """What ``base.a["b"].c`` starts from and the constant names it goes along; None when there is more to it."""
-    names: list[str] = []
-    while True:
-        match node:
-            case Select(optional=False) if not node.test_only or not names:
-                names.append(node.field)
-                node = node.operand
-            case Call(function="_[_]", args=(container, Literal(value=str() as key))):
-                names.append(key)
-                node = container
-            case _:
-                return (node, names[::-1]) if names else None
+def _require_pattern(pattern: str) -> None:
+    try:
+        compile_pattern(pattern)
+    except EvaluationError as error:
+        raise CelCompileError(f"program instantiation failed: {error}") from None

@@ -143,15 +143,16 @@ def _quantifier(passes: Passes, predicate: Closure, cost: int, *, decisive: bool
             try:
                 value = predicate(device, local)
                 if value is decisive:
-                    return decisive
+                    return not undecided
                 if type(value) is not bool:
                     raise no_overload()
             except EvaluationError as problem:
                 error = error or problem
         if error is not None:
             raise error
-        return not decisive
+        return undecided
 
+    undecided = not decisive
     return run
 
 

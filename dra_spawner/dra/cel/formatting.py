@@ -31,7 +31,7 @@ Clause = tuple[str, int | None]
 
 #: What may be formatted with what, by the names of the types; checked at compile time where types are known.
 ALLOWED: Final[dict[str, frozenset[str]]] = {
-    "s": frozenset("list map int uint double bool string bytes type null timestamp duration".split()),
+    "s": frozenset(["list", "map", "int", "uint", "double", "bool", "string", "bytes", "type", "null"]),
     "d": frozenset(["int", "uint"]),
     "f": frozenset(["double", "string"]),
     "e": frozenset(["double", "string"]),

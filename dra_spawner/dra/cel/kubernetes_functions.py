@@ -16,18 +16,72 @@ __all__ = ["UNSUPPORTED"]
 
 #: Functions that Kubernetes knows and that are not implemented here.
 UNSUPPORTED: Final = frozenset(
-    """
-    url isURL getScheme getHost getHostname getPort getEscapedPath getQuery
-    ip isIP ip.isCanonical family isUnspecified isLoopback isLinkLocalMulticast isLinkLocalUnicast isGlobalUnicast
-    cidr isCIDR containsIP containsCIDR masked prefixLength
-    duration timestamp getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours getMinutes
-    getSeconds getMilliseconds
-    format.named format.dns1123Label format.dns1123Subdomain format.dns1035Label format.qualifiedName
-    format.dns1123LabelPrefix format.dns1123SubdomainPrefix format.dns1035LabelPrefix format.labelValue format.uri
-    format.uuid format.byte format.date format.datetime validate
-    path group serviceAccount resource subresource namespace name fieldSelector labelSelector check allowed reason
-    errored error
-    """.split()
+    [
+        "url",
+        "isURL",
+        "getScheme",
+        "getHost",
+        "getHostname",
+        "getPort",
+        "getEscapedPath",
+        "getQuery",
+        "ip",
+        "isIP",
+        "ip.isCanonical",
+        "family",
+        "isUnspecified",
+        "isLoopback",
+        "isLinkLocalMulticast",
+        "isLinkLocalUnicast",
+        "isGlobalUnicast",
+        "cidr",
+        "isCIDR",
+        "containsIP",
+        "containsCIDR",
+        "masked",
+        "prefixLength",
+        "duration",
+        "timestamp",
+        "getFullYear",
+        "getMonth",
+        "getDayOfYear",
+        "getDayOfMonth",
+        "getDate",
+        "getDayOfWeek",
+        "getHours",
+        "getMinutes",
+        "getSeconds",
+        "getMilliseconds",
+        "format.named",
+        "format.dns1123Label",
+        "format.dns1123Subdomain",
+        "format.dns1035Label",
+        "format.qualifiedName",
+        "format.dns1123LabelPrefix",
+        "format.dns1123SubdomainPrefix",
+        "format.dns1035LabelPrefix",
+        "format.labelValue",
+        "format.uri",
+        "format.uuid",
+        "format.byte",
+        "format.date",
+        "format.datetime",
+        "validate",
+        "path",
+        "group",
+        "serviceAccount",
+        "resource",
+        "subresource",
+        "namespace",
+        "name",
+        "fieldSelector",
+        "labelSelector",
+        "check",
+        "allowed",
+        "reason",
+        "errored",
+        "error",
+    ]
 )
 
 

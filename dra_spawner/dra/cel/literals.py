@@ -104,12 +104,12 @@ def parse_string(token: str) -> str:
 
 
 def parse_bytes(token: str) -> bytes:
-    """Value of a bytes token: text as UTF-8, ``\\x`` and octal escapes as single bytes.
+    r"""Value of a bytes token: text as UTF-8, ``\x`` and octal escapes as single bytes.
 
     Raises
     ------
     ValueError
-        For ``\\u`` and ``\\U``, which bytes literals do not have.
+        For ``\u`` and ``\U``, which bytes literals do not have.
     """
     body, raw = _body(token[1:])
     if raw or "\\" not in body:

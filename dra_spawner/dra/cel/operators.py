@@ -163,7 +163,7 @@ def compare(left: Value, right: Value) -> int:
             raise EvaluationError("NaN values cannot be ordered")
         return compare_numbers(left, right)
     if kind is other and kind in ORDERED:
-        return (left > right) - (left < right)
+        return int(left > right) - int(left < right)
     raise no_overload()
 
 

@@ -16,7 +16,25 @@ __all__ = ["MAX_DEPTH", "parse"]
 MAX_DEPTH: Final = 250
 
 _RESERVED: Final = frozenset(
-    "as break const continue else for function if import let loop package namespace return var void while".split()
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "for",
+        "function",
+        "if",
+        "import",
+        "let",
+        "loop",
+        "package",
+        "namespace",
+        "return",
+        "var",
+        "void",
+        "while",
+    ]
 )
 _KEYWORDS: Final = {"true": True, "false": False, "null": None}
 _RELATIONS: Final = frozenset(["<", "<=", ">=", ">", "==", "!=", "in"])

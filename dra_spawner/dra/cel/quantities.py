@@ -84,7 +84,8 @@ class CelQuantity:
         return CelQuantity(self.nano + nano, scale=self._scale_of_sum(nano, scale), computed=True)
 
     def _mantissa(self, scale: int) -> int:
-        return self.nano // 10 ** (9 + scale)
+        unit: int = 10 ** (9 + scale)
+        return self.nano // unit
 
     def _scale_of_sum(self, nano: int, scale: int | None) -> int | None:
         own = self.scale

@@ -85,8 +85,8 @@ class _Validator:
             expected, given = len(clauses), len(args.elements)
             self.fail(node, f"too many arguments supplied to string.format (expected {expected}, got {given})")
         if any(verb == "e" for verb, _ in clauses):
-            error = position_error(self.source, node.offset, "the format clause %e is not supported here")
-            raise CelUnsupportedError(error.message, error.column, error.line)
+            place = position_error(self.source, node.offset, "the format clause %e is not supported here")
+            raise CelUnsupportedError(place.message, place.column, place.line)
 
 
 def _is_pattern(text: str) -> bool:
