@@ -1,0 +1,217 @@
+"""Does a pod fit on a node, devices apart? The filters of kube-scheduler 1.36 in its default configuration, in order.
+
+The first filter that refuses is the one that speaks, in kube-scheduler's words. What decides about a node and is not
+modelled (`Pod.undecidable`) gives `FitCode.UNDECIDABLE`, never a guess; what refuses the node before that point still
+does, as the scheduler would have stopped there, too.
+
+Not looked at: limits of volumes on a node, and where PersistentVolumes are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dra_spawner.dra.node_selector import NodeSelector, NodeSelectorTerm
+from dra_spawner.dra.objects import Taint
+from dra_spawner.dra.taints import blocking_taint, tolerates
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pod_affinity import PodAffinity
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import CPU
+
+__all__ = ["FITS", "Filter", "FitCode", "NodeFit", "NodeVerdict", "eligible_nodes", "selects"]
+
+
+class Filter(StrEnum):
+    """What judges a node: a plugin of kube-scheduler, by its name there."""
+
+    NODE_UNSCHEDULABLE = "NodeUnschedulable"
+    NODE_NAME = "NodeName"
+    TAINT_TOLERATION = "TaintToleration"
+    NODE_AFFINITY = "NodeAffinity"
+    NODE_PORTS = "NodePorts"
+    NODE_RESOURCES_FIT = "NodeResourcesFit"
+    VOLUME_BINDING = "VolumeBinding"
+    INTER_POD_AFFINITY = "InterPodAffinity"
+    DYNAMIC_RESOURCES = "DynamicResources"
+    NOT_MODELLED = "NotModelled"
+    """None of the scheduler's: this program cannot tell what it would say."""
+
+
+class FitCode(StrEnum):
+    """What becomes of a node."""
+
+    FITS = "Fits"
+    UNSCHEDULABLE = "Unschedulable"
+    """Not now; it would if other pods were gone."""
+    UNRESOLVABLE = "UnschedulableAndUnresolvable"
+    """Not now, and preempting pods would not help."""
+    UNDECIDABLE = "Undecidable"
+    """Not known: the pod uses something that is not modelled."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """Whether a pod fits on a node, and if not, why."""
+
+    code: FitCode
+    filter: Filter | None = None
+    """Which filter refused it."""
+    reasons: tuple[str, ...] = ()
+    """As kube-scheduler words them."""
+
+    @property
+    def fits(self) -> bool:
+        return self.code is FitCode.FITS
+
+
+FITS: Final = NodeVerdict(FitCode.FITS)
+
+_UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_NODE_NAME_FIELD: Final = "metadata.name"
+
+
+class NodeFit:
+    """One pod, judged against any number of nodes.
+
+    Parameters
+    ----------
+    pod
+        To be placed.
+    nodes
+        All nodes of the cluster, for what the pod and others wish about their neighbours.
+    """
+
+    def __init__(self, pod: Pod, nodes: Sequence[NodeState]) -> None:
+        self.pod = pod
+        self._affinity = PodAffinity.of(pod, nodes)
+        self._selector_terms = _valid_terms(pod.required_nodes) if pod.required_nodes is not None else ()
+
+    def verdict(self, state: NodeState) -> NodeVerdict:
+        """What the filters say about a node."""
+        for judge in (
+            self._unschedulable,
+            self._node_name,
+            self._taints,
+            self._node_affinity,
+            self._ports,
+            self._resources,
+            self._not_modelled,
+            self._pod_affinity,
+        ):
+            refusal = judge(state)
+            if refusal is not None:
+                return refusal
+        return FITS
+
+    def _unschedulable(self, state: NodeState) -> NodeVerdict | None:
+        if not state.node.is_unschedulable:
+            return None
+        if any(tolerates(toleration, _UNSCHEDULABLE_TAINT) for toleration in self.pod.tolerations):
+            return None
+        return _never(Filter.NODE_UNSCHEDULABLE, "node(s) were unschedulable")
+
+    def _node_name(self, state: NodeState) -> NodeVerdict | None:
+        if self.pod.node_name in ("", state.node.name):
+            return None
+        return _never(Filter.NODE_NAME, "node(s) didn't match the requested node name")
+
+    def _taints(self, state: NodeState) -> NodeVerdict | None:
+        if blocking_taint(state.node.taints, self.pod.tolerations) is None:
+            return None
+        return _never(Filter.TAINT_TOLERATION, "node(s) had untolerated taint(s)")
+
+    def _node_affinity(self, state: NodeState) -> NodeVerdict | None:
+        node = state.node
+        labels_match = all(node.labels.get(key) == value for key, value in self.pod.node_selector.items())
+        terms_match = self.pod.required_nodes is None or any(
+            term.matches(node.name, node.labels) for term in self._selector_terms
+        )
+        if labels_match and terms_match:
+            return None
+        return _never(Filter.NODE_AFFINITY, "node(s) didn't match Pod's node affinity/selector")
+
+    def _ports(self, state: NodeState) -> NodeVerdict | None:
+        if not self.pod.host_ports:
+            return None
+        taken = [port for pod in state.pods for port in pod.host_ports]
+        if not any(wanted.conflicts_with(port) for wanted in self.pod.host_ports for port in taken):
+            return None
+        return _not_now(Filter.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
+
+    def _resources(self, state: NodeState) -> NodeVerdict | None:
+        reasons = []
+        code = FitCode.UNSCHEDULABLE
+        if len(state.pods) + 1 > state.allowed_pods():
+            reasons.append("Too many pods")
+        for name in sorted(self.pod.requests, key=_resource_order):
+            wanted = self.pod.requests[name]
+            allocatable = state.node.allocatable.get(name, 0)
+            if wanted > 0 and wanted > allocatable - state.requested.get(name, 0):
+                reasons.append(f"Insufficient {name}")
+                if wanted > allocatable:
+                    code = FitCode.UNRESOLVABLE
+        return NodeVerdict(code, Filter.NODE_RESOURCES_FIT, tuple(reasons)) if reasons else None
+
+    def _not_modelled(self, _state: NodeState) -> NodeVerdict | None:
+        parts = (*self.pod.undecidable, *self._affinity.undecidable)
+        if not parts:
+            return None
+        reason = f"node(s) about which this scheduler cannot decide: it does not know {', '.join(parts)}"
+        return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+
+    def _pod_affinity(self, state: NodeState) -> NodeVerdict | None:
+        labels, affinity = state.node.labels, self._affinity
+        if self.pod.required_affinity and not affinity.has_company(labels):
+            return _never(Filter.INTER_POD_AFFINITY, "node(s) didn't match pod affinity rules")
+        if not affinity.is_undisturbed(labels):
+            return _not_now(Filter.INTER_POD_AFFINITY, "node(s) didn't match pod anti-affinity rules")
+        if not affinity.disturbs_nobody(labels):
+            return _not_now(Filter.INTER_POD_AFFINITY, "node(s) didn't satisfy existing pods anti-affinity rules")
+        return None
+
+
+def eligible_nodes(pod: Pod) -> frozenset[str] | None:
+    """Names of the nodes that a pod's node affinity leaves open, where it says so by name; None where it does not.
+
+    Empty when its conditions contradict each other.
+    """
+    if pod.required_nodes is None or not pod.required_nodes.terms:
+        return None
+    names: frozenset[str] = frozenset()
+    for term in pod.required_nodes.terms:
+        of_term: frozenset[str] | None = None
+        for requirement in term.match_fields:
+            if requirement.key == _NODE_NAME_FIELD and requirement.operator == "In":
+                values = frozenset(requirement.values)
+                of_term = values if of_term is None else of_term & values
+        if of_term is None:
+            return None
+        names |= of_term
+    return names
+
+
+def selects(selector: NodeSelector, state: NodeState) -> bool:
+    """Whether a pod's own node selector selects a node; terms that are malformed select none."""
+    return any(term.matches(state.node.name, state.node.labels) for term in _valid_terms(selector))
+
+
+def _valid_terms(selector: NodeSelector) -> tuple[NodeSelectorTerm, ...]:
+    return tuple(term for term in selector.terms if not term.is_empty and not NodeSelector((term,)).problem)
+
+
+def _resource_order(name: str) -> tuple[int, str]:
+    """CPU, memory and ephemeral storage first, then the rest by name (the scheduler's order there is random)."""
+    known = (CPU, "memory", "ephemeral-storage")
+    return (known.index(name), "") if name in known else (len(known), name)
+
+
+def _never(judge: Filter, reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNRESOLVABLE, judge, (reason,))
+
+
+def _not_now(judge: Filter, reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNSCHEDULABLE, judge, (reason,))

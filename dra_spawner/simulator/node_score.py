@@ -1,0 +1,147 @@
+"""Which of the nodes that fit a pod is best: the scores of kube-scheduler 1.36 in its default configuration.
+
+Each aspect gives every node 0 to 100 points, which count as often as its weight says. Left out is the spreading of
+pods over zones and nodes, which needs Services and ReplicaSets that select the pod.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from dra_spawner.dra.taints import tolerates
+from dra_spawner.simulator.node_fit import selects
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pod_affinity import preference
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import CPU, MEMORY
+
+__all__ = ["best_nodes", "score_nodes"]
+
+MOST: Final = 100
+_TAINTS_WEIGHT: Final = 3
+_NODE_AFFINITY_WEIGHT: Final = 2
+_POD_AFFINITY_WEIGHT: Final = 2
+_DEVICES_WEIGHT: Final = 2
+
+_SCORED_RESOURCES: Final = (CPU, MEMORY)
+_MEBIBYTE: Final = 2**20
+_SMALL_IMAGES: Final = 23 * _MEBIBYTE
+_LARGE_IMAGE: Final = 1000 * _MEBIBYTE
+
+
+def best_nodes(
+    pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeState], device_scores: Mapping[str, int]
+) -> list[NodeState]:
+    """The candidates with the most points, of which kube-scheduler picks any."""
+    if len(candidates) < 2:
+        return list(candidates)
+    scores = score_nodes(pod, nodes, candidates, device_scores)
+    most = max(scores)
+    return [state for state, score in zip(candidates, scores, strict=True) if score == most]
+
+
+def score_nodes(
+    pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeState], device_scores: Mapping[str, int]
+) -> list[int]:
+    """Points of each candidate.
+
+    Parameters
+    ----------
+    nodes
+        All nodes of the cluster.
+    candidates
+        Those the pod fits on.
+    device_scores
+        By node name: how good the alternatives are that its claims would get there; 0 by default.
+    """
+    totals = [
+        _least_allocated(pod, state) + _balanced_allocation(pod, state) + _image_locality(pod, state, nodes)
+        for state in candidates
+    ]
+    taints = [_unwelcome(pod, state) for state in candidates]
+    affinity = [_preferred(pod, state) for state in candidates]
+    devices = [device_scores.get(state.node.name, 0) for state in candidates]
+    weighted = [
+        (_TAINTS_WEIGHT, [MOST - points for points in _normalized(taints)]),
+        (_NODE_AFFINITY_WEIGHT, _normalized(affinity)),
+        (_DEVICES_WEIGHT, _normalized(devices)),
+    ]
+    company = preference(pod, nodes, candidates)
+    if company is not None:
+        weighted.append((_POD_AFFINITY_WEIGHT, _between_extremes(company)))
+    for weight, points in weighted:
+        totals = [total + weight * each for total, each in zip(totals, points, strict=True)]
+    return totals
+
+
+def _normalized(counts: Sequence[int]) -> list[int]:
+    """Scaled so that the highest gets all points."""
+    highest = max(counts)
+    return [MOST * count // highest if highest else 0 for count in counts]
+
+
+def _between_extremes(counts: Sequence[int]) -> list[int]:
+    """Scaled so that the lowest gets none and the highest all points."""
+    lowest, highest = min(counts), max(counts)
+    return [int(MOST * ((count - lowest) / (highest - lowest))) if highest > lowest else 0 for count in counts]
+
+
+def _preferred(pod: Pod, state: NodeState) -> int:
+    return sum(term.weight for term in pod.preferred_nodes if selects(term.selector, state))
+
+
+def _unwelcome(pod: Pod, state: NodeState) -> int:
+    """How many taints would rather not have the pod."""
+    tolerations = [each for each in pod.tolerations if each.effect in ("", "PreferNoSchedule")]
+    return sum(
+        taint.effect == "PreferNoSchedule" and not any(tolerates(toleration, taint) for toleration in tolerations)
+        for taint in state.node.taints
+    )
+
+
+def _least_allocated(pod: Pod, state: NodeState) -> int:
+    points, resources = 0, 0
+    for name in _SCORED_RESOURCES:
+        allocatable = state.node.allocatable.get(name, 0)
+        if allocatable:
+            requested = state.scoring_requested.get(name, 0) + pod.scoring_requests.get(name, 0)
+            points += (allocatable - requested) * MOST // allocatable if requested <= allocatable else 0
+            resources += 1
+    return points // resources if resources else 0
+
+
+def _balanced_allocation(pod: Pod, state: NodeState) -> int:
+    """Better where the pod makes the use of CPU and memory more even than it was."""
+    if not any(pod.requests.get(name, 0) for name in _SCORED_RESOURCES):
+        return 0
+    before = _evenness(state, {})
+    after = _evenness(state, pod.requests)
+    return MOST // 2 + int((MOST // 2 + after - before) / 2)
+
+
+def _evenness(state: NodeState, more: Mapping[str, int]) -> int:
+    fractions = []
+    for name in _SCORED_RESOURCES:
+        allocatable = state.node.allocatable.get(name, 0)
+        if allocatable:
+            fractions.append(min(1.0, (state.requested.get(name, 0) + more.get(name, 0)) / allocatable))
+    deviation = abs(fractions[0] - fractions[1]) / 2 if len(fractions) == 2 else 0.0
+    return int((1 - deviation) * MOST)
+
+
+def _image_locality(pod: Pod, state: NodeState, nodes: Sequence[NodeState]) -> int:
+    """Better where large images of the pod are, unless only few nodes have them."""
+    total = 0
+    for image in pod.images:
+        name = _normalized_image(image)
+        size = state.node.images.get(name)
+        if size is not None:
+            spread = sum(name in other.node.images for other in nodes) / len(nodes)
+            total += int(size * spread)
+    most = _LARGE_IMAGE * max(len(pod.images), 1)
+    return MOST * (min(max(total, _SMALL_IMAGES), most) - _SMALL_IMAGES) // (most - _SMALL_IMAGES)
+
+
+def _normalized_image(image: str) -> str:
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

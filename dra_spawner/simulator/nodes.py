@@ -1,0 +1,104 @@
+"""Nodes as the scheduler sees them: what they offer, and the pods that use it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from dra_spawner.dra.decoding import Reader
+from dra_spawner.dra.objects import Node, Taint
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import PODS, Amounts, to_amounts
+
+__all__ = ["NodeState", "SchedulableNode"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SchedulableNode:
+    """A Node object as far as it decides which pods may run there."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allocatable: Amounts = field(default_factory=dict)
+    is_unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    images: Mapping[str, int] = field(default_factory=dict)
+    """Size in bytes by each name of an image that is there."""
+
+    @property
+    def identity(self) -> Node:
+        """What device allocation needs to know of it."""
+        return Node(self.name, self.labels)
+
+    @classmethod
+    def from_json(cls, obj: object) -> SchedulableNode:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        root = Reader.root(obj, "Node")
+        metadata = root.required_child("metadata")
+        spec = root.child("spec") or Reader({}, "spec", root)
+        status = root.child("status") or Reader({}, "status", root)
+        return cls(
+            name=metadata.required_text("name"),
+            labels=metadata.text_map("labels"),
+            allocatable=to_amounts(status.quantity_map("allocatable") or {}),
+            is_unschedulable=bool(spec.boolean("unschedulable")),
+            taints=tuple(
+                Taint(taint.text("key"), taint.text("value"), taint.text("effect")) for taint in spec.children("taints")
+            ),
+            images={
+                name: image.integer("sizeBytes")
+                for image in status.children("images")
+                for name in image.texts("names") or ()
+            },
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeState:
+    """A node and the pods that have a place on it. Changing it makes a new one."""
+
+    node: SchedulableNode
+    pods: tuple[Pod, ...] = ()
+    requested: Amounts = field(default_factory=dict)
+    """Sum of the pods' requests."""
+    scoring_requested: Amounts = field(default_factory=dict)
+    """The same for scoring: containers that request nothing count, too."""
+
+    @classmethod
+    def of(cls, node: SchedulableNode, pods: Collection[Pod]) -> NodeState:
+        """State of a node with these pods."""
+        requested: dict[str, int] = {}
+        scoring_requested: dict[str, int] = {}
+        for pod in pods:
+            _add(requested, pod.requests, 1)
+            _add(scoring_requested, pod.scoring_requests, 1)
+        return cls(node, tuple(pods), requested, scoring_requested)
+
+    def with_node(self, node: SchedulableNode) -> NodeState:
+        """The same pods on the node as it is now."""
+        return NodeState(node, self.pods, self.requested, self.scoring_requested)
+
+    def with_pods(self, pods: Collection[Pod]) -> NodeState:
+        """The state with these pods besides."""
+        return self._changed((*self.pods, *pods), pods, 1)
+
+    def without_pods(self, pods: Collection[Pod]) -> NodeState:
+        """The state without these pods, which must be there (the very objects)."""
+        gone = {id(pod) for pod in pods}
+        return self._changed(tuple(pod for pod in self.pods if id(pod) not in gone), pods, -1)
+
+    def allowed_pods(self) -> int:
+        """How many pods may run there."""
+        return self.node.allocatable.get(PODS, 0)
+
+    def _changed(self, pods: tuple[Pod, ...], changed: Collection[Pod], sign: int) -> NodeState:
+        requested, scoring_requested = dict(self.requested), dict(self.scoring_requested)
+        for pod in changed:
+            _add(requested, pod.requests, sign)
+            _add(scoring_requested, pod.scoring_requests, sign)
+        return NodeState(self.node, pods, requested, scoring_requested)
+
+
+def _add(total: dict[str, int], amounts: Amounts, sign: int) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + sign * amount

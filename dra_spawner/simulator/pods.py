@@ -1,0 +1,330 @@
+"""Pods as far as they matter for where they run, decoded once from the API's JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra_spawner.dra.decoding import Reader
+from dra_spawner.dra.node_selector import NodeSelector, Requirement
+from dra_spawner.dra.objects import Toleration
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.simulator.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
+
+__all__ = ["DEFAULT_SCHEDULER", "ClaimReference", "HostPort", "Pod", "PodAffinityTerm", "PreferredNodes"]
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+# A container that requests none of these counts as requesting so much when nodes are scored, and only then.
+_SCORING_DEFAULTS: Final = {CPU: Quantity.parse("100m"), MEMORY: Quantity.parse("200Mi")}
+_POD_LEVEL_RESOURCES: Final = (CPU, MEMORY, "hugepages-")
+_ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the API's default, not something we listen on)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimReference:
+    """An entry of ``spec.resourceClaims``, with what ``status.resourceClaimStatuses`` says of it."""
+
+    name: str
+    """In the pod."""
+    claim: str | None
+    """Name of the ResourceClaim; None while it is not generated, or if none is needed."""
+    template: str | None = None
+    """Name of the ResourceClaimTemplate it is made from; None for a claim that is named directly."""
+    is_needed: bool = True
+    """False if it was found that the pod needs no claim for this entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that a container wants."""
+
+    address: str
+    protocol: str
+    port: int
+
+    def conflicts_with(self, other: HostPort) -> bool:
+        """Whether only one of them can be had on a node."""
+        if (self.port, self.protocol) != (other.port, other.protocol):
+            return False
+        return self.address == other.address or _ANY_ADDRESS in (self.address, other.address)
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredNodes:
+    """An entry of ``preferredDuringSchedulingIgnoredDuringExecution`` of a node affinity."""
+
+    weight: int
+    selector: NodeSelector
+
+
+@dataclass(frozen=True, slots=True)
+class PodAffinityTerm:
+    """Other pods that a pod wants to be near to, or away from."""
+
+    topology_key: str
+    labels: tuple[Requirement, ...] | None
+    """Conditions on the other pods' labels; None selects no pod."""
+    namespaces: frozenset[str] | None
+    """Where these pods are; None means everywhere."""
+    weight: int = 1
+    """Of a preference."""
+    unmodelled: tuple[str, ...] = ()
+    """Fields that say more about the other pods than this class can: who then matches is not known."""
+
+    def matches(self, pod: Pod) -> bool:
+        """Whether the pod is one of those meant, as far as this class can say."""
+        if self.labels is None or (self.namespaces is not None and pod.namespace not in self.namespaces):
+            return False
+        return all(requirement.matches_labels(pod.labels) for requirement in self.labels)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pod:
+    """A pod and everything about it that decides where it may run. Pods are compared by identity."""
+
+    name: str
+    namespace: str
+    uid: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    created: str = ""
+    """``metadata.creationTimestamp``."""
+    is_deleted: bool = False
+    """Whether deletion has been asked for."""
+    node_name: str = ""
+    nominated_node_name: str = ""
+    scheduler_name: str = DEFAULT_SCHEDULER
+    phase: str = "Pending"
+    start_time: str = ""
+    """``status.startTime``."""
+    is_gated: bool = False
+    """Whether scheduling gates hold it back."""
+    is_preempted: bool = False
+    """Whether it ends because the scheduler needs its place (condition DisruptionTarget)."""
+    priority: int = 0
+    preempts: bool = True
+    """Whether it may take the place of others (``preemptionPolicy``)."""
+    requests: Amounts = field(default_factory=dict)
+    scoring_requests: Amounts = field(default_factory=dict)
+    """CPU and memory, with defaults for containers that request none."""
+    tolerations: tuple[Toleration, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    required_nodes: NodeSelector | None = None
+    preferred_nodes: tuple[PreferredNodes, ...] = ()
+    required_affinity: tuple[PodAffinityTerm, ...] = ()
+    required_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_affinity: tuple[PodAffinityTerm, ...] = ()
+    preferred_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    images: tuple[str, ...] = ()
+    """One for each container, init containers first."""
+    claims: tuple[ClaimReference, ...] = ()
+    volume_claims: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims it mounts."""
+    undecidable: tuple[str, ...] = ()
+    """Parts of the spec that decide where it may run and that are not modelled here."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether it will never run again, so that it needs nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_pod_affinity(self) -> bool:
+        """Whether it has any wish about other pods."""
+        return bool(
+            self.required_affinity
+            or self.required_anti_affinity
+            or self.preferred_affinity
+            or self.preferred_anti_affinity
+        )
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def from_json(cls, obj: object) -> Pod:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        root = Reader.root(obj, "Pod")
+        metadata, spec = root.required_child("metadata"), root.required_child("spec")
+        status = root.child("status") or Reader({}, "status", root)
+        namespace = metadata.text("namespace")
+        containers, init_containers = spec.children("containers"), spec.children("initContainers")
+        affinity = _Affinity(spec.child("affinity"), namespace)
+        requests = _requests(spec, containers, init_containers, {})
+        scoring = to_amounts(_requests(spec, containers, init_containers, _SCORING_DEFAULTS))
+        return cls(
+            name=metadata.required_text("name"),
+            namespace=namespace,
+            uid=metadata.text("uid"),
+            labels=metadata.text_map("labels"),
+            created=metadata.text("creationTimestamp"),
+            is_deleted=metadata.has("deletionTimestamp"),
+            node_name=spec.text("nodeName"),
+            nominated_node_name=status.text("nominatedNodeName"),
+            scheduler_name=spec.text("schedulerName") or DEFAULT_SCHEDULER,
+            phase=status.text("phase") or "Pending",
+            start_time=status.text("startTime"),
+            is_gated=bool(spec.children("schedulingGates")),
+            is_preempted=any(
+                condition.text("type") == "DisruptionTarget"
+                and condition.text("status") == "True"
+                and condition.text("reason") == "PreemptionByScheduler"
+                for condition in status.children("conditions")
+            ),
+            priority=spec.integer("priority"),
+            preempts=spec.text("preemptionPolicy") != "Never",
+            requests=to_amounts(requests),
+            scoring_requests={name: scoring.get(name, 0) for name in (CPU, MEMORY)},
+            tolerations=tuple(map(Toleration.decode, spec.children("tolerations"))),
+            node_selector=spec.text_map("nodeSelector"),
+            required_nodes=affinity.required_nodes(),
+            preferred_nodes=affinity.preferred_nodes(),
+            required_affinity=affinity.required("podAffinity"),
+            required_anti_affinity=affinity.required("podAntiAffinity"),
+            preferred_affinity=affinity.preferred("podAffinity"),
+            preferred_anti_affinity=affinity.preferred("podAntiAffinity"),
+            host_ports=_host_ports(spec, containers, init_containers),
+            images=tuple(container.text("image") for container in (*init_containers, *containers)),
+            claims=_claims(spec, status),
+            volume_claims=tuple(
+                claim.text("claimName")
+                for volume in spec.children("volumes")
+                if (claim := volume.child("persistentVolumeClaim")) is not None
+            ),
+            undecidable=tuple(_undecidable(spec)),
+        )
+
+
+def _requests(
+    spec: Reader, containers: list[Reader], init_containers: list[Reader], defaults: PodRequests
+) -> dict[str, Quantity]:
+    total = container_sum(
+        [_container_requests(container, defaults) for container in containers],
+        [
+            (_container_requests(container, defaults), container.text("restartPolicy") == "Always")
+            for container in init_containers
+        ],
+    )
+    pod_level = spec.child("resources")
+    if pod_level is not None:
+        requests = pod_level.quantity_map("requests") or {}
+        total |= {name: amount for name, amount in requests.items() if name.startswith(_POD_LEVEL_RESOURCES)}
+    for name, amount in (spec.quantity_map("overhead") or {}).items():
+        total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def _container_requests(container: Reader, defaults: PodRequests) -> PodRequests:
+    resources = container.child("resources")
+    requests = resources.quantity_map("requests") if resources is not None else None
+    return {**defaults, **(requests or {})}
+
+
+def _host_ports(spec: Reader, containers: list[Reader], init_containers: list[Reader]) -> tuple[HostPort, ...]:
+    on_host = bool(spec.boolean("hostNetwork"))
+    lasting = [*containers, *(each for each in init_containers if each.text("restartPolicy") == "Always")]
+    ports = []
+    for container in lasting:
+        for port in container.children("ports"):
+            number = port.integer("hostPort") or (port.integer("containerPort") if on_host else 0)
+            if number > 0:
+                ports.append(HostPort(port.text("hostIP") or _ANY_ADDRESS, port.text("protocol") or "TCP", number))
+    return tuple(ports)
+
+
+def _claims(spec: Reader, status: Reader) -> tuple[ClaimReference, ...]:
+    entries = status.children("resourceClaimStatuses")
+    generated = {entry.text("name"): entry.optional_text("resourceClaimName") for entry in entries}
+    references = []
+    for entry in spec.children("resourceClaims"):
+        name, template = entry.required_text("name"), entry.optional_text("resourceClaimTemplateName")
+        if template is None:
+            references.append(ClaimReference(name, entry.required_text("resourceClaimName")))
+        else:
+            claim = generated.get(name)
+            needed = name not in generated or claim is not None
+            references.append(ClaimReference(name, claim, template, is_needed=needed))
+    return tuple(references)
+
+
+def _undecidable(spec: Reader) -> list[str]:
+    found = [
+        f"spec.topologySpreadConstraints[{index}]"
+        for index, constraint in enumerate(spec.children("topologySpreadConstraints"))
+        if constraint.text("whenUnsatisfiable") != "ScheduleAnyway"
+    ]
+    return [*found, "spec.schedulingGroup"] if spec.has("schedulingGroup") else found
+
+
+class _Affinity:
+    """Reads ``spec.affinity``."""
+
+    def __init__(self, reader: Reader | None, namespace: str) -> None:
+        self._reader = reader
+        self._namespace = namespace
+
+    def required_nodes(self) -> NodeSelector | None:
+        nodes = self._child("nodeAffinity")
+        required = nodes.child("requiredDuringSchedulingIgnoredDuringExecution") if nodes is not None else None
+        return NodeSelector.decode(required) if required is not None else None
+
+    def preferred_nodes(self) -> tuple[PreferredNodes, ...]:
+        nodes = self._child("nodeAffinity")
+        if nodes is None:
+            return ()
+        preferred = []
+        for entry in nodes.children("preferredDuringSchedulingIgnoredDuringExecution"):
+            entry.required_child("preference")
+            term = Reader({"nodeSelectorTerms": [entry.raw("preference")]}, "preference", entry)
+            preferred.append(PreferredNodes(entry.integer("weight"), NodeSelector.decode(term)))
+        return tuple(preferred)
+
+    def required(self, kind: str) -> tuple[PodAffinityTerm, ...]:
+        pods = self._child(kind)
+        if pods is None:
+            return ()
+        return tuple(self._term(term) for term in pods.children("requiredDuringSchedulingIgnoredDuringExecution"))
+
+    def preferred(self, kind: str) -> tuple[PodAffinityTerm, ...]:
+        pods = self._child(kind)
+        if pods is None:
+            return ()
+        return tuple(
+            self._term(entry.required_child("podAffinityTerm"), entry.integer("weight"))
+            for entry in pods.children("preferredDuringSchedulingIgnoredDuringExecution")
+        )
+
+    def _child(self, kind: str) -> Reader | None:
+        return self._reader.child(kind) if self._reader is not None else None
+
+    def _term(self, term: Reader, weight: int = 1) -> PodAffinityTerm:
+        selector = term.child("labelSelector")
+        everywhere = term.has("namespaceSelector")
+        namespaces = frozenset(term.texts("namespaces") or ()) or frozenset((self._namespace,))
+        return PodAffinityTerm(
+            topology_key=term.text("topologyKey"),
+            labels=_label_requirements(selector) if selector is not None else None,
+            namespaces=None if everywhere else namespaces,
+            weight=weight,
+            unmodelled=tuple(_unmodelled(term)),
+        )
+
+
+def _unmodelled(term: Reader) -> list[str]:
+    """An empty namespace selector is none of them: it means all namespaces."""
+    found = [key for key in ("matchLabelKeys", "mismatchLabelKeys") if term.texts(key)]
+    namespaces = term.child("namespaceSelector")
+    if namespaces is not None and _label_requirements(namespaces):
+        found.append("namespaceSelector")
+    return found
+
+
+def _label_requirements(selector: Reader) -> tuple[Requirement, ...]:
+    exact = [Requirement(key, "In", (value,)) for key, value in selector.text_map("matchLabels").items()]
+    expressions = [
+        Requirement(item.text("key"), item.text("operator"), item.texts("values") or ())
+        for item in selector.children("matchExpressions")
+    ]
+    return (*exact, *expressions)
