@@ -201,7 +201,7 @@ class DeleteOptions:
         if policy is None and orphan is not None:
             policy = PropagationPolicy.ORPHAN if orphan else PropagationPolicy.BACKGROUND
         if policy is not None and policy not in tuple(PropagationPolicy):
-            error = not_supported("propagationPolicy", policy, [*PropagationPolicy, "nil"])
+            error = not_supported("propagationPolicy", policy, ["Foreground", "Background", "Orphan", "nil"])
             raise _refuse_options("DeleteOptions", "propagationPolicy", error)
         preconditions = options.get("preconditions") or {}
         dry_run = options.get("dryRun") or ([query["dryRun"]] if "dryRun" in query else [])

@@ -1,7 +1,16 @@
 """What the API says about itself: groups, versions and kinds."""
 
 from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import NAMESPACES, PODS, RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.resource_types import (
+    DAEMONSETS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    PODS,
+    RESOURCE_TYPES,
+    SERVICES,
+    STATEFULSETS,
+    ResourceType,
+)
 
 KUBERNETES_VERSION = (1, 36)
 """The release whose API is imitated."""
@@ -12,6 +21,8 @@ _POD_SUBRESOURCES: tuple[JsonObject, ...] = (
     {"name": "pods/eviction", "group": "policy", "version": "v1", "kind": "Eviction", "verbs": ["create"]},
     {"name": "pods/log", "kind": "Pod", "verbs": ["get"]},
 )
+_OF_ALL = (PODS, SERVICES, DAEMONSETS, DEPLOYMENTS, STATEFULSETS)
+"""What ``kubectl get all`` shows."""
 _REVIEWS: JsonObject = {
     "name": "selfsubjectaccessreviews",
     "singularName": "selfsubjectaccessreview",
@@ -93,7 +104,7 @@ def _entries(resource_type: ResourceType) -> list[JsonObject]:
     }
     if resource_type.short_names:
         entry["shortNames"] = list(resource_type.short_names)
-    if resource_type is PODS:
+    if resource_type in _OF_ALL:
         entry["categories"] = ["all"]
     entries = [entry]
     if resource_type.status:

@@ -152,8 +152,8 @@ def _remove(document: Any, operation: JsonObject) -> Any:
 
 
 def _replace(document: Any, operation: JsonObject) -> Any:
+    """As the API server's library: a member of an object need not be there."""
     parts, value = _pointer(operation), _given_value(operation)
-    _value_at(document, parts, operation)
     if parts and isinstance(parent := _value_at(document, parts[:-1], operation), list):
         parent[_index(operation, parts[-1], len(parent))] = value
         return document
@@ -293,7 +293,7 @@ def _merge_object(obj: Any, patch: JsonObject, kind: str, path: tuple[str, ...])
             result[key] = _merge_value(result.get(key), value, kind, (*path, key))
     for key, order in patch.items():
         if key.startswith("$setElementOrder/"):
-            _reorder(result, key.partition("/")[2], order, kind, path)
+            _reorder(result, obj, key.partition("/")[2], order, kind, path)
     return result
 
 
@@ -304,7 +304,7 @@ def _merge_value(current: Any, patch: Any, kind: str, path: tuple[str, ...]) -> 
         return _merge_object(current, patch, kind, path)
     if isinstance(patch, list):
         if path[-1] in _MERGED_SETS and path[0] != "spec":
-            return list(dict.fromkeys([*(current or ()), *patch]))
+            return _ordered(list(dict.fromkeys([*(current or ()), *patch])), patch, current or [], lambda entry: entry)
         merge_key = _merge_key(kind, path)
         if merge_key is not None:
             return _merge_list(current or [], patch, merge_key, kind, path)
@@ -328,14 +328,27 @@ def _merge_list(current: list[Any], patch: list[Any], merge_key: str, kind: str,
             fresh.append(_merge_object({}, entry, kind, path))
         else:
             result[place] = _merge_object(result[place], entry, kind, path)
-    # As kubectl's library orders it: entries that the patch brings go before those it does not mention.
-    mentioned = [entry[merge_key] for entry in entries]
-    if not fresh:
-        return result
-    named = {entry[merge_key]: entry for entry in (*result, *fresh) if entry[merge_key] in mentioned}
-    return [named[key] for key in dict.fromkeys(mentioned) if key in named] + [
-        entry for entry in result if entry.get(merge_key) not in named
-    ]
+    mentioned = [entry[merge_key] for entry in entries if entry.get("$patch") != "delete"]
+    return _ordered([*result, *fresh], mentioned, current, lambda entry: entry[merge_key])
+
+
+def _ordered(merged: list[Any], mentioned: list[Any], current: list[Any], key_of: Callable[[Any], Any]) -> list[Any]:
+    """Merged entries in the order of the patch; others keep their place relative to those around them.
+
+    Both orders are kept as they are; an unmentioned entry goes before the first mentioned one that it precedes in the
+    present list, as far as that is known (``mergeSortedSlice`` of ``k8s.io/apimachinery``).
+    """
+    place = {key_of(entry): index for index, entry in enumerate(current)}
+    rank = {key: index for index, key in reversed(list(enumerate(mentioned)))}
+    named = sorted((entry for entry in merged if key_of(entry) in rank), key=lambda entry: rank[key_of(entry)])
+    others = [entry for entry in merged if key_of(entry) not in rank]
+    result: list[Any] = []
+    for entry in named:
+        at = place.get(key_of(entry))
+        while others and at is not None and place.get(key_of(others[0]), at) < at:
+            result.append(others.pop(0))
+        result.append(entry)
+    return result + others
 
 
 def _apply_list_directive(result: JsonObject, directive: str, values: Any) -> None:
@@ -344,17 +357,14 @@ def _apply_list_directive(result: JsonObject, directive: str, values: Any) -> No
         result[field] = [value for value in result[field] if value not in values]
 
 
-def _reorder(result: JsonObject, field: str, order: list[Any], kind: str, path: tuple[str, ...]) -> None:
-    """Put the entries that `order` names into that order; the others keep their places at the end."""
+def _reorder(result: JsonObject, current: Any, field: str, order: list[Any], kind: str, path: tuple[str, ...]) -> None:
+    """Put the entries that `order` names into that order."""
     if field not in result:
         return
     merge_key = _merge_key(kind, (*path, field))
-    ranks: dict[Any, int] = {}
-    for rank, entry in enumerate(order):
-        ranks[entry[merge_key] if merge_key and isinstance(entry, dict) else entry] = rank
 
-    def rank_of(entry: Any) -> int:
-        key = entry.get(merge_key) if merge_key and isinstance(entry, dict) else entry
-        return ranks.get(key, len(ranks))
+    def key_of(entry: Any) -> Any:
+        return entry.get(merge_key) if merge_key and isinstance(entry, dict) else entry
 
-    result[field] = sorted(result[field], key=rank_of)
+    present = current.get(field) if isinstance(current, dict) else None
+    result[field] = _ordered(result[field], [key_of(entry) for entry in order], present or [], key_of)

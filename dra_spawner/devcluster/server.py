@@ -388,7 +388,7 @@ class ApiServer:
     async def _bind(self, request: web.Request, target: Target) -> web.Response:
         body = await object_body(request, target.resource_type)
         assert target.namespace is not None
-        metadata = body.get("metadata") or {}
+        metadata = _check_name(target, body, "Binding")
         bind_pod(
             self._store,
             target.namespace,
@@ -403,6 +403,7 @@ class ApiServer:
     async def _evict(self, request: web.Request, target: Target) -> web.Response:
         body = await object_body(request, target.resource_type)
         assert target.namespace is not None
+        _check_name(target, body, "Eviction")
         options = DeleteOptions.parse(request.query, body.get("deleteOptions"))
         evict_pod(
             self._store,
@@ -434,6 +435,14 @@ class ApiServer:
 
     def _object(self, request: web.Request, target: Target, obj: JsonObject, status: int = 200) -> web.Response:
         return json_response(self._render(request, target)(obj), status)
+
+
+def _check_name(target: Target, body: JsonObject, kind: str) -> JsonObject:
+    """The metadata of the object posted to a subresource; its name must be that of the path."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or metadata.get("name") != target.name:
+        raise bad_request(f"name in URL does not match name in {kind} object")
+    return metadata
 
 
 def _check_fields(request: web.Request, target: Target, obj: JsonObject) -> None:

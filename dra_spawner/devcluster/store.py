@@ -294,7 +294,10 @@ class Store:
             if error.well_formed:
                 raise ApiError(422, "Invalid", str(error)) from error
             raise bad_request(f"error decoding patch: {error}") from error
-        wanted = decode_object(resource_type, patched)
+        try:
+            wanted = decode_object(resource_type, patched)
+        except ApiError as error:
+            raise ApiError(422, "Invalid", error.message) from error
         for field in ("name", "namespace"):
             if wanted["metadata"].get(field) != current["metadata"].get(field):
                 raise bad_request(

@@ -16,6 +16,7 @@ from dra_spawner.devcluster.validation.slices import check_binding_conditions, c
 MOST_CONSUMERS = 256
 MOST_RESULTS = 32
 MOST_CONDITIONS = 8
+_UUID_CHARACTERS = 36
 
 
 def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
@@ -77,14 +78,23 @@ def _check_device_names(device: JsonObject, field: str) -> list[FieldError]:
     errors = check_driver_name(device.get("driver", ""), f"{field}.driver")
     errors += check_pool_name(device.get("pool", ""), f"{field}.pool")
     errors += check_dns_label(device.get("device", ""), f"{field}.device")
-    share = device.get("shareID")
-    if share is not None and not is_share_id(share):
+    if "shareID" in device:
+        errors += _check_share_id(device["shareID"], f"{field}.shareID")
+    return errors
+
+
+def _check_share_id(share: str, field: str) -> list[FieldError]:
+    if is_share_id(share):
+        return []
+    if is_share_id(share.lower()):
         detail = (
             "uid must be in RFC 4122 normalized form, `xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx` with lowercase "
             "hexadecimal characters"
         )
-        errors.append(invalid_value(f"{field}.shareID", share, detail))
-    return errors
+    else:
+        wrong = "invalid UUID format" if len(share) == _UUID_CHARACTERS else f"invalid UUID length: {len(share)}"
+        detail = f"error validating uid: {wrong}"
+    return [invalid_value(field, share, detail)]
 
 
 def _device_id(device: JsonObject) -> tuple[str, ...]:

@@ -20,6 +20,10 @@ def check_metadata(resource_type: ResourceType, metadata: JsonObject) -> list[Fi
     errors: list[FieldError] = []
     name = metadata.get("name", "")
     check_name = check_dns_label if resource_type is NAMESPACES else check_dns_subdomain
+    if prefix := metadata.get("generateName"):
+        # A hyphen at its end is followed by what is generated.
+        masked = f"{prefix[:-1]}a" if prefix.endswith("-") else prefix
+        errors += check_name(masked, "metadata.generateName")
     if not name:
         errors.append(required("metadata.name", "name or generateName is required"))
     else:

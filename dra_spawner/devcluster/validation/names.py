@@ -60,7 +60,8 @@ def _format_errors(text: str, field: str, most: int, pattern: str, explanation: 
 
 def check_dns_label(text: str, field: str) -> list[FieldError]:
     """A name of one part: at most 63 lower-case letters, digits and hyphens."""
-    return _format_errors(text, field, MOST_LABEL_CHARACTERS, _LABEL, _LABEL_TEXT)
+    dots = "." in text and _matches(_SUBDOMAIN, text)
+    return _format_errors(text, field, MOST_LABEL_CHARACTERS, _LABEL, "must not contain dots" if dots else _LABEL_TEXT)
 
 
 def check_dns_subdomain(text: str, field: str) -> list[FieldError]:
@@ -126,11 +127,10 @@ def check_driver_name(text: str, field: str) -> list[FieldError]:
 
 
 def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | None = None) -> list[FieldError]:
-    """Each item of a list of at most `most` ones."""
+    """Each item of a list of at most `most` ones; the items of a longer one are not looked at."""
     errors = []
     if most is not None and len(items) > most:
-        errors.append(too_many(field, len(items), most))
-        items = items[:most]
+        return [too_many(field, len(items), most)]
     for index, item in enumerate(items):
         errors += check(item, f"{field}[{index}]")
     return errors

@@ -50,6 +50,17 @@ _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
+# As error messages print an attribute, and its members in JSON.
+_VALUE_NAMES = (
+    ("IntValue", "int"),
+    ("BoolValue", "bool"),
+    ("StringValue", "string"),
+    ("VersionValue", "version"),
+    ("IntValues", "ints"),
+    ("BoolValues", "bools"),
+    ("StringValues", "strings"),
+    ("VersionValues", "versions"),
+)
 _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 # semver.org, version 2.0.0
 _NUMBER = r"(0|[1-9]\d*)"
@@ -152,14 +163,14 @@ def _check_node_choice(spec: JsonObject, field: str) -> list[FieldError]:
         errors += _check_flag(spec, name, field)
         if spec.get(name):
             chosen.append(f"`{name}`")
-    return errors + _check_one_choice(chosen, field, _ONE_NODE_CHOICE)
+    return errors + _check_one_choice(chosen, field, _ONE_NODE_CHOICE, ", but multiple fields are set")
 
 
-def _check_one_choice(chosen: list[str], field: str, rule: str) -> list[FieldError]:
+def _check_one_choice(chosen: list[str], field: str, rule: str, when_several: str = "") -> list[FieldError]:
     if not chosen:
         return [required(field, rule)]
     if len(chosen) > 1:
-        return [invalid_value(field, "{" + ", ".join(chosen) + "}", f"{rule}, but multiple fields are set")]
+        return [invalid_value(field, "{" + ", ".join(chosen) + "}", rule + when_several)]
     return []
 
 
@@ -239,7 +250,8 @@ def _check_attribute(attribute: JsonObject, field: str) -> list[FieldError]:
             detail = "must be a string compatible with semver.org spec 2.0.0"
             errors.append(invalid_value(f"{field}.version", text, detail))
     if len(attribute) != 1:
-        errors.append(invalid_value(field, attribute or "", "exactly one value must be specified"))
+        shown = {name: attribute.get(json_name) for name, json_name in _VALUE_NAMES} if attribute else ""
+        errors.append(invalid_value(field, shown, "exactly one value must be specified"))
     return errors
 
 
@@ -275,7 +287,7 @@ def _check_valid_values(values: list[str], capacity: Quantity, default: Quantity
     considered = quantities
     if len(quantities) > MOST_VALID_VALUES:
         errors.append(too_many(field, len(quantities), MOST_VALID_VALUES))
-        considered = quantities[:MOST_VALID_VALUES]
+        considered = []  # not looked at
     for index, value in enumerate(considered):
         if value > capacity:
             detail = f"option is larger than capacity value: {capacity}"

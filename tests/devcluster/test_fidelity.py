@@ -1,0 +1,563 @@
+"""The embedded API server against a real kube-apiserver: the same requests, the same answers."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+import yaml
+
+from dra_spawner.devcluster.server import ApiServer
+from dra_spawner.devcluster.store import Store
+
+from ..cluster.control_plane import ControlPlane
+from . import fidelity_cases as cases
+from .api_schema import SCHEMA_FILE, make_schema, write
+from .fidelity import SHARED_NAMESPACE, Side, assert_same
+
+PODS = "/api/v1/namespaces/{ns}/pods"
+CONFIGMAPS = "/api/v1/namespaces/{ns}/configmaps"
+RESOURCE = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCE}/namespaces/{{ns}}/resourceclaims"
+TEMPLATES = f"{RESOURCE}/namespaces/{{ns}}/resourceclaimtemplates"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/{ns}/deployments"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+def pod(name: str, /, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod that no scheduler takes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i:1"}], **spec},
+    }
+
+
+def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **metadata}, "data": data or {}}
+
+
+@asynccontextmanager
+async def both(control_plane: ControlPlane, namespace: str) -> AsyncIterator[tuple[Side, Side]]:
+    """The embedded and the real API server; their records must be equal in the end."""
+    kubeconfig = yaml.safe_load(control_plane.admin_kubeconfig.read_text())
+    server = ApiServer(Store(lambda: datetime.now(UTC)), "secret")
+    url = await server.start()
+    tls = ssl.create_default_context(cafile=str(control_plane.certificate_authority))
+    try:
+        async with (
+            Side(url, "secret", namespace) as embedded,
+            Side(control_plane.url, kubeconfig["users"][0]["user"]["token"], namespace, tls) as real,
+        ):
+            yield embedded, real
+            assert_same(embedded, real)
+            assert embedded.record, "nothing was compared"
+    finally:
+        await server.stop()
+
+
+@pytest_asyncio.fixture
+async def sides(control_plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
+    """Both API servers, with a namespace of this test's own."""
+    async with both(control_plane, f"fidelity-{secrets.token_hex(4)}") as pair:
+        yield pair
+
+
+@pytest_asyncio.fixture
+async def shared_sides(control_plane: ControlPlane) -> AsyncIterator[tuple[Side, Side]]:
+    """Both API servers, for requests that change nothing."""
+    async with both(control_plane, SHARED_NAMESPACE) as pair:
+        yield pair
+
+
+async def test_schema_is_that_of_the_api_server(shared_sides: tuple[Side, Side]) -> None:
+    embedded, real = shared_sides
+    openapi = (await real.send("GET", "/openapi/v2")).body
+    assert write(make_schema(openapi)) == SCHEMA_FILE.read_text(), "run python -m tests.devcluster.api_schema"
+    for side in (embedded, real):
+        await side.ask("GET", "/healthz")
+
+
+async def test_objects(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        await side.ask("POST", CONFIGMAPS, config_map("a", {"k": "v"}))
+        await side.ask("POST", CONFIGMAPS, config_map("a"))
+        await side.ask("POST", "/api/v1/namespaces/nowhere/configmaps", config_map("a"))
+        await side.ask("POST", CONFIGMAPS, {"data": {}})
+        await side.ask("POST", CONFIGMAPS, config_map("A_b"))
+        await side.ask("POST", CONFIGMAPS, config_map("b", resourceVersion="3"))
+        await side.ask("POST", CONFIGMAPS, config_map("b", namespace="default"))
+        await side.ask("POST", CONFIGMAPS, config_map("b", {"a b": "c"}))
+        await side.ask("POST", CONFIGMAPS, {"metadata": {"name": 5}})
+        await side.ask("POST", CONFIGMAPS, {"metadata": {"name": "b"}, "dat": {}})
+        await side.ask("POST", f"{CONFIGMAPS}?fieldValidation=Strict", {"metadata": {"name": "c", "x": 1}, "dat": {}})
+        await side.ask("GET", f"{CONFIGMAPS}/none")
+        await side.ask("PUT", f"{CONFIGMAPS}/none", config_map("none"))
+        await side.ask("PUT", f"{CONFIGMAPS}/a", config_map("other"))
+        current = await side.ask("GET", f"{CONFIGMAPS}/a")
+        changed = {**current, "data": {"k": "w"}}
+        await side.ask("PUT", f"{CONFIGMAPS}/a", changed)
+        await side.ask("PUT", f"{CONFIGMAPS}/a", {**changed, "data": {"k": "x"}})
+        await side.ask("PUT", f"{CONFIGMAPS}/a", config_map("a", {"unconditional": "yes"}))
+        await side.ask("PUT", f"{CONFIGMAPS}/a", config_map("a", uid="wrong"))
+        await side.ask("PUT", f"{CONFIGMAPS}/a?dryRun=All", config_map("a", {"dry": "run"}))
+        await side.ask("PUT", f"{CONFIGMAPS}/a?dryRun=Some", config_map("a", {"dry": "run"}))
+        await side.ask("DELETE", f"{CONFIGMAPS}/a?dryRun=All")
+        await side.ask("GET", f"{CONFIGMAPS}/a")
+        await side.ask("POST", f"{CONFIGMAPS}/a", config_map("a"))
+        await side.ask("PUT", CONFIGMAPS, config_map("a"))
+        await side.ask("GET", "/api/v1/namespaces/{ns}/nosuchkind")
+        for preconditions in ({"uid": "wrong"}, {"resourceVersion": "1"}):
+            await side.ask("DELETE", f"{CONFIGMAPS}/a", {"preconditions": preconditions})
+            await side.ask("DELETE", f"{CLAIMS}/none", {"preconditions": preconditions})
+        await side.ask("DELETE", f"{CONFIGMAPS}/a?propagationPolicy=Sometimes")
+        await side.ask("DELETE", f"{CONFIGMAPS}/a")
+        await side.ask("DELETE", f"{CONFIGMAPS}/a")
+        await side.ask("POST", "/api/v1/namespaces/{ns}/secrets", {"metadata": {"name": "s"}, "stringData": {"a": "b"}})
+        await side.ask("POST", "/api/v1/namespaces/{ns}/secrets", {"metadata": {"name": "t"}, "data": {"a": "b"}})
+        claim = {"metadata": {"name": "c"}, "spec": {"accessModes": ["ReadWriteOnce"]}}
+        claim["spec"]["resources"] = {"requests": {"storage": "1024Mi"}}  # type: ignore[index]
+        await side.ask("POST", "/api/v1/namespaces/{ns}/persistentvolumeclaims?dryRun=All", claim, only="spec")
+
+
+async def test_updates_that_change_nothing(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        created = await side.ask("POST", CONFIGMAPS, config_map("a", {"k": "v"}))
+        version = created["metadata"]["resourceVersion"]
+        same = await side.ask("PATCH", f"{CONFIGMAPS}/a", {"data": {"k": "v"}}, content_type=MERGE_PATCH)
+        side.note("same version", same["metadata"]["resourceVersion"] == version)
+        same = await side.ask("PUT", f"{CONFIGMAPS}/a", created)
+        side.note("same version", same["metadata"]["resourceVersion"] == version)
+
+
+async def test_generated_names(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        await side.ask("POST", CONFIGMAPS, {"metadata": {"generateName": "abc-"}})
+        long = await side.ask("POST", CONFIGMAPS, {"metadata": {"generateName": "a" * 80}})
+        side.note("length", len(long["metadata"]["name"]))
+        await side.ask("POST", CONFIGMAPS, {"metadata": {"generateName": "A_"}}, only="reason")
+
+
+async def test_pod_life(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        created = await side.ask("POST", PODS, pod("a", {"labels": {"x": "y"}}))
+        await side.ask("PUT", f"{PODS}/a", {**created, "status": {"phase": "Failed"}})
+        await side.ask("PATCH", f"{PODS}/a", {"spec": {"nodeName": "n"}}, content_type=STRATEGIC_PATCH)
+        image = {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}
+        await side.ask("PATCH", f"{PODS}/a", image, content_type=STRATEGIC_PATCH)
+        status = {
+            "status": {"phase": "Running"},
+            "metadata": {"labels": {"z": "1"}, "ownerReferences": []},
+            "spec": {"nodeName": "u"},
+        }
+        await side.ask("PATCH", f"{PODS}/a/status", status, content_type=STRATEGIC_PATCH)
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": {"name": "n1"}}
+        await side.ask("POST", f"{PODS}/none/binding", binding)
+        await side.ask("POST", f"{PODS}/a/binding", binding)
+        await side.ask("POST", f"{PODS}/a/binding", binding)
+        await side.ask("GET", f"{PODS}/a")
+        await side.ask("GET", f"{PODS}/a/log?container=none")
+        await side.ask("DELETE", f"{PODS}/a")
+        await side.ask("DELETE", f"{PODS}/a")
+        await side.ask("DELETE", f"{PODS}/a?gracePeriodSeconds=60")
+        await side.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 5})
+        await side.ask("POST", f"{PODS}/a/binding", binding)
+        await side.ask("DELETE", f"{PODS}/a", {"gracePeriodSeconds": 0})
+        await side.ask("DELETE", f"{PODS}/a")
+        await side.ask("POST", PODS, pod("b"))
+        await side.ask("POST", f"{PODS}/b/eviction", {"metadata": {}})
+        eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "b"}}
+        await side.ask("POST", f"{PODS}/b/eviction", eviction)
+        await side.ask("GET", f"{PODS}/b")
+        await side.ask("POST", PODS, pod("c", schedulingGates=[{"name": "g"}]))
+        await side.ask("POST", f"{PODS}/c/binding", {**binding, "metadata": {"name": "c"}})
+        selected = {"spec": {"nodeSelector": {"a": "b"}}}
+        await side.ask("PATCH", f"{PODS}/c", selected, content_type=MERGE_PATCH)
+        await side.ask("PATCH", f"{PODS}/c", {"spec": {"schedulingGates": None}}, content_type=MERGE_PATCH)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [pytest.param(CLAIMS, {"spec": {"devices": devices}}, id=f"claim-{name}") for name, devices in cases.CLAIMS.items()]
+    + [pytest.param(TEMPLATES, {"spec": spec}, id=f"template-{name}") for name, spec in cases.TEMPLATES.items()]
+    + [
+        pytest.param(f"{RESOURCE}/deviceclasses", {"metadata": {"name": name}, "spec": spec}, id=f"class-{case}")
+        for case, (name, spec) in cases.CLASSES.items()
+    ]
+    + [
+        pytest.param(f"{RESOURCE}/resourceslices", {"spec": spec}, id=f"slice-{name}")
+        for name, spec in cases.SLICES.items()
+    ]
+    + [
+        pytest.param(PODS, pod("x", metadata, **spec), id=f"pod-{name}")
+        for name, (metadata, spec) in cases.PODS.items()
+    ],
+)
+async def test_bodies(shared_sides: tuple[Side, Side], path: str, body: dict[str, Any]) -> None:
+    for side in shared_sides:
+        await side.ask("POST", f"{path}?dryRun=All", {"metadata": {"name": "x"}, **body})
+
+
+async def test_claim_status(sides: tuple[Side, Side]) -> None:
+    result = {"request": "a", "driver": "d.example.com", "pool": "p", "device": "d0"}
+    allocated = {"status": {"allocation": {"devices": {"results": [result]}}}}
+    # Of no kind that the claim controller knows, or it would remove it at once.
+    consumer = {"apiGroup": "example.com", "resource": "things", "name": "p", "uid": "1"}
+    bad_results = [{**result, "request": "q"}, {**result, "driver": ""}, {**result, "pool": "A"}]
+    bad_results += [{**result, "device": "_"}, {**result, "shareID": "X"}]
+    for side in sides:
+        await side.ask(
+            "POST", CLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": {"requests": [cases.request()]}}}
+        )
+        path = f"{CLAIMS}/c/status"
+        await side.ask("PATCH", f"{CLAIMS}/c", allocated, content_type=MERGE_PATCH)
+        await side.ask("PATCH", path, {"status": {"reservedFor": [consumer]}}, content_type=MERGE_PATCH)
+        for bad in bad_results:
+            body = {"status": {"allocation": {"devices": {"results": [bad]}}}}
+            await side.ask("PATCH", path, body, content_type=MERGE_PATCH)
+        await side.ask("PATCH", path, {"metadata": {"labels": {"a": "b"}}, **allocated}, content_type=MERGE_PATCH)
+        changed = {"status": {"allocation": {"devices": {"results": [{**result, "device": "d1"}]}}}}
+        await side.ask("PATCH", path, changed, content_type=MERGE_PATCH, only="status")
+        reserved = {"status": {"reservedFor": [consumer]}}
+        await side.ask("PATCH", path, reserved, content_type=STRATEGIC_PATCH)
+        other = {"status": {"reservedFor": [{**consumer, "uid": "2"}]}}
+        await side.ask("PATCH", path, other, content_type=STRATEGIC_PATCH)
+        device = {"driver": "d.example.com", "pool": "p", "device": "d0", "data": {"a": 1}}
+        await side.ask("PATCH", path, {"status": {"devices": [device]}}, content_type=MERGE_PATCH)
+        stranger = {"status": {"devices": [{**device, "device": "d7"}]}}
+        answer = await side.send("PATCH", path, stranger, content_type=MERGE_PATCH)
+        side.note("stranger", (answer.status, answer.body["details"]["causes"][0]["field"]))
+        count = {"spec": {"devices": {"requests": [cases.request(count=2)]}}}
+        answer = await side.send("PATCH", f"{CLAIMS}/c", count, content_type=MERGE_PATCH)
+        side.note("immutable", (answer.status, answer.body["details"]["causes"][0]["field"]))
+
+
+_DATA_PATCHES: tuple[tuple[str, Any], ...] = (
+    (JSON_PATCH, [{"op": "add", "path": "/data/b", "value": "2"}, {"op": "test", "path": "/data/a", "value": "1"}]),
+    (JSON_PATCH, [{"op": "add", "path": "/metadata/labels", "value": {"a~b": "c", "x/y": "z"}}]),
+    (JSON_PATCH, [{"op": "add", "path": "/metadata/labels", "value": {"x/y": "z"}}]),
+    (JSON_PATCH, [{"op": "replace", "path": "/metadata/labels/x~1y", "value": "w"}]),
+    (JSON_PATCH, [{"op": "move", "from": "/data/b", "path": "/data/c"}]),
+    (JSON_PATCH, [{"op": "copy", "from": "/data/c", "path": "/data/d"}]),
+    (JSON_PATCH, [{"op": "remove", "path": "/data/c"}]),
+    (JSON_PATCH, [{"op": "test", "path": "/data/zz", "value": None}]),
+    (JSON_PATCH, [{"op": "test", "path": "/data/a", "value": "2"}]),
+    (JSON_PATCH, [{"op": "remove", "path": "/data/zz"}]),
+    (JSON_PATCH, [{"op": "replace", "path": "/data/zz", "value": "1"}]),
+    (JSON_PATCH, [{"op": "replace", "path": "/data/x/y", "value": "1"}]),
+    (JSON_PATCH, [{"op": "zap", "path": "/data/a"}]),
+    (JSON_PATCH, {"op": "remove", "path": "/data/a"}),
+    (JSON_PATCH, [{"op": "add", "path": "/data/n", "value": 1}]),
+    (JSON_PATCH, []),
+    (MERGE_PATCH, {"data": {"a": None, "m": "1"}}),
+    (MERGE_PATCH, {"metadata": {"resourceVersion": "1"}}),
+    (MERGE_PATCH, {"metadata": {"name": "other"}}),
+    (MERGE_PATCH, {"data": {"m": 5}}),
+    (MERGE_PATCH, []),
+    (STRATEGIC_PATCH, {"data": {"$patch": "replace", "r": "1"}}),
+    (STRATEGIC_PATCH, {"metadata": {"finalizers": ["a.io/b"]}}),
+    (STRATEGIC_PATCH, {"metadata": {"finalizers": ["a.io/c"]}}),
+    (STRATEGIC_PATCH, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a.io/b", "a.io/c"]}}),
+    (STRATEGIC_PATCH, {"data": {"$patch": "delete"}}),
+    ("application/unknown", {}),
+)
+
+
+async def test_patches(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        await side.ask("POST", CONFIGMAPS, config_map("a", {"a": "1"}))
+        for content_type, body in _DATA_PATCHES:
+            answer = await side.send("PATCH", f"{CONFIGMAPS}/a", body, content_type=content_type)
+            if answer.status < 300:
+                compared = {key: answer.body.get(key) for key in ("metadata", "data")}
+            else:  # of patches that do not apply the real one does not say why
+                compared = answer.body.get("reason")
+            side.note(f"{content_type} {body}", (answer.status, compared))
+
+
+_TEMPLATE = {
+    "containers": [
+        {
+            "name": "a",
+            "image": "i:1",
+            "env": [{"name": "x", "value": "1"}, {"name": "y", "value": "2"}],
+            "ports": [{"containerPort": 80, "name": "web"}],
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+            "args": ["1", "2"],
+        },
+        {"name": "b", "image": "i:2"},
+    ],
+    "volumes": [{"name": "v", "emptyDir": {}}, {"name": "w", "configMap": {"name": "c"}}],
+    "tolerations": [{"key": "t", "operator": "Exists"}],
+    "resourceClaims": [{"name": "c", "resourceClaimName": "x"}],
+    "imagePullSecrets": [{"name": "s"}],
+    "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["a"]}],
+}
+_TEMPLATE_PATCHES: tuple[dict[str, Any], ...] = (
+    {"containers": [{"name": "a", "image": "j"}]},
+    {"containers": [{"name": "n", "image": "k"}]},
+    {"containers": [{"name": "b", "$patch": "delete"}]},
+    {"containers": [{"name": "a", "env": [{"name": "y", "value": "3"}, {"name": "z", "value": "4"}]}]},
+    {"containers": [{"name": "a", "env": [{"name": "x", "$patch": "delete"}]}]},
+    {"containers": [{"name": "a", "ports": [{"containerPort": 81}]}]},
+    {"containers": [{"name": "a", "volumeMounts": [{"name": "w", "mountPath": "/w"}]}]},
+    {"containers": [{"name": "a", "args": ["3"]}]},
+    {"containers": [{"$patch": "replace"}, {"name": "q", "image": "i:3"}]},
+    {"containers": [{"image": "nameless"}]},
+    {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}], "containers": [{"name": "a", "image": "o"}]},
+    {"volumes": [{"name": "v", "$retainKeys": ["name", "nfs"], "nfs": {"server": "s", "path": "/h"}}]},
+    {"volumes": [{"name": "u", "emptyDir": {}}]},
+    {"tolerations": [{"key": "u", "operator": "Exists"}]},
+    {"resourceClaims": [{"name": "d", "resourceClaimName": "y"}]},
+    {
+        "resourceClaims": [
+            {
+                "name": "c",
+                "$retainKeys": ["name", "resourceClaimTemplateName"],
+                "resourceClaimTemplateName": "t",
+            }
+        ]
+    },
+    {"imagePullSecrets": [{"name": "r"}]},
+    {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["b"]}]},
+    {"nodeSelector": {"a": "b"}, "tolerations": None},
+)
+
+
+async def test_strategic_merge_of_pod_templates(sides: tuple[Side, Side]) -> None:
+    labels = {"a": "b"}
+    deployment = {
+        "metadata": {"name": "d"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": _TEMPLATE},
+        },
+    }
+    for side in sides:
+        await side.ask("POST", DEPLOYMENTS, deployment, only="spec.template.spec")
+        for patch in _TEMPLATE_PATCHES:
+            body = {"spec": {"template": {"spec": patch}}}
+            answer = await side.send("PATCH", f"{DEPLOYMENTS}/d?dryRun=All", body, content_type=STRATEGIC_PATCH)
+            # A deployment's pods are validated on the real one only.
+            template = answer.body["spec"]["template"]["spec"] if answer.status == 200 else "refused"
+            side.note(str(patch), template)
+
+
+async def test_lists(sides: tuple[Side, Side]) -> None:
+    labels: tuple[dict[str, str], ...] = (
+        {"app": "a", "tier": "1"},
+        {"app": "b", "tier": "2"},
+        {"app": "a", "tier": "2"},
+    )
+    labels += ({"tier": ""}, {"x.io/k": "v", "in": "in"}, {})
+    for side in sides:
+        for index, each in enumerate(labels):
+            await side.send("POST", PODS, pod(f"p{index}", {"labels": each}))
+        for text in cases.LABEL_SELECTORS:
+            await _ask_names(side, f"{PODS}?labelSelector={quote(text)}")
+        for text in cases.FIELD_SELECTORS:
+            await _ask_names(side, f"{PODS}?fieldSelector={quote(text.replace('{ns}', side.namespace))}")
+        await side.ask("GET", f"{CONFIGMAPS}?fieldSelector=spec.x%3Dy")
+        for query in ("resourceVersion=0", "resourceVersion=0&resourceVersionMatch=NotOlderThan", "limit=0"):
+            await _ask_names(side, f"{PODS}?{query}")
+        for query in (
+            "resourceVersion=abc",
+            "resourceVersionMatch=Exact",
+            "resourceVersionMatch=Exact&resourceVersion=0",
+            "resourceVersionMatch=Foo&resourceVersion=1",
+            "limit=many",
+        ):
+            await side.ask("GET", f"{PODS}?{query}")
+        await _ask_pages(side, "limit=4")
+        await _ask_pages(side, "limit=2&labelSelector=app%3Da")
+        await side.ask("DELETE", f"{PODS}?labelSelector=app%3Da", only="kind")
+        await _ask_names(side, PODS)
+
+
+async def _ask_names(side: Side, path: str) -> None:
+    answer = await side.send("GET", path)
+    if answer.status == 200:
+        assert int(answer.body["metadata"]["resourceVersion"]) > 0
+        names = [item["metadata"]["name"] for item in answer.body["items"]]
+        # A field of a list item that is not of the list: neither has apiVersion or kind.
+        side.note(path, (answer.body["kind"], names, [sorted(item) for item in answer.body["items"]]))
+    else:
+        side.note(path, (answer.status, answer.body))
+
+
+async def _ask_pages(side: Side, query: str) -> None:
+    path = f"{PODS}?{query}"
+    token = ""
+    # With a selector the real one may say that something follows although nothing does.
+    paged = "Selector" not in query
+    found: list[str] = []
+    while True:
+        page = (await side.send("GET", path + token)).body
+        names = [item["metadata"]["name"] for item in page["items"]]
+        found += names
+        if paged:
+            side.note(query, (names, page["metadata"].get("remainingItemCount"), "continue" in page["metadata"]))
+        if "continue" not in page["metadata"]:
+            side.note(query, found)
+            return
+        token = f"&continue={quote(page['metadata']['continue'])}"
+
+
+async def test_watches(sides: tuple[Side, Side]) -> None:
+    async def script(side: Side) -> None:
+        start = (await side.send("GET", CONFIGMAPS)).body["metadata"]["resourceVersion"]
+        await side.send("POST", CONFIGMAPS, config_map("a", {"n": "1"}, labels={"app": "x"}))
+        await side.send("POST", CONFIGMAPS, config_map("b", finalizers=["a.io/b"]))
+        await side.send("PATCH", f"{CONFIGMAPS}/a", {"data": {"n": "2"}}, content_type=MERGE_PATCH)
+        middle = (await side.send("GET", CONFIGMAPS)).body["metadata"]["resourceVersion"]
+        await side.send("PATCH", f"{CONFIGMAPS}/a", {"metadata": {"labels": {"app": "y"}}}, content_type=MERGE_PATCH)
+        await side.send("PATCH", f"{CONFIGMAPS}/a", {"data": {"n": "3"}}, content_type=MERGE_PATCH)
+        await side.send("DELETE", f"{CONFIGMAPS}/b")
+        await side.send("PATCH", f"{CONFIGMAPS}/b", {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        await side.send("PATCH", f"{CONFIGMAPS}/a", {"metadata": {"labels": {"app": "x"}}}, content_type=MERGE_PATCH)
+        own = "fieldSelector=metadata.name%21%3Dkube-root-ca.crt"
+        for query in (
+            f"resourceVersion={start}&{own}",
+            f"resourceVersion={middle}&{own}",
+            f"resourceVersion={start}&labelSelector=app%3Dx",
+            f"resourceVersion={start}&labelSelector=app%21%3Dx&{own}",
+            f"resourceVersion={start}&fieldSelector=metadata.name%3Db",
+            own,
+            f"resourceVersion=0&{own}&allowWatchBookmarks=true",
+            f"resourceVersion={start}&fieldSelector=nonsense%3D1",
+        ):
+            await side.ask_watch(CONFIGMAPS, query)
+        await side.send("DELETE", f"{CONFIGMAPS}/a")
+        one = f"fieldSelector=metadata.name%3Da,metadata.namespace%3D{side.namespace}"
+        await side.ask_watch("/api/v1/configmaps", f"resourceVersion={middle}&{one}")
+        await side.ask_watch(CONFIGMAPS, "resourceVersion=1")
+
+    await asyncio.gather(*map(script, sides))
+    for side in sides:  # from the beginning: the real one has the root certificate there
+        side.record.pop()
+
+
+async def test_pod_watch(sides: tuple[Side, Side]) -> None:
+    async def script(side: Side) -> None:
+        start = (await side.send("GET", PODS)).body["metadata"]["resourceVersion"]
+        await side.send("POST", PODS, pod("a"))
+        await side.send("POST", PODS, pod("b"))
+        await side.send("POST", f"{PODS}/a/binding", {"metadata": {"name": "a"}, "target": {"name": "n1"}})
+        await side.send("DELETE", f"{PODS}/a")
+        await side.send("DELETE", f"{PODS}/a?gracePeriodSeconds=0")
+        await side.send("DELETE", f"{PODS}/b")
+        await side.ask_watch(PODS, f"resourceVersion={start}")
+        await side.ask_watch(PODS, f"resourceVersion={start}&fieldSelector=spec.nodeName%3Dn1")
+
+    await asyncio.gather(*map(script, sides))
+
+
+async def test_garbage_collection(sides: tuple[Side, Side]) -> None:
+    async def script(side: Side) -> None:
+        async def own(owner: str, *dependents: str, **reference: Any) -> None:
+            created = (await side.send("POST", CONFIGMAPS, config_map(owner))).body
+            uid = created["metadata"]["uid"]
+            owners = [{"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": uid, **reference}]
+            for name in dependents:
+                await side.send("POST", CONFIGMAPS, config_map(name, ownerReferences=owners))
+
+        await own("back", "back-1", "back-2")
+        await side.ask("DELETE", f"{CONFIGMAPS}/back")
+        for name in ("back-1", "back-2"):
+            await side.wait_status(f"{CONFIGMAPS}/{name}", 404)
+        await own("front", "front-1", blockOwnerDeletion=True)
+        await side.send("DELETE", f"{CONFIGMAPS}/front?propagationPolicy=Foreground")
+        await side.wait_status(f"{CONFIGMAPS}/front", 404)
+        await side.ask("GET", f"{CONFIGMAPS}/front-1")
+        await own("orphan", "orphan-1")
+        await side.send("DELETE", f"{CONFIGMAPS}/orphan?propagationPolicy=Orphan")
+        await side.wait_status(f"{CONFIGMAPS}/orphan", 404)
+        await side.ask("GET", f"{CONFIGMAPS}/orphan-1")
+        stranger = {"apiVersion": "v1", "kind": "ConfigMap", "name": "never", "uid": "never"}
+        await side.ask("POST", CONFIGMAPS, config_map("lost", ownerReferences=[stranger]))
+        await side.wait_status(f"{CONFIGMAPS}/lost", 404)
+
+    await asyncio.gather(*map(script, sides))
+
+
+async def test_finalizers(sides: tuple[Side, Side]) -> None:
+    for side in sides:
+        await side.ask(
+            "POST", CLAIMS, {"metadata": {"name": "c", "finalizers": ["a.io/b"]}, "spec": {}}, only="metadata"
+        )
+        await side.ask("DELETE", f"{CLAIMS}/c", only="metadata")
+        await side.ask("DELETE", f"{CLAIMS}/c", only="metadata")
+        more = {"metadata": {"finalizers": ["a.io/b", "a.io/c"]}}
+        await side.ask("PATCH", f"{CLAIMS}/c", more, content_type=MERGE_PATCH)
+        await side.ask("POST", CLAIMS, {"metadata": {"name": "c"}, "spec": {}})
+        done = {"metadata": {"finalizers": None}}
+        await side.ask("PATCH", f"{CLAIMS}/c", done, content_type=MERGE_PATCH, only="metadata")
+        await side.ask("GET", f"{CLAIMS}/c")
+        await side.ask("POST", PODS, pod("p", {"finalizers": ["a.io/b"]}), only="metadata")
+        await side.ask("DELETE", f"{PODS}/p?gracePeriodSeconds=0", only="metadata")
+        await side.ask("PATCH", f"{PODS}/p", done, content_type=MERGE_PATCH, only="metadata")
+        await side.ask("GET", f"{PODS}/p")
+
+
+async def test_namespaces(sides: tuple[Side, Side]) -> None:
+    name = "{ns}-b"
+
+    async def script(side: Side) -> None:
+        path = f"/api/v1/namespaces/{name}"
+        await side.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a.b"}})
+        await side.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        await side.send("POST", f"{path}/configmaps", config_map("a", finalizers=["a.io/b"]))
+        await side.ask("DELETE", path)
+        await side.ask("POST", f"{path}/configmaps", config_map("b"))
+        await side.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        for _ in range(100):  # the namespace controller marks the object some time later
+            answer = await side.send("GET", f"{path}/configmaps/a")
+            if answer.body["metadata"].get("deletionTimestamp"):
+                break
+            await asyncio.sleep(0.05)
+        await side.send("PATCH", f"{path}/configmaps/a", {"metadata": {"finalizers": None}}, content_type=MERGE_PATCH)
+        await side.wait_status(path, 404)
+        await side.ask("DELETE", "/api/v1/namespaces/default")
+
+    await asyncio.gather(*map(script, sides))
+
+
+async def test_discovery(shared_sides: tuple[Side, Side]) -> None:
+    embedded, real = shared_sides
+    for path in ("/api/v1", "/apis/resource.k8s.io/v1", "/apis/policy/v1", "/apis/coordination.k8s.io/v1"):
+        ours = (await embedded.send("GET", path)).body
+        names = {entry["name"] for entry in ours["resources"]}
+        theirs = (await real.send("GET", path)).body
+        theirs["resources"] = [entry for entry in theirs["resources"] if entry["name"] in names]
+        theirs.pop("apiVersion", None)  # of the oldest group the real one does not say it
+        ours.pop("apiVersion")
+        embedded.note(path, ours)
+        real.note(path, theirs)
+
+
+@pytest.mark.parametrize("path", [PODS, CLAIMS, CONFIGMAPS, "/api/v1/nodes", f"{RESOURCE}/resourceslices"])
+async def test_table_columns(shared_sides: tuple[Side, Side], path: str) -> None:
+    for side in shared_sides:
+        answer = await side.send("GET", path, accept="application/json;as=Table;v=v1;g=meta.k8s.io")
+        columns = [(each["name"], each["priority"]) for each in answer.body["columnDefinitions"]]
+        side.note(path, columns)
+
+
+async def test_access_reviews(shared_sides: tuple[Side, Side]) -> None:
+    review = {"spec": {"resourceAttributes": {"verb": "get", "resource": "pods"}}}
+    for side in shared_sides:
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        answer = await side.send("POST", path, review)
+        side.note("allowed", (answer.status, answer.body["status"]["allowed"]))
