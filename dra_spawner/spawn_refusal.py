@@ -83,4 +83,5 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str) -> SpawnRe
             f"must exist. Kubernetes says: {message}",
             RefusalReason.CLUSTER,
         )
-    return SpawnRefused(f"Kubernetes refused {what}: {message}", RefusalReason.CLUSTER)
+    code = 503 if status >= 500 or status in (0, 429) else 400
+    return SpawnRefused(f"Kubernetes refused {what}: {message}", RefusalReason.CLUSTER, status_code=code)

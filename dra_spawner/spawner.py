@@ -13,6 +13,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
+import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner import KubeSpawner
 from kubespawner.slugs import is_valid_label, safe_slug
@@ -215,7 +216,11 @@ class DRASpawner(KubeSpawner):
                 return False
             raise refusal_of_kubernetes_error("the device claim of this choice", error.status, error.message) from error
         objects.pod_requested = True
-        created = bool(await super()._make_create_pod_request(pod, request_timeout))
+        try:
+            created = bool(await super()._make_create_pod_request(pod, request_timeout))
+        except aiohttp.ClientError as error:
+            self.log.warning("No answer whether the pod was created, trying again: %s", error)
+            return False
         if created and self._accompanying:
             self._accompanying.create_task(self._give_templates_to_pod(objects))
             self._explaining = self._accompanying.create_task(self._explain_waiting(objects))
@@ -233,7 +238,9 @@ class DRASpawner(KubeSpawner):
                 url = await super()._start()
                 if self._explaining:
                     self._explaining.cancel()
+            self._accompanying = None
         except BaseException as error:
+            self._accompanying = None
             await self._abandon()
             refusal = self._refusal(error, late=deadline.expired())
             if refusal is error:
@@ -241,17 +248,25 @@ class DRASpawner(KubeSpawner):
             raise refusal from error
         return str(url)
 
+    async def stop(self, now: bool = False) -> None:
+        """Stop the pod; its templates go with it, unless it could not be made their owner."""
+        await super().stop(now)
+        # KubeSpawner also stops an older pod in the middle of a start; then there is no TaskGroup's end behind us.
+        if self._accompanying is None and self._start_objects and not self._start_objects.all_owned:
+            await self._abandon()
+
     def _refusal(self, error: BaseException, late: bool) -> BaseException:
         """The error as a sentence, where there is one."""
         while isinstance(error, BaseExceptionGroup):
             error = next((e for e in error.exceptions if isinstance(e, SpawnRefused)), error.exceptions[0])
         if isinstance(error, ApiException):
             return refusal_of_kubernetes_error("this server", error.status, status_message(error))
-        if late and isinstance(error, TimeoutError):
+        if isinstance(error, TimeoutError):
             reason = self._waiting_for or "The server did not start in time."
-            return SpawnRefused(
-                f"Gave up after {self.start_timeout} seconds. {reason}", RefusalReason.TIMEOUT, status_code=503
-            )
+            sentence = f"Gave up after {self.start_timeout} seconds. {reason}" if late else f"Gave up: {error}"
+            return SpawnRefused(sentence, RefusalReason.TIMEOUT, status_code=503)
+        if isinstance(error, aiohttp.ClientError):
+            return SpawnRefused("Kubernetes does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
         return error
 
     async def _own_pod(self, objects: StartObjects) -> dict[str, Any]:
@@ -264,11 +279,16 @@ class DRASpawner(KubeSpawner):
 
     async def _give_templates_to_pod(self, objects: StartObjects) -> None:
         pod = await self._own_pod(objects)
-        try:
-            await objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
-        except KubernetesError as error:
-            # The server can start all the same; the sweep makes up for it.
-            self.log.warning("Could not make the pod owner of its claim templates: %s", error)
+        for wait in (0.1, 0.5, None):
+            try:
+                await objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
+            except KubernetesError as error:
+                if wait and error.retryable:
+                    await asyncio.sleep(wait)
+                    continue
+                # The server can start all the same; its stop or the sweep makes up for it.
+                self.log.warning("Could not make the pod owner of its claim templates: %s", error)
+            return
 
     async def _explain_waiting(self, objects: StartObjects) -> None:
         """Say on the progress page why the pod waits for devices; end the start where waiting cannot help."""

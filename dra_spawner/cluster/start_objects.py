@@ -95,6 +95,11 @@ class StartObjects:
             await adopt(self.api, self.namespace, name, pod_name, pod_uid)
             self._owned.add(name)
 
+    @property
+    def all_owned(self) -> bool:
+        """Whether every template that may exist goes with the pod."""
+        return self._maybe_made <= self._owned
+
     async def remove(self, pod_name: str) -> None:
         """Remove the pod of this start, if it exists, and its templates. May be repeated.
 

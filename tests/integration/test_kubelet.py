@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.devcluster.clock import ScaledClock
+from dra_spawner.devcluster.container_runtime import FakeRuntime
 from dra_spawner.devcluster.images import PullFailed
+from dra_spawner.devcluster.kubelet import Kubelet
 from dra_spawner.devcluster.node_agent import node_manifest
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
+from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 
 # Writes its environment to a file and waits to be ended.
@@ -243,6 +249,79 @@ async def test_crash_loop_backs_off(cluster: ClusterUnderTest):
     assert status["lastState"]["terminated"]["exitCode"] == 1
     assert body["status"]["phase"] == "Running"
     await cluster.wait_event("loop", "BackOff", text="Back-off restarting failed container main in pod loop_")
+
+
+async def test_back_off_doubles_and_runs_on_the_clusters_clock(cluster: ClusterUnderTest):
+    """A minute and more of back-off in under a second."""
+    await cluster.start_kubelet(fake=True, clock=ScaledClock(speed=200))
+    assert cluster.fake_runtime is not None
+    await cluster.publish(NODE)
+    await cluster.publish(pod("loop", [], restartPolicy="Always"))
+    waited = []
+    for restarts in range(4):
+        await cluster.wait_for(
+            cluster.path("pods", "loop"),
+            lambda obj, restarts=restarts: (
+                "running" in obj["status"]["containerStatuses"][0]["state"]
+                and obj["status"]["containerStatuses"][0]["restartCount"] == restarts
+            ),
+        )
+        cluster.fake_runtime.exit(cluster.namespace, "loop", "main", 1)
+        if restarts:
+            body = await cluster.wait_for(
+                cluster.path("pods", "loop"),
+                lambda obj, restarts=restarts: f"back-off {10 * 2 ** (restarts - 1)}s" in str(obj["status"]),
+            )
+            waited.append(body["status"]["containerStatuses"][0]["state"])
+    assert len(waited) == 3
+
+
+async def test_kubelet_gets_over_an_ailing_api_server(cluster: ClusterUnderTest):
+    async with cluster.fault_proxy() as proxy, api_through(cluster, proxy) as api:
+        proxy.fail(Fault.answer(500), verb="patch", resource="pods/status", times=2)
+        proxy.fail(Fault.lose_answer(), verb="patch", resource="pods/status", nth=4)
+        proxy.fail(Fault.answer(503), verb="list", resource="pods", nth=2)
+        kubelet = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await kubelet.start()
+        try:
+            await kubelet.wait_schedulable()
+            await cluster.publish(pod("one", []))
+            await cluster.wait_running("one")
+            proxy.fail(Fault.refuse(), verb="delete", resource="pods", times=3)
+            await cluster.admin.delete(cluster.path("pods", "one"))
+            await cluster.wait_gone(cluster.path("pods", "one"))
+            assert proxy.count("patch", "pods/status") >= 3
+        finally:
+            await kubelet.stop()
+
+
+async def test_new_kubelet_takes_over_pods_and_a_broken_watch_is_begun_again(cluster: ClusterUnderTest):
+    async with cluster.fault_proxy() as proxy, api_through(cluster, proxy) as api:
+        proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=4)
+        first = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await first.start()
+        await first.wait_schedulable()
+        await cluster.publish(pod("one", []), pod("two", []))
+        await cluster.wait_running("one")
+        await cluster.wait_running("two")
+        await first.stop()
+        await cluster.admin.delete(cluster.path("pods", "one"))
+        second = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await second.start()
+        try:
+            await cluster.wait_gone(cluster.path("pods", "one"))
+            await cluster.admin.delete(cluster.path("pods", "two"))
+            await cluster.wait_gone(cluster.path("pods", "two"))
+        finally:
+            await second.stop()
+
+
+@contextlib.asynccontextmanager
+async def api_through(cluster: ClusterUnderTest, proxy: FaultProxy) -> AsyncIterator[KubernetesApi]:
+    """An administrator's API through the proxy."""
+    kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=2.0) as api:
+        yield api
 
 
 async def test_term_is_followed_by_kill_after_the_grace(cluster: ClusterUnderTest, tmp_path: Path):

@@ -1,0 +1,203 @@
+"""Whatever fails at whichever request of a start or stop: the user gets a server or a sentence, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.devcluster.pod_addresses import OneAddress
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.integration.devices import classes, node_with, shareable
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+TEMPLATES = "resourceclaimtemplates"
+LEFT_BEHIND = ("pods", "resourceclaims", TEMPLATES)
+
+pytestmark = pytest.mark.timeout(120)
+
+
+class Faulty:
+    """A hub's side whose requests go through a proxy that can fail them."""
+
+    def __init__(self, cluster, proxy: FaultProxy, side: HubSide) -> None:
+        self.cluster = cluster
+        self.proxy = proxy
+        self.side = side
+        self.user = side.user("ada")
+
+    async def spawn(self) -> BaseException | None:
+        """Start as JupyterHub does; the error if it failed."""
+        try:
+            await self.user.spawn("", {})
+        except Exception as error:
+            return error
+        return None
+
+    async def stop(self) -> None:
+        await self.user.stop("")
+
+    async def nothing_is_left(self) -> None:
+        for plural in LEFT_BEHIND:
+            await self.cluster.wait_gone(self.cluster.path(plural), timeout_seconds=20)
+
+    def requests(self, *, verbs=("create", "get", "patch", "delete", "update")) -> list[str]:
+        return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
+
+
+@pytest.fixture
+async def faulty(cluster):
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig):
+            side = HubSide(kubeconfig, cluster.namespace)
+            config = side.spawner_config
+            config.port = runner.addresses[0][1]
+            config.start_timeout = 12
+            config.k8s_api_request_timeout = 1
+            config.k8s_api_request_retry_timeout = 4
+            config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+            yield Faulty(cluster, proxy, side)
+            proxy.heal()
+            await end_hub_side()
+    await runner.cleanup()
+
+
+async def test_without_faults_a_start_makes_two_requests_more_than_kubespawner(faulty):
+    assert await faulty.spawn() is None
+    assert sorted(faulty.requests()) == sorted([f"create {TEMPLATES}", "create pods", f"patch {TEMPLATES}"])
+    await faulty.stop()
+    assert faulty.requests()[3:] == ["delete pods"]
+    await faulty.nothing_is_left()
+
+
+STARTS = [("create", TEMPLATES), ("create", "pods"), ("patch", TEMPLATES)]
+
+
+@pytest.mark.parametrize(("verb", "resource"), STARTS, ids=lambda value: value)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault.refuse(), id="refused connection"),
+        pytest.param(Fault.lose_answer(), id="lost answer"),
+        pytest.param(Fault.hold(), id="no answer"),
+        pytest.param(Fault.hold_answer(), id="done without answer"),
+        pytest.param(Fault.answer(403, "Forbidden", "exceeded quota: two-pods"), id="forbidden"),
+        pytest.param(Fault.answer(422, "Invalid", "is invalid: spec: Required value"), id="invalid"),
+        pytest.param(Fault.answer(429, "TooManyRequests"), id="too many requests"),
+        pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
+    ],
+)
+async def test_one_failed_request_of_a_start(faulty, verb, resource, fault):
+    faulty.proxy.fail(fault, verb=verb, resource=resource)
+    error = await faulty.spawn()
+    assert faulty.proxy.count(verb, resource), "the fault has to be met"
+    if error is None:
+        await faulty.stop()
+    else:
+        assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
+    await faulty.nothing_is_left()
+
+    assert await faulty.spawn() is None, "the next start works"
+    await faulty.stop()
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize(("verb", "resource"), STARTS[:2], ids=lambda value: value)
+@pytest.mark.parametrize(
+    "fault", [Fault.refuse(), Fault.hold_answer(), Fault.answer(500)], ids=["refused", "no answer", "500"]
+)
+async def test_a_request_that_goes_on_failing(faulty, verb, resource, fault):
+    faulty.proxy.fail(fault, verb=verb, resource=resource, times=None)
+    assert await faulty.spawn() is not None
+    faulty.proxy.heal()
+    await faulty.nothing_is_left()
+
+
+async def test_an_api_server_that_goes_away_during_the_clean_up(faulty):
+    """The pod is refused; then nothing answers for a while; then the clean-up is done all the same."""
+    faulty.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb="create", resource="pods")
+    faulty.proxy.fail(Fault.refuse(), verb="delete", resource=TEMPLATES, times=6)
+    assert await faulty.spawn() is not None
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize(("verb", "resource"), STARTS, ids=lambda value: value)
+async def test_a_start_that_is_cancelled_at_a_request(faulty, verb, resource):
+    spawning = asyncio.create_task(faulty.spawn())
+    reached = asyncio.Event()
+
+    def cancel(_) -> bool:
+        reached.set()
+        spawner = faulty.user.spawner
+        spawner._start_future.cancel()
+        return True
+
+    faulty.proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, matching=cancel)
+    await asyncio.wait_for(reached.wait(), 10)
+    with contextlib.suppress(asyncio.CancelledError):
+        await spawning
+    await faulty.nothing_is_left()
+
+
+async def test_a_pod_of_that_name_is_there_already(faulty):
+    """KubeSpawner removes it and tries again; the templates of this start must survive that."""
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "jupyter-ada", "labels": {"component": "singleuser-server"}},
+        "spec": {"containers": [{"name": "notebook", "image": "example/notebook:1", "command": ["x"]}]},
+    }
+    await faulty.cluster.publish(pod)
+    assert await faulty.spawn() is None
+    await faulty.stop()
+    await faulty.nothing_is_left()
+
+
+async def test_start_timeout_names_what_it_waited_for(faulty):
+    faulty.side.spawner_config.device_claims = {
+        "gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}, "product": "Other*"}
+    }
+    faulty.side.spawner_config.start_timeout = 4
+    faulty.user = faulty.side.user("bob")
+    error = await faulty.spawn()
+    assert error.jupyterhub_message == (
+        "Gave up after 4 seconds. No node has a device such as this choice asks for now."
+    )
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [Fault.refuse(), Fault.lose_answer(), Fault.hold(), Fault.answer(500)],
+    ids=["refused", "lost", "hold", "500"],
+)
+async def test_a_stop_that_fails_once_is_made_good_by_the_next(faulty, fault):
+    assert await faulty.spawn() is None
+    faulty.proxy.fail(fault, verb="delete", resource="pods", times=2)
+    with contextlib.suppress(Exception):
+        await faulty.stop()
+    faulty.proxy.heal()
+    await faulty.stop()
+    await faulty.nothing_is_left()
+
+
+async def test_an_account_without_our_rules_is_told_which_file_to_apply(faulty):
+    message = 'resourceclaimtemplates.resource.k8s.io is forbidden: User "x" cannot create resource'
+    faulty.proxy.fail(Fault.answer(403, "Forbidden", message), verb="create", resource=TEMPLATES)
+    error = await faulty.spawn()
+    assert "helm-values/rbac.yaml" in error.jupyterhub_message
+    await faulty.nothing_is_left()
