@@ -60,7 +60,7 @@ class ControlPlane:
     ----------
     url
         Of the API server.
-    admin_kubeconfig
+    admin_kubeconfig, admin_token
         For a member of ``system:masters``.
     """
 
@@ -70,7 +70,7 @@ class ControlPlane:
         self.client_qps = client_qps
         self.url = ""
         self.admin_kubeconfig = directory / "admin.kubeconfig"
-        self._admin_token = secrets.token_urlsafe(24)
+        self.admin_token = secrets.token_urlsafe(24)
         self._certificates: Certificates | None = None
         self._components: list[_Component] = []
 
@@ -94,7 +94,7 @@ class ControlPlane:
         self._certificates = write_certificates(self.directory / "pki")
         tokens = self.directory / "tokens.csv"
         tokens.touch(mode=0o600)
-        tokens.write_text(f'{self._admin_token},admin,admin,"system:masters"\n')
+        tokens.write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
         for tries_left in reversed(range(_START_TRIES)):
             try:
                 self._start_once()
@@ -145,7 +145,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.96.0.0/16",
             "--shutdown-watch-termination-grace-period=0s",
         )
-        self.write_kubeconfig(self.admin_kubeconfig, self._admin_token)
+        self.write_kubeconfig(self.admin_kubeconfig, self.admin_token)
         self._wait_ready()
         limits = []
         if self.client_qps is not None:
@@ -176,7 +176,7 @@ class ControlPlane:
     def _wait_ready(self) -> None:
         assert self._certificates is not None
         context = ssl.create_default_context(cafile=str(self._certificates.authority))
-        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self._admin_token}"})
+        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.admin_token}"})
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
         )

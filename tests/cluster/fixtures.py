@@ -97,6 +97,7 @@ async def real_cluster(
             admin_kubeconfig=kubeconfig,
             hub_kubeconfig=control_plane.write_kubeconfig(directory / "hub.kubeconfig", token, namespace=namespace),
             hub_token=token,
+            admin_token=control_plane.admin_token,
             directory=directory,
             loop=background_loop,
             background_admin=background_admin,

@@ -71,6 +71,7 @@ class ClusterUnderTest:
         admin_kubeconfig: Path,
         hub_kubeconfig: Path,
         hub_token: str,
+        admin_token: str,
         directory: Path,
         loop: BackgroundLoop,
         background_admin: KubernetesApi,
@@ -87,6 +88,7 @@ class ClusterUnderTest:
         self.kubelet: Kubelet | None = None
         self.certificate_authority = certificate_authority
         self._hub_token = hub_token
+        self._admin_token = admin_token
         self._loop = loop
         self._api = background_admin
 
@@ -101,8 +103,15 @@ class ClusterUnderTest:
 
     def hub_kubeconfig_for(self, server: str) -> Path:
         """The hub's kubeconfig with another address of the API server, such as a `FaultProxy`'s."""
-        path = self.directory / f"hub-{len(list(self.directory.glob('hub-*')))}.kubeconfig"
-        return write_kubeconfig(path, {"server": server}, self._hub_token, self.namespace)
+        return self._kubeconfig("hub", server, self._hub_token)
+
+    def admin_kubeconfig_for(self, server: str) -> Path:
+        """The administrator's, likewise."""
+        return self._kubeconfig("admin", server, self._admin_token)
+
+    def _kubeconfig(self, who: str, server: str, token: str) -> Path:
+        path = self.directory / f"{who}-at-{server.rpartition(':')[2]}.kubeconfig"
+        return write_kubeconfig(path, {"server": server}, token, self.namespace)
 
     def fault_proxy(self) -> FaultProxy:
         """A proxy before the API server, to be entered with ``async with``; for `hub_kubeconfig_for`."""
