@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
 from dra_spawner.devcluster.json_values import JsonObject
 from dra_spawner.devcluster.resource_types import NAMESPACES, RESOURCE_TYPES, ResourceType, by_kind
@@ -36,17 +37,16 @@ class GarbageCollector:
         self._dependents: dict[str, dict[Reference, None]] = {}  # by the owner's uid, in order of appearance
         self._suspects: deque[Reference] = deque()
 
-    def changed(self, resource_type: ResourceType, before: JsonObject | None, after: JsonObject | None) -> None:
+    def note(self, event: WatchEvent) -> None:
         """Note a change; `collect` acts on it."""
-        latest = after or before
-        assert latest is not None
-        metadata = latest["metadata"]
+        metadata = event.object["metadata"]
         namespace = metadata.get("namespace", "")
-        reference = (resource_type, namespace, metadata["name"])
-        self._index(reference, before, after)
-        if after is None:
+        reference = (event.resource_type, namespace, metadata["name"])
+        deleted = event.type is WatchEventType.DELETED
+        self._index(reference, event.previous, None if deleted else event.object)
+        if deleted:
             self._suspects.extend(self._dependents.get(metadata["uid"], ()))
-            self._suspects.extend(self._owners_of(reference, latest))
+            self._suspects.extend(self._owners_of(reference, event.object))
             if namespace:
                 self._suspects.append((NAMESPACES, "", namespace))
         elif metadata.get("ownerReferences") or metadata.get("deletionTimestamp"):

@@ -14,7 +14,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from dra_spawner.devcluster import admission
+from dra_spawner.devcluster import admission, naming
 from dra_spawner.devcluster.api_errors import (
     ApiError,
     already_exists,
@@ -25,25 +25,23 @@ from dra_spawner.devcluster.api_errors import (
     invalid_value,
     not_found,
 )
-from dra_spawner.devcluster.changes import History, WatchEvent, WatchEventType
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
 from dra_spawner.devcluster.garbage_collector import GarbageCollector
 from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy
-from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
+from dra_spawner.devcluster.object_table import ObjectKey
 from dra_spawner.devcluster.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.preconditions import check_preconditions, finalizer_errors
-from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, PRIORITYCLASSES, RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.resource_types import NAMESPACES, PRIORITYCLASSES, ResourceType
 from dra_spawner.devcluster.schema import decode_object
 from dra_spawner.devcluster.selectors import SelectorError, object_filter
+from dra_spawner.devcluster.updates import count_generation, may_go, updated_object, without_empty_members
+from dra_spawner.devcluster.versioned_objects import VersionedObjects
 
 __all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
 
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 SYSTEM_PRIORITY_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-_NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-_MOST_GENERATED_BASE = 58
-_GENERATE_NAME_TRIES = 8
-_SERVER_SET = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +83,9 @@ class Store:
         self._now = now
         self._new_uid = new_uid
         self._random = random or random_module.Random()  # noqa: S311 (names, not secrets)
-        self._tables = {resource_type: ObjectTable() for resource_type in RESOURCE_TYPES}
-        self._histories = {resource_type: History(history_limit) for resource_type in RESOURCE_TYPES}
-        self._subscribers: list[Callable[[WatchEvent], None]] = []
-        self._notifying = False
-        self._revision = 0
+        self._objects = VersionedObjects(history_limit)
         self._collector = GarbageCollector(self)
+        self._objects.subscribe(self._collector.note)
         for namespace in INITIAL_NAMESPACES:
             self.create(NAMESPACES, {"metadata": {"name": namespace}})
         for name, value in SYSTEM_PRIORITY_CLASSES.items():
@@ -101,7 +96,7 @@ class Store:
     @property
     def resource_version(self) -> str:
         """The number of the last change, as the API writes it."""
-        return str(self._revision)
+        return str(self._objects.revision)
 
     def now(self) -> datetime:
         """The cluster's time."""
@@ -109,7 +104,7 @@ class Store:
 
     def find(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject | None:
         """An object, or None where there is none."""
-        return self._tables[resource_type].get(namespace or "", name)
+        return self._objects.find(resource_type, namespace or "", name)
 
     def get(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject:
         """An object.
@@ -126,7 +121,7 @@ class Store:
 
     def objects(self, resource_type: ResourceType, namespace: str | None = None) -> Iterator[JsonObject]:
         """The objects of a kind in order; the store must not be written while this is iterated."""
-        return self._tables[resource_type].values(namespace)
+        return self._objects.values(resource_type, namespace)
 
     def list(
         self,
@@ -158,7 +153,7 @@ class Store:
             selected = object_filter(resource_type, label_selector, field_selector)
         except SelectorError as error:
             raise bad_request(str(error)) from error
-        values = self._tables[resource_type].values(namespace or None, after)
+        values = self._objects.values(resource_type, namespace or None, after)
         matching = values if selected is None else filter(selected, values)
         if not limit:
             return ListResult(list(matching), self.resource_version)
@@ -178,7 +173,7 @@ class Store:
         ApiError
             ``Expired`` (410) when some of them are not kept any more.
         """
-        return self._histories[resource_type].since(revision)
+        return self._objects.since(resource_type, revision)
 
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Call `callback` after each change, in order, before the change's author gets the answer.
@@ -190,8 +185,7 @@ class Store:
         Callable
             Ends the subscription.
         """
-        self._subscribers.append(callback)
-        return lambda: self._subscribers.remove(callback)
+        return self._objects.subscribe(callback)
 
     # --- writing -----------------------------------------------------------------------------------
 
@@ -215,10 +209,10 @@ class Store:
         metadata = new["metadata"]
         if metadata.get("resourceVersion"):
             raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
-        self._set_namespace(resource_type, new, namespace)
+        naming.set_namespace(resource_type, new, namespace, self)
         admission.admit_create(resource_type, new, self)
         if not metadata.get("name") and metadata.get("generateName"):
-            metadata["name"] = self._generated_name(resource_type, new)
+            metadata["name"] = naming.generated_name(resource_type, new, self, self._random)
         errors = admission.validate_create(resource_type, new, self)
         if errors:
             raise invalid(resource_type, metadata.get("name", ""), errors)
@@ -233,7 +227,7 @@ class Store:
         metadata["creationTimestamp"] = timestamp(self._now())
         if resource_type.generation:
             metadata["generation"] = 1
-        created = self._commit(resource_type, None, new, dry_run=dry_run)
+        created = self._commit(resource_type, new, dry_run=dry_run)
         self._collector.collect()
         return created
 
@@ -371,7 +365,7 @@ class Store:
             marked: JsonObject = {**current, "metadata": step.metadata}
             if resource_type is NAMESPACES:
                 marked["status"] = {**current.get("status", {}), "phase": "Terminating"}
-            latest = self._commit(resource_type, current, marked, dry_run=dry_run)
+            latest = self._commit(resource_type, marked, dry_run=dry_run)
         if step.remove:
             latest = self._remove(resource_type, latest, dry_run=dry_run)
         return Deletion(latest, step.remove)
@@ -383,41 +377,6 @@ class Store:
     def remove_namespace(self, namespace: JsonObject) -> None:
         """Remove a namespace that has terminated."""
         self._remove(NAMESPACES, namespace, dry_run=False)
-
-    def _set_namespace(self, resource_type: ResourceType, obj: JsonObject, namespace: str | None) -> None:
-        metadata = obj["metadata"]
-        if not resource_type.namespaced:
-            metadata.pop("namespace", None)
-            return
-        own = metadata.get("namespace")
-        if own and namespace and own != namespace:
-            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
-        metadata["namespace"] = namespace or own
-        if not metadata["namespace"]:
-            raise bad_request("an empty namespace may not be set during creation")
-        home = self.get(NAMESPACES, None, metadata["namespace"])
-        if home["metadata"].get("deletionTimestamp"):
-            name = home["metadata"]["name"]
-            raise forbidden(
-                resource_type,
-                metadata.get("name", ""),
-                f"unable to create new content in namespace {name} because it is being terminated",
-                [
-                    {
-                        "reason": "NamespaceTerminating",
-                        "message": f"namespace {name} is being terminated",
-                        "field": "metadata.namespace",
-                    }
-                ],
-            )
-
-    def _generated_name(self, resource_type: ResourceType, obj: JsonObject) -> str:
-        base = str(obj["metadata"]["generateName"])[:_MOST_GENERATED_BASE]
-        for _ in range(_GENERATE_NAME_TRIES):
-            name = base + "".join(self._random.choices(_NAME_ALPHABET, k=5))
-            if self.find(resource_type, obj["metadata"].get("namespace"), name) is None:
-                return name
-        raise already_exists(resource_type, name)
 
     def _replace(
         self, resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str, *, dry_run: bool
@@ -434,25 +393,9 @@ class Store:
             raise conflict(resource_type, name, why)
         if version and version != known["resourceVersion"]:
             raise conflict(resource_type, name)
-        if subresource == "status":
-            new = {**current, "status": wanted.get("status", {})}
-            if resource_type in (PODS, NODES):  # their status may be written along with labels and the like
-                kept = {key: known[key] for key in ("ownerReferences",) if key in known}
-                metadata.pop("ownerReferences", None)
-                new["metadata"] = metadata | kept
-        else:
-            new = dict(wanted)
-            new.pop("status", None)
-            if resource_type.status and "status" in current:
-                new["status"] = current["status"]
-            elif not resource_type.status and "status" in wanted:
-                new["status"] = wanted["status"]
-        new["metadata"] = {key: value for key, value in new["metadata"].items() if key not in _SERVER_SET} | {
-            key: known[key] for key in (*_SERVER_SET, "resourceVersion") if key in known
-        }
+        new = updated_object(resource_type, current, wanted, subresource)
         admission.admit_update(resource_type, current, new, subresource)
-        if resource_type.generation and new.get("spec") != current.get("spec"):
-            new["metadata"]["generation"] = known.get("generation", 0) + 1
+        count_generation(resource_type, current, new)
         errors = finalizer_errors(current, new) + admission.validate_update(resource_type, current, new, subresource)
         if errors:
             raise invalid(resource_type, name, errors)
@@ -462,65 +405,21 @@ class Store:
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool
     ) -> JsonObject:
         """Write an accepted update; without a difference nothing happens, without a reason to stay it goes."""
-        metadata = new["metadata"]
-        for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-            if key in metadata and not metadata[key]:
-                del metadata[key]
+        new["metadata"] = without_empty_members(new["metadata"])
         if new == current:
             return current
-        if (
-            metadata.get("deletionTimestamp")
-            and not metadata.get("finalizers")
-            and current["metadata"].get("finalizers")
-            and not metadata.get("deletionGracePeriodSeconds")
-            and resource_type is not NAMESPACES
-        ):
+        if may_go(resource_type, current, new):
             self._remove(resource_type, current, dry_run=dry_run)
-            return freeze(new)  # type: ignore[no-any-return]
-        return self._commit(resource_type, current, new, dry_run=dry_run)
+            return freeze(new)
+        return self._commit(resource_type, new, dry_run=dry_run)
 
-    def _commit(
-        self, resource_type: ResourceType, current: JsonObject | None, new: JsonObject, *, dry_run: bool
-    ) -> JsonObject:
-        """Store a new state of an object under the next resource version and tell everybody."""
-        for key in ("labels", "annotations", "finalizers", "ownerReferences"):
-            if key in new["metadata"] and not new["metadata"][key]:
-                new["metadata"] = {k: v for k, v in new["metadata"].items() if k != key}
+    def _commit(self, resource_type: ResourceType, new: JsonObject, *, dry_run: bool) -> JsonObject:
+        """Store an object's next state."""
+        new["metadata"] = without_empty_members(new["metadata"])
         if dry_run:
-            return freeze(new)  # type: ignore[no-any-return]
-        self._refuse_reentry()
-        self._revision += 1
-        stored: JsonObject = freeze({**new, "metadata": {**new["metadata"], "resourceVersion": str(self._revision)}})
-        metadata = stored["metadata"]
-        self._tables[resource_type].put(metadata.get("namespace", ""), metadata["name"], stored)
-        kind = WatchEventType.ADDED if current is None else WatchEventType.MODIFIED
-        self._notify(WatchEvent(kind, resource_type, stored, current, self._revision), current, stored)
-        return stored
+            return freeze(new)
+        return self._objects.put(resource_type, new)
 
     def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
-        """Take an object out of the store and tell everybody."""
-        if dry_run:
-            return last
-        self._refuse_reentry()
-        self._revision += 1
-        metadata = last["metadata"]
-        before = self._tables[resource_type].get(metadata.get("namespace", ""), metadata["name"])
-        self._tables[resource_type].remove(metadata.get("namespace", ""), metadata["name"])
-        gone: JsonObject = freeze({**last, "metadata": {**metadata, "resourceVersion": str(self._revision)}})
-        event = WatchEvent(WatchEventType.DELETED, resource_type, gone, before, self._revision)
-        self._notify(event, before, None)
-        return gone
-
-    def _refuse_reentry(self) -> None:
-        if self._notifying:
-            raise RuntimeError("a subscriber of the store wrote to it: subscribers take note and act later")
-
-    def _notify(self, event: WatchEvent, before: JsonObject | None, after: JsonObject | None) -> None:
-        self._histories[event.resource_type].append(event)
-        self._collector.changed(event.resource_type, before, after)
-        self._notifying = True
-        try:
-            for subscriber in tuple(self._subscribers):
-                subscriber(event)
-        finally:
-            self._notifying = False
+        """Take an object out."""
+        return last if dry_run else self._objects.remove(resource_type, last)

@@ -1,0 +1,67 @@
+"""Where a new object goes and what it is called."""
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from dra_spawner.devcluster.api_errors import already_exists, bad_request, forbidden
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import NAMESPACES, ResourceType
+
+if TYPE_CHECKING:
+    from dra_spawner.devcluster.store import Store
+
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_CHARACTERS = 5
+_MOST_BASE_CHARACTERS = 58
+_TRIES = 8
+
+
+def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str | None, store: "Store") -> None:
+    """Set the object's namespace, which must exist and stay.
+
+    Raises
+    ------
+    ApiError
+        ``BadRequest``, ``NotFound``, or ``Forbidden`` when the namespace terminates.
+    """
+    metadata = obj["metadata"]
+    if not resource_type.namespaced:
+        metadata.pop("namespace", None)
+        return
+    own = metadata.get("namespace")
+    if own and namespace and own != namespace:
+        raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
+    metadata["namespace"] = namespace or own
+    if not metadata["namespace"]:
+        raise bad_request("an empty namespace may not be set during creation")
+    home = store.get(NAMESPACES, None, metadata["namespace"])
+    if home["metadata"].get("deletionTimestamp"):
+        name = home["metadata"]["name"]
+        raise forbidden(
+            resource_type,
+            metadata.get("name", ""),
+            f"unable to create new content in namespace {name} because it is being terminated",
+            [
+                {
+                    "reason": "NamespaceTerminating",
+                    "message": f"namespace {name} is being terminated",
+                    "field": "metadata.namespace",
+                }
+            ],
+        )
+
+
+def generated_name(resource_type: ResourceType, obj: JsonObject, store: "Store", random: Random) -> str:
+    """A free name that starts with ``metadata.generateName``.
+
+    Raises
+    ------
+    ApiError
+        ``AlreadyExists`` when chance offers only taken ones.
+    """
+    base = str(obj["metadata"]["generateName"])[:_MOST_BASE_CHARACTERS]
+    for _ in range(_TRIES):
+        name = base + "".join(random.choices(_ALPHABET, k=_SUFFIX_CHARACTERS))
+        if store.find(resource_type, obj["metadata"].get("namespace"), name) is None:
+            return name
+    raise already_exists(resource_type, name)

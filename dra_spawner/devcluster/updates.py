@@ -1,0 +1,67 @@
+"""What an update makes of an object: which parts a client may write, and what follows from a change."""
+
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import NAMESPACES, NODES, PODS, ResourceType
+
+_SERVER_SET = (
+    "uid",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "resourceVersion",
+)
+_COLLECTIONS = ("labels", "annotations", "finalizers", "ownerReferences")
+
+
+def updated_object(
+    resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str
+) -> JsonObject:
+    """The object as a client wants it, with what the client cannot write from `current`.
+
+    An update of the object leaves its status alone; an update of the status leaves everything else alone, but for
+    the metadata of pods and nodes, whose owners stay.
+    """
+    known = current["metadata"]
+    if subresource == "status":
+        new = {**current, "status": wanted.get("status", {})}
+        if resource_type in (PODS, NODES):
+            new["metadata"] = dict(wanted["metadata"])
+            new["metadata"].pop("ownerReferences", None)
+            if "ownerReferences" in known:
+                new["metadata"]["ownerReferences"] = known["ownerReferences"]
+    else:
+        new = dict(wanted)
+        if resource_type.status:
+            new.pop("status", None)
+            if "status" in current:
+                new["status"] = current["status"]
+    new["metadata"] = {key: value for key, value in new["metadata"].items() if key not in _SERVER_SET} | {
+        key: known[key] for key in _SERVER_SET if key in known
+    }
+    return new
+
+
+def count_generation(resource_type: ResourceType, current: JsonObject, new: JsonObject) -> None:
+    """Count a change of the spec in ``metadata.generation``, in place."""
+    if resource_type.generation and new.get("spec") != current.get("spec"):
+        new["metadata"]["generation"] = current["metadata"].get("generation", 0) + 1
+
+
+def without_empty_members(metadata: JsonObject) -> JsonObject:
+    """The metadata without collections that are empty: the API does not tell them from absent ones."""
+    if all(metadata[key] for key in _COLLECTIONS if key in metadata):
+        return metadata
+    return {key: value for key, value in metadata.items() if value or key not in _COLLECTIONS}
+
+
+def may_go(resource_type: ResourceType, current: JsonObject, new: JsonObject) -> bool:
+    """Whether an update has taken away the last thing that kept a deleted object."""
+    metadata = new["metadata"]
+    return bool(
+        metadata.get("deletionTimestamp")
+        and not metadata.get("finalizers")
+        and current["metadata"].get("finalizers")
+        and not metadata.get("deletionGracePeriodSeconds")
+        and resource_type is not NAMESPACES
+    )

@@ -1,0 +1,81 @@
+"""All objects, numbered changes of them, and whoever wants to hear of these."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from dra_spawner.devcluster.changes import History, WatchEvent, WatchEventType
+from dra_spawner.devcluster.json_values import JsonObject, freeze
+from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
+from dra_spawner.devcluster.resource_types import RESOURCE_TYPES, ResourceType
+
+
+class VersionedObjects:
+    """The present state of each object; each change gets the next number, its ``resourceVersion``.
+
+    Parameters
+    ----------
+    history_limit
+        How many changes of each kind are kept for watches that start in the past.
+    """
+
+    def __init__(self, history_limit: int) -> None:
+        self.revision = 0
+        self._tables = {resource_type: ObjectTable() for resource_type in RESOURCE_TYPES}
+        self._histories = {resource_type: History(history_limit) for resource_type in RESOURCE_TYPES}
+        self._subscribers: list[Callable[[WatchEvent], None]] = []
+        self._notifying = False
+
+    def find(self, resource_type: ResourceType, namespace: str, name: str) -> JsonObject | None:
+        """An object, or None."""
+        return self._tables[resource_type].get(namespace, name)
+
+    def values(
+        self, resource_type: ResourceType, namespace: str | None = None, after: ObjectKey | None = None
+    ) -> Iterator[JsonObject]:
+        """The objects of a kind in order, see `ObjectTable.values`."""
+        return self._tables[resource_type].values(namespace, after)
+
+    def since(self, resource_type: ResourceType, revision: int) -> Sequence[WatchEvent]:
+        """The changes of a kind after a revision, see `History.since`."""
+        return self._histories[resource_type].since(revision)
+
+    def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
+        """Call `callback` after each change; what is returned ends that."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def put(self, resource_type: ResourceType, obj: JsonObject) -> JsonObject:
+        """Store the next state of an object; the state as stored."""
+        stored = self._next(obj)
+        metadata = stored["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        previous = self.find(resource_type, namespace, name)
+        self._tables[resource_type].put(namespace, name, stored)
+        kind = WatchEventType.ADDED if previous is None else WatchEventType.MODIFIED
+        self._notify(WatchEvent(kind, resource_type, stored, previous, self.revision))
+        return stored
+
+    def remove(self, resource_type: ResourceType, last: JsonObject) -> JsonObject:
+        """Take an object out; its last state, under the number of its removal."""
+        gone = self._next(last)
+        metadata = gone["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        previous = self.find(resource_type, namespace, name)
+        self._tables[resource_type].remove(namespace, name)
+        self._notify(WatchEvent(WatchEventType.DELETED, resource_type, gone, previous, self.revision))
+        return gone
+
+    def _next(self, obj: JsonObject) -> JsonObject:
+        if self._notifying:
+            raise RuntimeError("a subscriber of the store wrote to it: subscribers take note and act later")
+        self.revision += 1
+        numbered: JsonObject = freeze({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}})
+        return numbered
+
+    def _notify(self, event: WatchEvent) -> None:
+        self._histories[event.resource_type].append(event)
+        self._notifying = True
+        try:
+            for subscriber in tuple(self._subscribers):
+                subscriber(event)
+        finally:
+            self._notifying = False
