@@ -52,7 +52,7 @@ def _verdict(allocator: Allocator, node: Node, claims: list[ResourceClaim], max_
     return {"outcome": "fits", "results": [allocation.to_json(lambda: "share") for allocation in found]}
 
 
-def differences(mine: list[Verdict], reference: list[Verdict], *, by_value_only: bool = False) -> list[str]:
+def differences(mine: list[Verdict], reference: list[Verdict]) -> list[str]:
     """What differs, a line for each node; empty when nothing does.
 
     Compared are outcome, order and content of results, node selectors, configurations, and consumed capacity by value

@@ -29,7 +29,7 @@ def make_hardware(rng: random.Random, family: Family) -> tuple[list[Json], list[
     ]
     names = [node["metadata"]["name"] for node in nodes]
     slices: list[Json] = []
-    for driver in DRIVERS[: rng.choice((1, 2, 2))]:
+    for driver in DRIVERS[: rng.choice((1, 2, 2, 2, 2))]:
         for node in names:
             if rng.random() < 0.9:
                 slices += _make_pool(rng, family, driver, names, node)
@@ -196,7 +196,7 @@ def _make_term(rng: random.Random, family: Family, nodes: list[str]) -> Json:
 def _make_counter_sets(rng: random.Random) -> dict[str, Json]:
     return {
         f"set{index}": {
-            "mem": {"value": f"{rng.choice((0, 20, 40, 80))}Gi"},
+            "mem": {"value": f"{rng.choice((0, 20, 40, 80, 80))}Gi"},
             "slots": {"value": str(rng.randint(1, 7))},
         }
         for index in range(rng.randint(1, 2))
@@ -264,7 +264,7 @@ def _make_attributes(rng: random.Random, family: Family, driver: str, name: str)
         attributes["resource.kubernetes.io/pcieRoot"] = rng.choice(
             ({"strings": strings}, {"strings": strings}, {"strings": strings}, {"versions": ["1.0.0"]}, {"ints": [1]})
         )
-    if rng.random() < family.lists:
+    if rng.random() < family.lists - 0.1:
         attributes["numa"] = rng.choice(
             ({"ints": rng.sample((0, 1, 2), rng.randint(1, 3))}, {"int": 1}, {"bools": [True, False]})
         )

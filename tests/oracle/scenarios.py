@@ -20,12 +20,12 @@ class Family:
     """How often each peculiarity occurs; probabilities from 0 to 1 where nothing else is said."""
 
     nodes: tuple[int, int] = (1, 3)
-    devices: tuple[int, int] = (1, 4)
+    devices: tuple[int, int] = (1, 5)
     """Per slice."""
     claims: tuple[int, int] = (1, 2)
     requests: tuple[int, int] = (1, 2)
     count: tuple[int, int] = (1, 2)
-    busy: float = 0.2
+    busy: float = 0.15
     """Of devices."""
     shared: float = 0.0
     """Devices with allowMultipleAllocations."""
@@ -71,8 +71,8 @@ class Family:
     """Claims that nothing can serve."""
 
 
-_SHARES = Family(shared=0.7, busy=0.4, count=(1, 1), requests=(1, 3))
-_PARTITIONS = Family(counters=0.9, busy=0.3, devices=(2, 5))
+_SHARES = Family(shared=0.7, busy=0.3, count=(1, 1), requests=(1, 3), devices=(2, 5))
+_PARTITIONS = Family(counters=0.9, busy=0.15, devices=(2, 6))
 
 FAMILIES: dict[str, Family] = {
     "plain": Family(),
@@ -83,6 +83,19 @@ FAMILIES: dict[str, Family] = {
     "match": Family(constraints=0.9, distinct=0.0, requests=(1, 3), devices=(2, 5)),
     "distinct": Family(constraints=0.9, distinct=1.0, requests=(1, 3), count=(1, 4), devices=(3, 6)),
     "lists": Family(lists=0.7, constraints=0.9, requests=(1, 3), count=(1, 3), devices=(2, 5)),
+    "narrowing": Family(
+        nodes=(1, 1),
+        network=0.0,
+        lists=0.9,
+        constraints=1.0,
+        distinct=0.1,
+        requests=(1, 2),
+        count=(2, 4),
+        devices=(5, 9),
+        busy=0.05,
+        selectors=0.1,
+        claims=(1, 1),
+    ),
     "combinations": Family(nodes=(1, 1), devices=(3, 6), count=(2, 4), requests=(2, 3), constraints=0.6),
     "shares": _SHARES,
     "share-amounts": replace(_SHARES, odd_amounts=0.4, policies=0.8),

@@ -134,7 +134,8 @@ def _for_requests(rng: random.Random, names: list[str], empty: float) -> Json:
 
 
 def _make_constraint(rng: random.Random, family: Family, names: list[str]) -> Json:
-    attribute = rng.choice(_MATCHED if rng.random() < 0.75 else _RARE).format(driver=rng.choice(DRIVERS))
+    names_of_attributes = _MATCHED[:2] if rng.random() < family.lists else _MATCHED if rng.random() < 0.75 else _RARE
+    attribute = rng.choice(names_of_attributes).format(driver=rng.choice(DRIVERS[:1] if family.lists else DRIVERS))
     kind = "distinctAttribute" if rng.random() < family.distinct else "matchAttribute"
     constraint: Json = {kind: attribute, **_for_requests(rng, names, 0.5)}
     if rng.random() < 0.03:
@@ -153,7 +154,7 @@ def _make_request(rng: random.Random, family: Family, name: str, lists: bool) ->
 
 
 def _make_wanted(rng: random.Random, family: Family, lists: bool) -> Json:
-    device_class = rng.choice((*DRIVERS, *DRIVERS, DRIVERS[0], "any"))
+    device_class = rng.choice((DRIVERS[0], DRIVERS[0], DRIVERS[1], "any"))
     driver = device_class if device_class in DRIVERS else rng.choice(DRIVERS)
     wanted: Json = {"deviceClassName": device_class}
     if rng.random() < family.take_all:
@@ -214,7 +215,7 @@ def _make_selector(rng: random.Random, family: Family, driver: str, lists: bool)
         return rng.choice(
             (
                 f"{own}.nothing == 1",
-                f"device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'",
+                "device.attributes['resource.kubernetes.io'].pcieRoot == 'pci0000:00'",
                 "device.attributes['other.example.com'].zone == 'a'",
                 f"{own}.model < 3",
                 f"{own}.model",
@@ -234,7 +235,7 @@ def _make_selector(rng: random.Random, family: Family, driver: str, lists: bool)
         f"has({own}.model) && {own}.model != 'L4'",
         f"has({own}.index) && {own}.index < {rng.randint(0, 4)}",
         f"has({own}.index) && {own}.index % 2 == 0",
-        f"'zone' in device.attributes['other.example.com']",
+        "'zone' in device.attributes['other.example.com']",
         f"has({own}.healthy) && {own}.healthy",
         f"has({own}.driverVersion) && {own}.driverVersion.isGreaterThan(semver('2.0.0'))",
         f"has({own}.driverVersion) && {own}.driverVersion == semver('2.1.0')",

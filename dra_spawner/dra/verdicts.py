@@ -1,0 +1,124 @@
+"""For every node: what the claims would get there, or why not. The answer of ``dra-spawner fit``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit, NoFitKind
+from dra_spawner.dra.claims import DeviceClass, ResourceClaim
+from dra_spawner.dra.devices import ResourceSlice
+from dra_spawner.dra.errors import FatalReason
+from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
+from dra_spawner.dra.objects import Node
+from dra_spawner.dra.reasons import NoFitReason
+from dra_spawner.dra.results import DeviceResult
+
+__all__ = ["NodeVerdict", "VerdictKind", "judge_nodes"]
+
+
+class VerdictKind(StrEnum):
+    """Outcome on one node; the text is the key in the JSON answer."""
+
+    FITS = "allocations"
+    UNAVAILABLE = "unavailable"
+    """Not on this node."""
+    ERROR = "error"
+    """kube-scheduler would give up on the pod altogether."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVerdict:
+    """What the claims, taken together, would get on one node.
+
+    Attributes
+    ----------
+    node
+        Name of the node.
+    kind
+        Whether they fit.
+    allocations
+        Name (``namespace/name``) and allocation of each claim, in the order given; empty unless they fit.
+    message
+        Why they do not fit, a sentence for people.
+    reason
+        The same in numbers, where the node is merely unavailable.
+    no_fit, fatal
+        What kind of "no" it is.
+    """
+
+    node: str
+    kind: VerdictKind
+    allocations: tuple[tuple[str, Allocation], ...] = ()
+    message: str = ""
+    reason: NoFitReason | None = None
+    no_fit: NoFitKind | None = None
+    fatal: FatalReason | None = None
+
+    def to_json(self) -> dict[str, object]:
+        """The node's entry in the answer of ``fit --format json``."""
+        if self.kind is not VerdictKind.FITS:
+            return {self.kind.value: self.message}
+        return {
+            self.kind.value: [
+                {"claim": claim, "results": [_result_json(result) for result in allocation.results]}
+                for claim, allocation in self.allocations
+            ]
+        }
+
+
+def judge_nodes(
+    nodes: Iterable[Node],
+    slices: Iterable[ResourceSlice],
+    classes: Iterable[DeviceClass],
+    claims: Sequence[ResourceClaim],
+    features: Features = SCHEDULER_1_36,
+    quirks: Quirks = QUIRKS_1_36,
+    *,
+    cancelled: Callable[[], bool] | None = None,
+) -> list[NodeVerdict]:
+    """Verdict for each node, as if one pod used all claims that have no allocation yet.
+
+    Parameters
+    ----------
+    claims
+        All claims: the allocated ones are what is taken, the others are to be allocated together, in this order.
+    cancelled
+        See :meth:`Allocator.allocate <dra_spawner.dra.allocator.Allocator.allocate>`.
+    """
+    allocator = Allocator(slices, classes, AllocatedState.from_claims(claims, features), features, quirks)
+    wanted = [claim for claim in claims if not claim.is_allocated]
+    return [_judge(allocator, node, wanted, cancelled) for node in nodes]
+
+
+def _judge(
+    allocator: Allocator, node: Node, claims: Sequence[ResourceClaim], cancelled: Callable[[], bool] | None
+) -> NodeVerdict:
+    try:
+        found = allocator.allocate(node, claims, cancelled=cancelled)
+    except AllocationError as error:
+        return NodeVerdict(node.name, VerdictKind.ERROR, message=str(error), fatal=error.reason)
+    if isinstance(found, DoesNotFit):
+        return NodeVerdict(
+            node.name, VerdictKind.UNAVAILABLE, message=str(found), reason=found.reason, no_fit=found.kind
+        )
+    named = tuple((str(claim), allocation) for claim, allocation in zip(claims, found, strict=True))
+    return NodeVerdict(node.name, VerdictKind.FITS, named)
+
+
+def _result_json(result: DeviceResult) -> dict[str, object]:
+    """A result as ``fit`` shows it: who gets what; that a share has an id, not which."""
+    obj: dict[str, object] = {
+        "request": result.request,
+        "driver": result.id.driver,
+        "pool": result.id.pool,
+        "device": result.id.device,
+    }
+    if result.admin_access:
+        obj["adminAccess"] = True
+    if result.is_share:
+        obj["shareID"] = True
+    if result.consumed_capacity:
+        obj["consumedCapacity"] = {name: str(amount) for name, amount in result.consumed_capacity.items()}
+    return obj
