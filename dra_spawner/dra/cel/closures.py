@@ -64,7 +64,7 @@ def charged(closure: Closure, amount: int) -> Closure:
 
 
 def fatal(closure: Closure) -> Closure:
-    """The closure, its errors absorbed by nothing: sorting what is an error crashes Kubernetes' evaluation."""
+    """The closure, its errors absorbed by nothing: they make Kubernetes' cost tracker crash."""
 
     def run(device: CelDevice, local: Locals) -> Value:
         try:

@@ -38,6 +38,8 @@ __all__ = ["Program", "compile_checked"]
 
 _CONVERSIONS: Final = frozenset(["bool", "bytes", "double", "dyn", "int", "string", "type", "uint"])
 _PATTERN_FUNCTIONS: Final = frozenset(["matches", "find", "findAll"])
+#: Kubernetes computes their cost from arguments that must not be errors.
+_CRASHING: Final = frozenset(["distinct", "sort"])
 _PARSERS: Final = frozenset(["quantity", "semver"])
 _DEVICE_FIELDS: Final = {
     "driver": lambda device, local: device.driver,
@@ -180,7 +182,7 @@ class _Compiler:
             if special is not None:
                 return special
         args = [self.compile(part) for part in parts]
-        if function == "sort":
+        if function in _CRASHING:
             args = [closures.fatal(arg) for arg in args]
         make = closures.metered_call if self.metered else closures.call
         return make(self.checked.overloads[id(node)], args)

@@ -31,6 +31,7 @@ class RandomSelectors:
         self.random = random.Random(seed)
         self.sloppiness = sloppiness
         self.plain = plain
+        self.domains = DOMAINS[:2] if plain else DOMAINS
         self.variables: list[tuple[str, str]] = []
         self.makers: dict[str, list[Callable[[int], str]]] = {
             "bool": [
@@ -106,7 +107,7 @@ class RandomSelectors:
                 return "[]" if self.random.random() < 0.2 else f"[{self.leaf(kind[5:-1])}, {self.leaf(kind[5:-1])}]"
 
     def domain_map(self, collection: str = "attributes") -> str:
-        return f'device.{collection}["{self.random.choice(DOMAINS)}"]'
+        return f'device.{collection}["{self.random.choice(self.domains)}"]'
 
     def attribute(self, kind: str) -> str:
         names = [name for name, of in ATTRIBUTES.items() if of == kind] or ["driver"]
@@ -175,7 +176,7 @@ class RandomSelectors:
             [
                 f"has({self.domain_map()}.{name})",
                 f'"{name}" in {self.domain_map()}',
-                f'"{self.random.choice(DOMAINS)}" in device.attributes',
+                f'"{self.random.choice(self.domains)}" in device.attributes',
                 f"{self.make('optional(int)', depth)}.hasValue()",
             ]
         )
