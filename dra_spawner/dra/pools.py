@@ -123,19 +123,18 @@ def _relevant_slices(
     for item in index.for_node(node.name):
         if not features.partitionable_devices and (item.per_device_node_selection is not None or item.shared_counters):
             continue
-        if item.shared_counters and not quirks.counter_slices_relevant_everywhere:
-            counter_slices.append(item)
-        elif _is_relevant(item, node):
+        if (item.shared_counters and quirks.counter_slices_relevant_everywhere) or _is_relevant(item, node):
             _add_slice(pools, item)
+        elif item.shared_counters:
+            counter_slices.append(item)
     for item in counter_slices:
+        # The node's devices need the pool's counters, wherever those are said to be.
         if item.pool_id in pools:
             _add_slice(pools, item)
     return pools
 
 
 def _is_relevant(item: ResourceSlice, node: Node) -> bool:
-    if item.shared_counters:
-        return True
     if item.node_name or item.all_nodes or item.node_selector is not None:
         return selects_node(node, item.node_name, item.all_nodes, item.node_selector)
     return bool(item.per_device_node_selection) and any(

@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_spawner.dra.allocator import AllocatedState, Allocator, DoesNotFit, NoFitKind
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.features import Features
+from dra_spawner.dra.features import QUIRKS_1_36, Features, Quirks
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.quantity import Quantity
 
@@ -27,7 +27,7 @@ _FEATURES = {
 Verdict = dict[str, Any]
 
 
-def verdicts(scenario: dict[str, Any]) -> list[Verdict]:
+def verdicts(scenario: dict[str, Any], quirks: Quirks = QUIRKS_1_36) -> list[Verdict]:
     """One verdict for each node: outcome, results, error, and with reasons for "none"."""
     features = Features(**{_FEATURES[name]: value for name, value in scenario["features"].items()})
     allocator = Allocator(
@@ -35,6 +35,7 @@ def verdicts(scenario: dict[str, Any]) -> list[Verdict]:
         [DeviceClass.from_json(item) for item in scenario["classes"]],
         AllocatedState.from_claims([ResourceClaim.from_json(item) for item in scenario["existing"]], features),
         features,
+        quirks,
     )
     claims = [ResourceClaim.from_json(item) for item in scenario["claims"]]
     return [_verdict(allocator, Node.from_json(node), claims, scenario["maxSteps"]) for node in scenario["nodes"]]

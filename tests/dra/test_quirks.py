@@ -1,0 +1,61 @@
+"""One scenario for each peculiarity of kube-scheduler's allocator, in ``quirks/``, with what 1.36.3 decides.
+
+Where a switch of :class:`Quirks` turns it off, the file also says what is decided then.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
+from tests.oracle.binary import BinaryUnavailable, ask, oracle_binary
+from tests.oracle.comparison import verdicts
+
+FILES = sorted((Path(__file__).parent / "quirks").glob("*.json"))
+CASES = [pytest.param(json.loads(path.read_text()), id=path.stem) for path in FILES]
+SWITCHED = [case for case in CASES if "quirk" in case.values[0]]
+
+
+def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
+    """A verdict without its explanation; a crash of the reference counts as fatal."""
+    kept = {"outcome": "fatal" if verdict["outcome"] == "panic" else verdict["outcome"]}
+    if verdict.get("results"):
+        kept["results"] = verdict["results"]
+        for allocation in kept["results"]:
+            for result in allocation["devices"].get("results", ()):
+                if "shareID" in result:
+                    result["shareID"] = "share"
+    return kept
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_quirk(case: dict[str, Any]) -> None:
+    assert [outcome(item) for item in verdicts(case["scenario"])] == case["expected"], case["what"]
+
+
+@pytest.mark.parametrize("case", SWITCHED)
+def test_quirk_switched_off(case: dict[str, Any]) -> None:
+    quirks = dataclasses.replace(QUIRKS_1_36, **{case["quirk"]: False})
+    decided = [outcome(item) for item in verdicts(case["scenario"], quirks)]
+    assert decided == case["expected_without_quirk"], case["what"]
+    assert decided != case["expected"]
+    assert [outcome(item) for item in verdicts(case["scenario"], QUIRKS_OFF)] == decided
+
+
+def test_every_switch_has_a_scenario() -> None:
+    assert {case.values[0]["quirk"] for case in SWITCHED} == {field.name for field in dataclasses.fields(Quirks)}
+
+
+def test_scenarios_are_what_kube_scheduler_decides() -> None:
+    try:
+        oracle = oracle_binary()
+    except BinaryUnavailable as reason:
+        pytest.skip(str(reason))
+    cases = [case.values[0] for case in CASES]
+    for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):
+        assert [outcome(item) for item in answer["verdicts"]] == case["expected"], case["what"]
