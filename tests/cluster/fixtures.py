@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
 
@@ -113,9 +114,43 @@ async def real_cluster(
 
 @pytest_asyncio.fixture
 async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> AsyncIterator[ClusterUnderTest]:
-    """An embedded cluster of its own for the test."""
-    pytest.importorskip("dra_spawner.devcluster.embedded_cluster")
-    yield None
+    """An embedded cluster of its own for the test, for tests that are about nothing else.
+
+    Nodes are served by the test's own kubelet stand-in, as on the real control plane.
+    """
+    module = pytest.importorskip("dra_spawner.devcluster.embedded_cluster")
+    directory = tmp_path / "cluster"
+    directory.mkdir()
+    embedded = module.EmbeddedCluster(directory / "embedded")
+    await background_loop.await_(embedded.start())
+    try:
+        kubeconfig = yaml.safe_load(embedded.kubeconfig.read_text())
+        background_admin = await background_loop.await_(KubernetesApi.from_kubeconfig(embedded.kubeconfig))
+        async with await KubernetesApi.from_kubeconfig(embedded.kubeconfig) as admin:
+            namespace = f"test-{secrets.token_hex(4)}"
+            await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+            token = kubeconfig["users"][0]["user"]["token"]
+            cluster = ClusterUnderTest(
+                kind="embedded",
+                namespace=namespace,
+                url=kubeconfig["clusters"][0]["cluster"]["server"],
+                admin=admin,
+                admin_kubeconfig=embedded.kubeconfig,
+                hub_kubeconfig=embedded.kubeconfig,
+                hub_token=token,
+                admin_token=token,
+                directory=directory,
+                loop=background_loop,
+                background_admin=background_admin,
+            )
+            try:
+                yield cluster
+            finally:
+                # All objects go with the cluster, but processes do not.
+                await cluster.stop_kubelet()
+                await background_loop.await_(background_admin.close())
+    finally:
+        await background_loop.await_(embedded.stop())
 
 
 @pytest.fixture(params=["embedded", "real"])

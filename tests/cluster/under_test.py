@@ -142,6 +142,12 @@ class ClusterUnderTest:
         self.kubelet = await self._there(start())
         return self.kubelet
 
+    async def stop_kubelet(self) -> None:
+        """End all of the test's pods' processes; the objects stay."""
+        if self.kubelet is not None:
+            await self._there(self.kubelet.stop())
+            self.kubelet = None
+
     async def publish_nodes(self, *nodes: JsonObject) -> None:
         """Register nodes and serve them; returns when pods can be scheduled there."""
         kubelet = self.kubelet or await self.start_kubelet()
