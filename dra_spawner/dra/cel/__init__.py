@@ -9,6 +9,7 @@ from __future__ import annotations
 from .device import CelDevice
 from .errors import CelCompileError, CelCostLimitExceeded, CelRuntimeError, CelUnsupportedError
 from .literals import cel_string_literal
+from .references import Collection, Reference, referenced_attributes
 from .selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
 from .semver import Semver, SemverError
 
@@ -19,9 +20,12 @@ __all__ = [
     "CelDevice",
     "CelRuntimeError",
     "CelUnsupportedError",
+    "Collection",
+    "Reference",
     "Selector",
     "Semver",
     "SemverError",
     "cel_string_literal",
     "compile_selector",
+    "referenced_attributes",
 ]

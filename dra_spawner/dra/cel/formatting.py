@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from .errors import CelRuntimeError, EvaluationError
+from .standard_functions import go_format_g
 from .values import TypeValue, Uint, Value, from_map_key, type_name
 
 __all__ = ["Clause", "format_string", "parse_format"]
@@ -153,8 +154,6 @@ def _hexadecimal(value: Value) -> str:
 
 def _plain(value: Value) -> str:
     """As ``%s`` prints it."""
-    from .standard_functions import go_format_g
-
     match value:
         case None:
             return "null"

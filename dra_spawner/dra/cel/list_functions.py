@@ -7,7 +7,7 @@ from functools import cmp_to_key
 from typing import Final
 
 from . import cost as costs
-from .errors import EvaluationError
+from .errors import CelCostLimitExceeded, EvaluationError
 from .functions import declare, overload
 from .operators import add_int, add_uint, compare, is_true_equal, list_contains
 from .values import Uint, Value, no_overload
@@ -53,14 +53,8 @@ def _flatten(values: list[Value], depth: int) -> list[Value]:
 @overload("lists.range(int) -> list(int)", cost=costs.new_list)
 def _range(count: int) -> list[int]:
     if count > costs.COST_LIMIT:
-        raise costs_exceeded()
+        raise CelCostLimitExceeded("operation cancelled: actual cost limit exceeded")
     return list(range(count))
-
-
-def costs_exceeded() -> Exception:
-    from .errors import CelCostLimitExceeded
-
-    return CelCostLimitExceeded("operation cancelled: actual cost limit exceeded")
 
 
 @overload("list(T) . reverse() -> list(T)", cost=costs.new_list)

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from .errors import CelCompileError
 from .nodes import Bind, Fold, FoldKind, Ident, Node, OptionalMap, Select
 
-__all__ = ["expand_global", "expand_member"]
+__all__ = ["MacroError", "expand_global", "expand_member"]
+
+
+class MacroError(ValueError):
+    """Arguments that do not suit a macro."""
+
+    def __init__(self, message: str, offset: int) -> None:
+        super().__init__(message)
+        self.offset = offset
+
 
 # (name, number of arguments) -> (kind, number of variables, has a predicate, has a transform)
 _FOLDS: Final = {
@@ -38,14 +46,14 @@ def expand_global(offset: int, name: str, args: tuple[Node, ...]) -> Node | None
 
     Raises
     ------
-    CelCompileError
-        When the arguments do not suit the macro; ``column`` is an offset here.
+    MacroError
+        When the arguments do not suit the macro.
     """
     if name != "has" or len(args) != 1:
         return None
     operand = args[0]
     if not isinstance(operand, Select) or operand.optional or operand.test_only:
-        raise CelCompileError("invalid argument to has() macro", operand.offset)
+        raise MacroError("invalid argument to has() macro", operand.offset)
     return Select(offset, operand.operand, operand.field, test_only=True)
 
 
@@ -54,25 +62,25 @@ def expand_member(offset: int, name: str, target: Node, args: tuple[Node, ...]) 
 
     Raises
     ------
-    CelCompileError
-        When the arguments do not suit the macro; ``column`` is an offset here.
+    MacroError
+        When the arguments do not suit the macro.
     """
     if name == "bind" and len(args) == 3 and isinstance(target, Ident) and target.name == "cel":
         variable = args[0]
         if not isinstance(variable, Ident):
-            raise CelCompileError("cel.bind() variable names must be simple identifiers", variable.offset)
+            raise MacroError("cel.bind() variable names must be simple identifiers", variable.offset)
         return Bind(offset, variable.name, args[1], args[2])
     if name in ("optMap", "optFlatMap") and len(args) == 2:
         variable = args[0]
         if not isinstance(variable, Ident):
-            raise CelCompileError(f"{name}() variable name must be a simple identifier", variable.offset)
+            raise MacroError(f"{name}() variable name must be a simple identifier", variable.offset)
         return OptionalMap(offset, target, variable.name, args[1], name == "optFlatMap")
     if (name, len(args)) not in _FOLDS:
         return None
     kind, count, has_predicate, has_transform = _FOLDS[name, len(args)]
     variables = tuple(_variable(kind, arg) for arg in args[:count])
     if count == 2 and variables[0] == variables[1]:
-        raise CelCompileError(f"duplicate variable name: {variables[0]}", args[1].offset)
+        raise MacroError(f"duplicate variable name: {variables[0]}", args[1].offset)
     rest = args[count:]
     return Fold(
         offset,
@@ -87,7 +95,7 @@ def expand_member(offset: int, name: str, target: Node, args: tuple[Node, ...]) 
 def _variable(kind: FoldKind, arg: Node) -> str:
     if not isinstance(arg, Ident):
         problem = "argument is not an identifier" if kind in _LIST_ONLY else "argument must be a simple name"
-        raise CelCompileError(problem, arg.offset)
+        raise MacroError(problem, arg.offset)
     if arg.name in _ACCUMULATORS:
-        raise CelCompileError("iteration variable overwrites accumulator variable", arg.offset)
+        raise MacroError("iteration variable overwrites accumulator variable", arg.offset)
     return arg.name

@@ -7,7 +7,7 @@ from typing import Final
 from .errors import CelCompileError, CelUnsupportedError
 from .lexer import Token, TokenKind, position_error, tokenize
 from .literals import parse_bytes, parse_double, parse_int, parse_string, parse_uint
-from .macros import expand_global, expand_member
+from .macros import MacroError, expand_global, expand_member
 from .nodes import Call, Ident, ListLiteral, Literal, MapEntry, MapLiteral, Node, Select
 
 __all__ = ["MAX_DEPTH", "parse"]
@@ -215,8 +215,8 @@ class _Parser:
         args = self.arguments()
         try:
             expanded = expand_member(opening.offset, token.text, operand, args)
-        except CelCompileError as error:
-            raise self.error(error.column, error.message) from None
+        except MacroError as error:
+            raise self.error(error.offset, str(error)) from None
         return expanded or Call(opening.offset, token.text, operand, args)
 
     def arguments(self) -> tuple[Node, ...]:
@@ -271,8 +271,8 @@ class _Parser:
         args = self.arguments()
         try:
             expanded = None if rooted else expand_global(opening.offset, token.text, args)
-        except CelCompileError as error:
-            raise self.error(error.column, error.message) from None
+        except MacroError as error:
+            raise self.error(error.offset, str(error)) from None
         return expanded or Call(opening.offset, token.text, None, args)
 
     def list_literal(self, offset: int) -> Node:
