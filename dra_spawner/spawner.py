@@ -53,6 +53,8 @@ _CLEAN_UP_TRIES_SECONDS = 600
 _DIAGNOSIS_SECONDS = 15
 #: How often the reflector's copy of the pod is looked at; no request is made.
 _POD_LOOK_SECONDS = 0.1
+#: The same for a pod that may become unschedulable.
+_SCHEDULED_LOOK_SECONDS = 1.0
 
 
 class DRASpawner(KubeSpawner):
@@ -302,7 +304,7 @@ class DRASpawner(KubeSpawner):
                     self._waiting_for = diagnosis.sentence
                     self._tell(diagnosis.sentence)
                 await asyncio.sleep(_DIAGNOSIS_SECONDS)
-            await asyncio.sleep(_POD_LOOK_SECONDS)
+            await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
 
     # What the user sees while it starts
 

@@ -173,7 +173,7 @@ def main() -> int:
         return 1
     with (
         tempfile.TemporaryDirectory() as directory,
-        ControlPlane(binary, Path(directory) / "control-plane") as plane,
+        ControlPlane(binary, Path(directory) / "control-plane", client_qps=1000) as plane,
         BackgroundLoop("cluster") as background,
     ):
         kubelet, api = background.run(
