@@ -30,7 +30,7 @@ _LDFLAGS = (
 )
 _BUILD_ARGUMENTS = ("build", "-v", "-trimpath", "-ldflags", _LDFLAGS)
 # Packages that a cold build compiles; only for the progress report.
-_PACKAGES = 1750
+_PACKAGES = 2500
 _REPORT_EVERY_SECONDS = 15.0
 
 Report = Callable[[str], None]
