@@ -43,6 +43,8 @@ def node_manifest(
         Names of images that are there from the start.
     """
     node: JsonObject = {
+        "apiVersion": "v1",
+        "kind": "Node",
         "metadata": {"name": name, "labels": dict(labels or {})},
         "spec": {},
         "status": {"capacity": {**_DEFAULT_CAPACITY, **(capacity or {})}},

@@ -15,6 +15,7 @@ import pytest
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.container_runtime import FakeRuntime
+from dra_spawner.devcluster.example_nodes import example_nodes, example_objects
 from dra_spawner.devcluster.images import PullFailed
 from dra_spawner.devcluster.kubelet import Kubelet
 from dra_spawner.devcluster.node_agent import node_manifest
@@ -29,7 +30,7 @@ REPORT = (
     "pathlib.Path(os.environ['REPORT']).write_text(json.dumps(seen))\n"
     "while True: signal.pause()\n"
 )
-NODE = {"kind": "Node", **node_manifest("node-a")}
+NODE = node_manifest("node-a")
 
 
 def reporting_pod(name: str, directory: Path, **options: object) -> JsonObject:
@@ -418,8 +419,7 @@ async def test_node_that_goes_takes_its_pods_along(cluster: ClusterUnderTest, tm
 
 async def test_several_hundred_fake_pods_start_quickly(cluster: ClusterUnderTest):
     await cluster.start_kubelet(fake=True, events=False)
-    nodes = [{"kind": "Node", **node_manifest(f"node-{number}")} for number in range(4)]
-    await cluster.publish(*nodes)
+    await cluster.publish(*(node_manifest(f"node-{number}") for number in range(4)))
     began = time.monotonic()
     bodies = [pod(f"pod-{number}", [], nodeName=f"node-{number % 4}") for number in range(300)]
     await asyncio.gather(*(cluster.admin.create(cluster.path("pods"), body) for body in bodies))
@@ -431,6 +431,14 @@ async def test_several_hundred_fake_pods_start_quickly(cluster: ClusterUnderTest
     addresses = {each["status"]["podIP"] for each in (await cluster.admin.list(cluster.path("pods")))["items"]}
     assert len(addresses) == len(bodies)
     assert took < 20
+
+
+async def test_examples_of_the_demo_are_accepted(cluster: ClusterUnderTest):
+    await cluster.start_kubelet(fake=True)
+    created = await cluster.publish(*example_objects())
+    nodes = (await cluster.admin.list(resource_path("v1", "nodes")))["items"]
+    assert {node["metadata"]["name"] for node in nodes} == {node["metadata"]["name"] for node in example_nodes()}
+    assert {obj["kind"] for obj in created} == {"DeviceClass", "ResourceSlice"}
 
 
 async def test_hub_account_may_do_what_is_shipped_and_no_more(real_cluster: ClusterUnderTest):
