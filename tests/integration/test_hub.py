@@ -127,23 +127,33 @@ async def test_options_through_the_rest_api(cluster, hub):
     await nothing_left(cluster)
 
 
-@pytest.mark.parametrize(
-    ("profile", "sentence"),
-    [
-        ("no-such-class", "devices of class missing.example.com, which this cluster does not have"),
-        ("refused", "Kubernetes refused the device claim of this choice: "),
-    ],
-)
-async def test_what_can_never_work_fails_with_a_sentence(cluster, hub, profile, sentence):
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+async def last_message(hub, profile):
+    """What a user reads at the end of a start that fails."""
     status, body = await hub.spawn("ada", {"profile": profile})
-    if status == 202:
-        (*_, last) = await hub.progress("ada")
-        assert last["failed"]
-        message = last["message"]
-    else:
-        message = body["message"]
-    assert sentence in message
+    if status != 202:
+        return body["message"]
+    (*_, last) = await hub.progress("ada")
+    assert last["failed"]
+    return last["message"]
+
+
+async def test_an_unknown_device_class_fails_with_a_sentence(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    assert "devices of class missing.example.com, which this cluster does not have" in await last_message(
+        hub, "no-such-class"
+    )
+    await nothing_left(cluster)
+
+
+async def test_a_template_that_is_refused_fails_with_the_reason(real_cluster):
+    """Only a real API server estimates what a selector costs."""
+    cluster = real_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = MORE_PROFILES.replace("REFUSED", repr(REFUSED))
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        message = await last_message(hub, "refused")
+    assert "Kubernetes refused the device claim of this choice: " in message
+    assert "estimated" in message
     await nothing_left(cluster)
 
 
