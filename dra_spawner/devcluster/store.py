@@ -361,7 +361,7 @@ class Store:
         """One step of deletion, without collecting what follows from it."""
         step = deletion_step(resource_type, current, self._now(), grace_period_seconds, propagation_policy)
         latest = current
-        if step.metadata is not current["metadata"]:
+        if step.metadata != current["metadata"]:
             marked: JsonObject = {**current, "metadata": step.metadata}
             if resource_type is NAMESPACES:
                 marked["status"] = {**current.get("status", {}), "phase": "Terminating"}

@@ -94,6 +94,10 @@ class Watch:
                     await self._wake.wait()
             except TimeoutError:
                 return b""
+        return self.collected()
+
+    def collected(self) -> bytes:
+        """Take the lines that are there."""
         lines = b"".join(self._lines)
         self._lines.clear()
         self._unsent_bytes = 0

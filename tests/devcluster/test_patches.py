@@ -1,0 +1,244 @@
+"""The three kinds of patches; `test_fidelity` compares many of them with a real API server."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from dra_spawner.devcluster.patches import (
+    PatchError,
+    PatchType,
+    apply_patch,
+    json_patch,
+    merge_patch,
+    strategic_merge_patch,
+)
+
+
+# Examples of RFC 6902, appendix A, and what Kubernetes' library makes of the rest.
+@pytest.mark.parametrize(
+    ("document", "operations", "expected"),
+    [
+        ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
+        ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/0", "value": "qux"}], {"foo": ["qux", "bar"]}),
+        ({"foo": ["bar"]}, [{"op": "add", "path": "/foo/-", "value": ["a"]}], {"foo": ["bar", ["a"]]}),
+        ({"baz": "qux", "foo": "bar"}, [{"op": "remove", "path": "/baz"}], {"foo": "bar"}),
+        ({"foo": ["a", "b", "c"]}, [{"op": "remove", "path": "/foo/1"}], {"foo": ["a", "c"]}),
+        ({"baz": "qux"}, [{"op": "replace", "path": "/baz", "value": "boo"}], {"baz": "boo"}),
+        ({"a": [1, 2]}, [{"op": "replace", "path": "/a/1", "value": 3}], {"a": [1, 3]}),
+        ({}, [{"op": "replace", "path": "/new", "value": 1}], {"new": 1}),
+        ({"a": {"b": 1}, "c": {}}, [{"op": "move", "from": "/a/b", "path": "/c/d"}], {"a": {}, "c": {"d": 1}}),
+        ({"a": [1, 2, 3]}, [{"op": "move", "from": "/a/0", "path": "/a/2"}], {"a": [2, 3, 1]}),
+        ({"a": {"b": [1]}}, [{"op": "copy", "from": "/a", "path": "/c"}], {"a": {"b": [1]}, "c": {"b": [1]}}),
+        ({"a": {"~/": 1}}, [{"op": "test", "path": "/a/~0~1", "value": 1}], {"a": {"~/": 1}}),
+        ({"a": 1}, [{"op": "test", "path": "/b", "value": None}], {"a": 1}),
+        ({"a": 1}, [{"op": "replace", "path": "", "value": {"b": 2}}], {"b": 2}),
+        ({"a": 1}, [], {"a": 1}),
+    ],
+)
+def test_json_patch(document: Any, operations: Any, expected: Any) -> None:
+    before = copy.deepcopy(document)
+    assert json_patch(document, operations) == expected
+    assert document == before
+
+
+@pytest.mark.parametrize(
+    ("operations", "well_formed"),
+    [
+        pytest.param([{"op": "test", "path": "/a", "value": 2}], True, id="test"),
+        pytest.param([{"op": "test", "path": "/a", "value": True}], True, id="test-bool"),
+        pytest.param([{"op": "remove", "path": "/zz"}], True, id="remove"),
+        pytest.param([{"op": "add", "path": "/zz/b", "value": 1}], True, id="no-parent"),
+        pytest.param([{"op": "add", "path": "/l/9", "value": 1}], True, id="index"),
+        pytest.param([{"op": "add", "path": "/l/01", "value": 1}], True, id="leading-zero"),
+        pytest.param([{"op": "add", "path": "/a/b", "value": 1}], True, id="scalar"),
+        pytest.param([{"op": "move", "from": "/zz", "path": "/a"}], True, id="move"),
+        pytest.param([{"op": "zap", "path": "/a"}], True, id="unknown"),
+        pytest.param([{"op": "add", "path": "/a"}], False, id="no-value"),
+        pytest.param([{"op": "add", "path": "a", "value": 1}], False, id="no-pointer"),
+        pytest.param({"op": "remove", "path": "/a"}, False, id="no-list"),
+    ],
+)
+def test_json_patches_that_fail(operations: Any, well_formed: bool) -> None:
+    with pytest.raises(PatchError) as failure:
+        json_patch({"a": 1, "l": [1]}, operations)
+    assert failure.value.well_formed is well_formed
+
+
+# RFC 7386, appendix A
+@pytest.mark.parametrize(
+    ("document", "patch", "expected"),
+    [
+        ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+        ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+        ({"a": "b"}, {"a": None}, {}),
+        ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+        ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+        ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+        ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+        ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+        (["a", "b"], ["c", "d"], ["c", "d"]),
+        ({"a": "foo"}, None, None),
+        ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+        ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+        ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+    ],
+)
+def test_merge_patch(document: Any, patch: Any, expected: Any) -> None:
+    before = copy.deepcopy(document)
+    assert merge_patch(document, patch) == expected
+    assert document == before
+
+
+CONTAINERS = [{"name": "a", "image": "1", "env": [{"name": "x", "value": "1"}]}, {"name": "b", "image": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "patch", "expected"),
+    [
+        pytest.param(
+            "Pod",
+            {"spec": {"containers": CONTAINERS}},
+            {"spec": {"containers": [{"name": "b", "image": "3"}]}},
+            {"spec": {"containers": [CONTAINERS[0], {"name": "b", "image": "3"}]}},
+            id="containers",
+        ),
+        pytest.param(
+            "Pod",
+            {"spec": {"containers": CONTAINERS}},
+            {"spec": {"containers": [{"name": "a", "env": [{"name": "y", "value": "2"}]}]}},
+            {
+                "spec": {
+                    "containers": [
+                        {"name": "a", "image": "1", "env": [{"name": "y", "value": "2"}, {"name": "x", "value": "1"}]},
+                        CONTAINERS[1],
+                    ]
+                }
+            },
+            id="nested",
+        ),
+        pytest.param(
+            "Pod",
+            {"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Other", "status": "True"}]}},
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}]}},
+            {"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Other", "status": "True"}]}},
+            id="conditions",
+        ),
+        pytest.param(
+            "Pod",
+            {"spec": {"tolerations": [{"key": "a"}]}},
+            {"spec": {"tolerations": [{"key": "b"}]}},
+            {"spec": {"tolerations": [{"key": "b"}]}},
+            id="tolerations-are-replaced",
+        ),
+        pytest.param(
+            "Pod",
+            {"metadata": {"ownerReferences": [{"uid": "1", "name": "a"}]}},
+            {"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}]}},
+            {"metadata": {"ownerReferences": [{"uid": "2", "name": "b"}, {"uid": "1", "name": "a"}]}},
+            id="owners",
+        ),
+        pytest.param(
+            "Pod",
+            {"metadata": {"ownerReferences": [{"uid": "1"}, {"uid": "2"}]}},
+            {"metadata": {"ownerReferences": [{"uid": "1", "$patch": "delete"}]}},
+            {"metadata": {"ownerReferences": [{"uid": "2"}]}},
+            id="delete-entry",
+        ),
+        pytest.param(
+            "Pod",
+            {"metadata": {"finalizers": ["a/b"]}},
+            {"metadata": {"finalizers": ["c/d"]}},
+            {"metadata": {"finalizers": ["c/d", "a/b"]}},
+            id="finalizers",
+        ),
+        pytest.param(
+            "Pod",
+            {"metadata": {"finalizers": ["a/b", "c/d"]}},
+            {"metadata": {"$deleteFromPrimitiveList/finalizers": ["a/b"]}},
+            {"metadata": {"finalizers": ["c/d"]}},
+            id="delete-from-set",
+        ),
+        pytest.param(
+            "Namespace",
+            {"spec": {"finalizers": ["a"]}},
+            {"spec": {"finalizers": ["b"]}},
+            {"spec": {"finalizers": ["b"]}},
+            id="namespace-finalizers-are-replaced",
+        ),
+        pytest.param(
+            "Service",
+            {"spec": {"ports": [{"port": 80, "name": "a"}]}},
+            {"spec": {"ports": [{"port": 80, "name": "b"}]}},
+            {"spec": {"ports": [{"port": 80, "name": "b"}]}},
+            id="service-ports",
+        ),
+        pytest.param(
+            "ResourceClaim",
+            {"status": {"reservedFor": [{"uid": "1"}]}},
+            {"status": {"reservedFor": [{"uid": "2"}]}},
+            {"status": {"reservedFor": [{"uid": "2"}, {"uid": "1"}]}},
+            id="reserved-for",
+        ),
+        pytest.param(
+            "ResourceClaim",
+            {"spec": {"devices": {"requests": [{"name": "a"}, {"name": "b"}]}}},
+            {"spec": {"devices": {"requests": [{"name": "a", "exactly": {}}]}}},
+            {"spec": {"devices": {"requests": [{"name": "a", "exactly": {}}]}}},
+            id="requests-are-replaced",
+        ),
+        pytest.param(
+            "ResourceClaim",
+            {"status": {"devices": [{"conditions": [{"type": "a"}]}]}},
+            {"status": {"devices": [{"conditions": [{"type": "b"}]}]}},
+            {"status": {"devices": [{"conditions": [{"type": "b"}]}]}},
+            id="device-conditions-are-replaced",
+        ),
+        pytest.param(
+            "ConfigMap",
+            {"data": {"a": "1", "b": "2"}},
+            {"data": {"$patch": "replace", "c": "3"}},
+            {"data": {"c": "3"}},
+            id="replace-object",
+        ),
+        pytest.param(
+            "Pod",
+            {"spec": {"containers": CONTAINERS}},
+            {"spec": {"$setElementOrder/containers": [{"name": "b"}, {"name": "a"}]}},
+            {"spec": {"containers": [CONTAINERS[1], CONTAINERS[0]]}},
+            id="order",
+        ),
+        pytest.param(
+            "Pod",
+            {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}},
+            {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "nfs"], "nfs": {"server": "s"}}]}},
+            {"spec": {"volumes": [{"name": "v", "nfs": {"server": "s"}}]}},
+            id="retain-keys",
+        ),
+    ],
+)
+def test_strategic_merge_patch(kind: str, document: Any, patch: Any, expected: Any) -> None:
+    before = copy.deepcopy(document)
+    assert strategic_merge_patch(document, patch, kind) == expected
+    assert document == before
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        pytest.param({"spec": {"containers": [{"image": "nameless"}]}}, id="no-key"),
+        pytest.param({"spec": {"$patch": "explode"}}, id="directive"),
+    ],
+)
+def test_strategic_merge_patches_that_fail(patch: Any) -> None:
+    with pytest.raises(PatchError):
+        strategic_merge_patch({"spec": {"containers": CONTAINERS}}, patch, "Pod")
+
+
+@pytest.mark.parametrize("patch_type", [PatchType.MERGE, PatchType.STRATEGIC_MERGE], ids=str)
+@pytest.mark.parametrize("body", [[], "x", 1, None], ids=str)
+def test_patches_are_objects(patch_type: PatchType, body: Any) -> None:
+    with pytest.raises(PatchError, match="cannot unmarshal"):
+        apply_patch({"kind": "Pod"}, body, patch_type)

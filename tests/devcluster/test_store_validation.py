@@ -1,0 +1,200 @@
+"""Refusals and defaults that users of this project meet; `test_fidelity` compares all of them with a real API server."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from dra_spawner.devcluster import resource_types as types
+from dra_spawner.devcluster.api_errors import ApiError
+from dra_spawner.devcluster.schema import decode_object, unknown_fields
+from dra_spawner.devcluster.store import Store
+
+from . import fidelity_cases as cases
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store(lambda: datetime(2030, 1, 1, tzinfo=UTC))
+
+
+# What is accepted; everything else in the tables is refused.
+GOOD = {
+    "claim": {"plain", "everything", "count-zero", "count-huge", "all", "selector-dyn", "first"}
+    | {"capacity-negative", "capacity-number", "unknown-field"},
+    "template": {"plain"},
+    "class": {"empty", "selectors", "extended"},
+    "slice": {"plain", "neither", "range-good", "capacity-negative"},
+    "pod": {"plain", "claim", "claim-request", "system-priority", "own-values", "tolerates-all", "quantities"}
+    | {"requests-only", "volumes", "gated", "latest", "empty-collections", "nulls", "unknown-fields"},
+}
+
+
+def _bodies() -> list[Any]:
+    pods = [
+        (name, {"metadata": {"name": "x", **metadata}, "spec": {"containers": [cases.container()], **spec}})
+        for name, (metadata, spec) in cases.PODS.items()
+    ]
+    tables: list[tuple[str, types.ResourceType, list[tuple[str, Any]]]] = [
+        ("claim", types.RESOURCECLAIMS, [(name, {"spec": {"devices": v}}) for name, v in cases.CLAIMS.items()]),
+        ("template", types.RESOURCECLAIMTEMPLATES, [(name, {"spec": v}) for name, v in cases.TEMPLATES.items()]),
+        ("slice", types.RESOURCESLICES, [(name, {"spec": v}) for name, v in cases.SLICES.items()]),
+        (
+            "class",
+            types.DEVICECLASSES,
+            [(case, {"metadata": {"name": name}, "spec": v}) for case, (name, v) in cases.CLASSES.items()],
+        ),
+        ("pod", types.PODS, pods),
+    ]
+    return [
+        pytest.param(resource_type, body, name in GOOD[kind], id=f"{kind}-{name}")
+        for kind, resource_type, bodies in tables
+        for name, body in bodies
+    ]
+
+
+@pytest.mark.parametrize(("resource_type", "body", "good"), _bodies())
+def test_bodies(store: Store, resource_type: types.ResourceType, body: dict[str, Any], good: bool) -> None:
+    namespace = "default" if resource_type.namespaced else None
+    whole = {"metadata": {"name": "x"}, **body}
+    if good:
+        created = store.create(resource_type, whole, namespace)
+        # What was accepted once is accepted as an update, and changes nothing.
+        assert store.update(resource_type, created) is created
+        return
+    with pytest.raises(ApiError) as refusal:
+        store.create(resource_type, whole, namespace)
+    assert refusal.value.status_code in (400, 403, 422)
+    assert store.find(resource_type, namespace, "x") is None
+
+
+@pytest.mark.parametrize(
+    ("devices", "field", "message"),
+    [
+        pytest.param(
+            {"requests": [{"name": "a"}]},
+            "spec.devices.requests[0]",
+            "Required value: exactly one of `exactly` or `firstAvailable` is required",
+            id="no-type",
+        ),
+        pytest.param(
+            {"requests": [cases.request(**cases.selector("device.foo"))]},
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression",
+            "Invalid value: \"device.foo\": compilation failed: ERROR: <input>:1:7: undefined field 'foo'\n"
+            " | device.foo\n | ......^",
+            id="cel",
+        ),
+        pytest.param(
+            {"requests": [cases.request(**cases.selector("device.driver"))]},
+            "spec.devices.requests[0].exactly.selectors[0].cel.expression",
+            'Invalid value: "device.driver": must evaluate to bool or the unknown type, not string',
+            id="cel-type",
+        ),
+        pytest.param(
+            {"requests": [cases.request(adminAccess=True)]},
+            "spec.devices.requests[0].adminAccess",
+            "Forbidden: admin access to devices requires the `resource.kubernetes.io/admin-access: true` label on the "
+            "containing namespace",
+            id="admin",
+        ),
+    ],
+)
+def test_messages(store: Store, devices: dict[str, Any], field: str, message: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        store.create(types.RESOURCECLAIMS, {"metadata": {"name": "c"}, "spec": {"devices": devices}}, "default")
+    status = refusal.value.to_status()
+    assert status["message"] == f'ResourceClaim.resource.k8s.io "c" is invalid: {field}: {message}'
+    (cause,) = status["details"]["causes"]
+    assert (cause["field"], cause["message"]) == (field, message)
+
+
+def test_admin_access_in_a_labelled_namespace(store: Store) -> None:
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    store.create(types.NAMESPACES, {"metadata": {"name": "admin", "labels": labels}})
+    spec = {"devices": {"requests": [cases.request(adminAccess=True)]}}
+    created = store.create(types.RESOURCECLAIMS, {"metadata": {"name": "c"}, "spec": spec}, "admin")
+    assert created["spec"]["devices"]["requests"][0]["exactly"]["adminAccess"] is True
+
+
+@pytest.mark.parametrize("resource_type", [types.RESOURCECLAIMS, types.RESOURCECLAIMTEMPLATES], ids=str)
+def test_specs_of_claims_and_templates_do_not_change(store: Store, resource_type: types.ResourceType) -> None:
+    spec: dict[str, Any] = {"devices": {"requests": [cases.request()]}}
+    if resource_type is types.RESOURCECLAIMTEMPLATES:
+        spec = {"spec": spec}
+    created = store.create(resource_type, {"metadata": {"name": "c"}, "spec": spec}, "default")
+    store.patch(resource_type, "default", "c", {"metadata": {"labels": {"a": "b"}}})
+    other = {"devices": {"requests": [cases.request(count=2)]}}
+    with pytest.raises(ApiError, match="field is immutable"):
+        store.patch(
+            resource_type,
+            "default",
+            "c",
+            {"spec": {"spec": other} if resource_type is types.RESOURCECLAIMTEMPLATES else other},
+        )
+    assert store.get(resource_type, "default", "c")["spec"] == created["spec"]
+
+
+@pytest.mark.parametrize(
+    ("change", "allowed"),
+    [
+        pytest.param({"driver": "e.example.com"}, False, id="driver"),
+        pytest.param({"pool": {"name": "q"}}, False, id="pool"),
+        pytest.param({"nodeName": "n2"}, False, id="node"),
+        pytest.param({"pool": {"generation": 2}}, True, id="generation"),
+        pytest.param({"devices": []}, True, id="devices"),
+    ],
+)
+def test_what_of_a_slice_may_change(store: Store, change: dict[str, Any], allowed: bool) -> None:
+    store.create(types.RESOURCESLICES, {"metadata": {"name": "s"}, "spec": cases.slice_spec([cases.device()])})
+    if allowed:
+        store.patch(types.RESOURCESLICES, None, "s", {"spec": change})
+        return
+    with pytest.raises(ApiError, match="field is immutable"):
+        store.patch(types.RESOURCESLICES, None, "s", {"spec": change})
+
+
+def test_step_zero_is_refused(store: Store) -> None:
+    spec = cases.limits("1Gi", min="1Gi", step="0")  # the real API server fails on it, with a panic
+    with pytest.raises(ApiError, match="must be greater than zero"):
+        store.create(types.RESOURCESLICES, {"metadata": {"name": "s"}, "spec": spec})
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param({"metadata": {"name": 5}}, "number into Go struct field ObjectMeta.metadata.name", id="name"),
+        pytest.param({"spec": {"containers": {}}}, "object into Go struct field PodSpec.spec.containers", id="list"),
+        pytest.param({"spec": 5}, "number into Go struct field Pod.spec", id="structure"),
+        pytest.param({"spec": {"hostNetwork": "yes"}}, "string into Go struct field", id="bool"),
+        pytest.param({"spec": {"priority": 2**31}}, "number 2147483648 into Go struct field", id="int32"),
+        pytest.param({"spec": {"priority": True}}, "bool into Go struct field", id="bool-as-int"),
+        pytest.param({"kind": "Job"}, "Job in version", id="kind"),
+        pytest.param({"apiVersion": "v2"}, 'registered for version "v2"', id="version"),
+        pytest.param({"metadata": {"labels": {"a": 1}}}, "of type string", id="map"),
+        pytest.param({"metadata": {"creationTimestamp": "now"}}, 'parsing time "now"', id="time"),
+    ],
+)
+def test_wrong_types_are_refused(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(ApiError) as refusal:
+        decode_object(types.PODS, body)
+    assert refusal.value.status_code == 400
+    assert message in refusal.value.message
+
+
+def test_decoding_makes_canonical() -> None:
+    decoded = decode_object(
+        types.PODS,
+        {
+            "metadata": {"labels": {}, "creationTimestamp": "2030-01-01T02:00:00.5+02:00", "nonsense": 1},
+            "spec": {"containers": [{"resources": {"limits": {"cpu": 0.5, "memory": "1024Mi"}}}], "hostname": None},
+        },
+    )
+    assert decoded["metadata"] == {"creationTimestamp": "2030-01-01T00:00:00Z"}
+    assert decoded["spec"] == {"containers": [{"resources": {"limits": {"cpu": "500m", "memory": "1Gi"}}}]}
+
+
+def test_unknown_fields_are_found() -> None:
+    body = {"spec": {"containers": [{"imagee": "i"}], "nodeSelector": {"any": "key"}}, "x": 1}
+    assert unknown_fields(types.PODS, body) == ["spec.containers[0].imagee", "x"]
