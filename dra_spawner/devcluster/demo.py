@@ -72,6 +72,7 @@ class Running:
     admin: str
     password: str
     api_token: str
+    kubeconfig: Path
     log_file: Path | None
 
 
@@ -145,7 +146,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         await _until_ready(f"{address}/hub/health", hub, log_file, stop)
         watch = asyncio.create_task(_end_with(hub, stop, say, log_file))
         stack.callback(watch.cancel)
-        yield Running(address, _ADMIN, settings["password"], settings["api_token"], log_file)
+        yield Running(address, _ADMIN, settings["password"], settings["api_token"], kubeconfig, log_file)
 
 
 def _welcome(running: Running) -> str:
@@ -154,7 +155,8 @@ def _welcome(running: Running) -> str:
     return f"""
   Open               {bold}{running.address}{plain}
   User, password     {bold}{running.admin}{plain} (or any other name), {bold}{running.password}{plain}
-  API token          {running.api_token}{log}
+  API token          {running.api_token}
+  kubeconfig         {running.kubeconfig}{log}
 
   Pick a profile, for example "GPU slice, 10 GiB". In the notebook, the variables DRA_* tell which device it got.
   Or start a server without a browser:

@@ -153,7 +153,7 @@ async def test_a_template_that_is_refused_fails_with_the_reason(real_cluster):
     async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
         message = await last_message(hub, "refused")
     assert "Kubernetes refused the device claim of this choice: " in message
-    assert "estimated" in message
+    assert "exceeds cost limit" in message
     await nothing_left(cluster)
 
 
