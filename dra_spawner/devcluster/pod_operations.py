@@ -49,7 +49,8 @@ def bind_pod(
         raise conflict(PODS, name, why, subresource="binding")
     moment = timestamp(store.now())
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": moment}
-    status = pod.get("status", {})
+    # The nomination, if there was one, has served its purpose.
+    status = {key: value for key, value in pod.get("status", {}).items() if key != "nominatedNodeName"}
     others = [entry for entry in status.get("conditions", ()) if entry["type"] != "PodScheduled"]
     bound: JsonObject = {
         **pod,

@@ -83,10 +83,13 @@ class NodeFit:
         To be placed.
     nodes
         All nodes of the cluster, for what the pod and others wish about their neighbours.
+    by_devices
+        Names of extended resources for which, on nodes that do not offer them themselves, devices stand.
     """
 
-    def __init__(self, pod: Pod, nodes: Sequence[NodeState]) -> None:
+    def __init__(self, pod: Pod, nodes: Sequence[NodeState], by_devices: frozenset[str] = frozenset()) -> None:
         self.pod = pod
+        self._by_devices = frozenset(name for name, wanted in pod.requests.items() if wanted and name in by_devices)
         self._affinity = PodAffinity.of(pod, nodes)
         self._selector_terms = _valid_terms(pod.required_nodes) if pod.required_nodes is not None else ()
 
@@ -150,17 +153,24 @@ class NodeFit:
         for name in sorted(self.pod.requests, key=_resource_order):
             wanted = self.pod.requests[name]
             allocatable = state.node.allocatable.get(name, 0)
+            if name in self._by_devices and not allocatable:
+                continue
             if wanted > 0 and wanted > allocatable - state.requested.get(name, 0):
                 reasons.append(f"Insufficient {name}")
                 if wanted > allocatable:
                     code = FitCode.UNRESOLVABLE
         return NodeVerdict(code, Filter.NODE_RESOURCES_FIT, tuple(reasons)) if reasons else None
 
-    def _not_modelled(self, _state: NodeState) -> NodeVerdict | None:
-        parts = (*self.pod.undecidable, *self._affinity.undecidable)
+    def _not_modelled(self, state: NodeState) -> NodeVerdict | None:
+        parts = [*self.pod.undecidable, *self._affinity.undecidable]
+        parts += [
+            f"how devices stand for {name}"
+            for name in sorted(self._by_devices)
+            if not state.node.allocatable.get(name, 0)
+        ]
         if not parts:
             return None
-        reason = f"node(s) about which this scheduler cannot decide: it does not know {', '.join(parts)}"
+        reason = f"node(s) about which this scheduler cannot decide: it does not understand {', '.join(parts)}"
         return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
 
     def _pod_affinity(self, state: NodeState) -> NodeVerdict | None:

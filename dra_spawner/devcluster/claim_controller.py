@@ -1,0 +1,325 @@
+"""What kube-controller-manager does for ResourceClaims (its ``resourceclaim`` controller), for the embedded cluster.
+
+It makes claims from templates for pods that want them, takes away reservations of pods that are gone, deallocates
+a claim when its last consumer goes, and removes claims of pods that have ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from enum import StrEnum
+
+from dra_spawner.devcluster.api_errors import ApiError
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.clock import Clock
+from dra_spawner.devcluster.controller import Controller
+from dra_spawner.devcluster.event_writer import EventWriter
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.work_queue import WorkQueue
+
+__all__ = ["CLAIM_FINALIZER", "POD_CLAIM_ANNOTATION", "ClaimController", "claim_generate_name"]
+
+log = logging.getLogger(__name__)
+
+CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
+POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
+_MOST_BASE = 57  # leaves room for a hyphen and five random characters in a DNS label
+
+
+class _Kind(StrEnum):
+    POD = "pod"
+    CLAIM = "claim"
+
+
+_Key = tuple[_Kind, str, str]
+"""What to look at: kind, namespace, name."""
+_Name = tuple[str, str]
+"""Namespace and name."""
+
+
+class _Failed(Exception):
+    """A claim could not be made; the sentence is for the pod's event."""
+
+
+class ClaimController(Controller):
+    """See the module."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        super().__init__(store, clock)
+        self._queue: WorkQueue[_Key] = WorkQueue(clock.now)
+        self._events = EventWriter(store, "resource_claim")
+        self._pods_of_claim: dict[_Name, dict[str, None]] = {}
+        self._pods_of_template: dict[_Name, dict[str, None]] = {}
+
+    def adopt(self) -> None:
+        for pod in self.store.objects(PODS):
+            self._pod_changed(None, pod)
+        for claim in self.store.objects(RESOURCECLAIMS):
+            self._queue.add((_Kind.CLAIM, *_name(claim)))
+
+    def note(self, event: WatchEvent) -> None:
+        gone = event.type is WatchEventType.DELETED
+        if event.resource_type is PODS:
+            self._pod_changed(event.previous, None if gone else event.object)
+        elif event.resource_type is RESOURCECLAIMS:
+            if not gone:
+                self._queue.add((_Kind.CLAIM, *_name(event.object)))
+            self._add_pods(self._pods_of_claim, _name(event.object))
+        elif event.resource_type is RESOURCECLAIMTEMPLATES and not gone:
+            self._add_pods(self._pods_of_template, _name(event.object))
+
+    def step(self) -> float | None:
+        key = self._queue.pop()
+        if key is not None:
+            kind, namespace, name = key
+            try:
+                if kind is _Kind.POD:
+                    self._sync_pod(namespace, name)
+                else:
+                    self._sync_claim(namespace, name)
+            except (ApiError, _Failed) as error:
+                log.debug("To be tried again: %s=%s/%s error=%s", kind, namespace, name, error)
+                self._queue.retry(key)
+            except Exception:
+                self._queue.retry(key)
+                raise
+            else:
+                self._queue.forget(key)
+        return self._queue.seconds_until_due()
+
+    # --- what to look at ---------------------------------------------------------------------------------------
+
+    def _pod_changed(self, before: JsonObject | None, after: JsonObject | None) -> None:
+        pod = after or before
+        assert pod is not None
+        if not pod["spec"].get("resourceClaims"):
+            return
+        for old in (before,) if before is not None else ():
+            for index, name in self._references(old):
+                index.get(name, {}).pop(old["metadata"]["name"], None)
+                if name in index and not index[name]:
+                    del index[name]
+        for index, name in self._references(after) if after is not None else ():
+            index.setdefault(name, {})[pod["metadata"]["name"]] = None
+        if after is None or _is_done(after):
+            for claim in _claim_names(pod):
+                self._queue.add((_Kind.CLAIM, pod["metadata"]["namespace"], claim))
+        if after is not None:
+            self._queue.add((_Kind.POD, *_name(after)))
+
+    def _references(self, pod: JsonObject) -> Iterator[tuple[dict[_Name, dict[str, None]], _Name]]:
+        namespace = pod["metadata"]["namespace"]
+        for claim in _claim_names(pod):
+            yield self._pods_of_claim, (namespace, claim)
+        for entry in pod["spec"].get("resourceClaims") or ():
+            if "resourceClaimTemplateName" in entry:
+                yield self._pods_of_template, (namespace, entry["resourceClaimTemplateName"])
+
+    def _add_pods(self, index: dict[_Name, dict[str, None]], name: _Name) -> None:
+        for pod in index.get(name, ()):
+            self._queue.add((_Kind.POD, name[0], pod))
+
+    # --- pods --------------------------------------------------------------------------------------------------
+
+    def _sync_pod(self, namespace: str, name: str) -> None:
+        """Make the claims that a pod still lacks; reserve those of a pod that was bound without the scheduler."""
+        pod = self.store.find(PODS, namespace, name)
+        if pod is None or pod["metadata"].get("deletionTimestamp") or _is_done(pod):
+            return
+        made: dict[str, str] = {}
+        for entry in pod["spec"].get("resourceClaims") or ():
+            try:
+                claim = self._ensure_claim(pod, entry)
+            except (ApiError, _Failed) as error:
+                message = f"PodResourceClaim {entry['name']}: {error}"
+                self._events.count(pod, "Warning", "FailedResourceClaimCreation", message)
+                raise
+            if claim is not None:
+                made[entry["name"]] = claim
+        if made:
+            pod = self._tell_pod(pod, made)
+        if pod["spec"].get("nodeName"):
+            for claim_name in _claim_names(pod):
+                self._reserve(pod, claim_name)
+
+    def _ensure_claim(self, pod: JsonObject, entry: JsonObject) -> str | None:
+        """The name of the claim made for this entry, if the pod does not know it yet."""
+        if "resourceClaimTemplateName" not in entry:
+            return None
+        namespace = pod["metadata"]["namespace"]
+        status = _claim_status(pod, entry["name"])
+        if status is not None:
+            name = status.get("resourceClaimName")
+            if name is None:
+                return None  # not needed
+            claim = self.store.find(RESOURCECLAIMS, namespace, name)
+            if claim is not None and _is_controlled_by(claim, pod):
+                return None
+        orphan = self._orphan(pod, entry["name"])
+        if orphan is not None:
+            return orphan
+        template = self.store.find(RESOURCECLAIMTEMPLATES, namespace, entry["resourceClaimTemplateName"])
+        if template is None:
+            name = entry["resourceClaimTemplateName"]
+            kind = RESOURCECLAIMTEMPLATES
+            raise _Failed(f'resource claim template "{name}": {kind.singular}.{kind.group} "{name}" not found')
+        try:
+            created = self.store.create(RESOURCECLAIMS, _claim_from(template, pod, entry["name"]), namespace)
+        except ApiError as error:
+            raise _Failed(f"create ResourceClaim : {error.message}") from error
+        return str(created["metadata"]["name"])
+
+    def _orphan(self, pod: JsonObject, entry_name: str) -> str | None:
+        """A claim that was made for the pod without the pod being told."""
+        for claim in self.store.objects(RESOURCECLAIMS, pod["metadata"]["namespace"]):
+            annotations = claim["metadata"].get("annotations") or {}
+            if annotations.get(POD_CLAIM_ANNOTATION) == entry_name and _is_controlled_by(claim, pod):
+                return str(claim["metadata"]["name"])
+        return None
+
+    def _tell_pod(self, pod: JsonObject, made: dict[str, str]) -> JsonObject:
+        def change(new: JsonObject) -> None:
+            statuses = new.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
+            statuses[:] = [status for status in statuses if status["name"] not in made]
+            statuses += [{"name": name, "resourceClaimName": claim} for name, claim in made.items()]
+
+        return self.store.modify(PODS, *_name(pod), change, "status")
+
+    def _reserve(self, pod: JsonObject, claim_name: str) -> None:
+        metadata = pod["metadata"]
+        claim = self.store.find(RESOURCECLAIMS, metadata["namespace"], claim_name)
+        if claim is None or "allocation" not in claim.get("status", {}):
+            return
+        consumers = claim["status"].get("reservedFor") or []
+        if any(consumer["uid"] == metadata["uid"] for consumer in consumers):
+            return
+
+        def change(new: JsonObject) -> None:
+            consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
+            new["status"].setdefault("reservedFor", []).append(consumer)
+
+        self.store.modify(RESOURCECLAIMS, *_name(claim), change, "status")
+
+    # --- claims ------------------------------------------------------------------------------------------------
+
+    def _sync_claim(self, namespace: str, name: str) -> None:
+        """Drop consumers that are gone; what nobody uses any more is deallocated, and deleted with its pod."""
+        claim = self.store.find(RESOURCECLAIMS, namespace, name)
+        if claim is None:
+            return
+        consumers = claim.get("status", {}).get("reservedFor") or []
+        remaining = [consumer for consumer in consumers if self._is_consumer(namespace, consumer)]
+        protected = CLAIM_FINALIZER in (claim["metadata"].get("finalizers") or ())
+        if len(remaining) < len(consumers):
+            claim = self._set_consumers(claim, remaining, deallocate=protected and not remaining)
+            if protected and "allocation" not in claim["status"]:
+                claim = self._unprotect(claim)
+        elif protected and claim["metadata"].get("deletionTimestamp") and not remaining:
+            if "allocation" in claim.get("status", {}):
+                claim = self._set_consumers(claim, [], deallocate=True)
+            claim = self._unprotect(claim)
+        if not remaining:
+            self._delete_if_unwanted(claim)
+
+    def _is_consumer(self, namespace: str, consumer: JsonObject) -> bool:
+        """Whether a reservation still stands; one of something unknown does."""
+        if consumer.get("apiGroup") or consumer["resource"] != "pods":
+            return True
+        pod = self.store.find(PODS, namespace, consumer["name"])
+        return pod is not None and pod["metadata"]["uid"] == consumer["uid"] and not _is_done(pod)
+
+    def _set_consumers(self, claim: JsonObject, consumers: list[JsonObject], *, deallocate: bool) -> JsonObject:
+        def change(new: JsonObject) -> None:
+            new["status"]["reservedFor"] = consumers
+            gone = (["reservedFor"] if not consumers else []) + (["allocation", "devices"] if deallocate else [])
+            for field in gone:
+                new["status"].pop(field, None)
+
+        return self.store.modify(RESOURCECLAIMS, *_name(claim), change, "status")
+
+    def _unprotect(self, claim: JsonObject) -> JsonObject:
+        def change(new: JsonObject) -> None:
+            new["metadata"]["finalizers"].remove(CLAIM_FINALIZER)
+
+        return self.store.modify(RESOURCECLAIMS, *_name(claim), change)
+
+    def _delete_if_unwanted(self, claim: JsonObject) -> None:
+        """A claim that was made for a pod goes when the pod has ended, long before the pod itself goes."""
+        namespace, name = _name(claim)
+        owner = _controller(claim)
+        if owner is None or self.store.find(RESOURCECLAIMS, namespace, name) is None:
+            return
+        pod = self.store.find(PODS, namespace, owner["name"])
+        if pod is not None and (pod["metadata"]["uid"] != owner["uid"] or _is_done(pod)):
+            self.store.delete(RESOURCECLAIMS, namespace, name)
+
+
+def claim_generate_name(pod_name: str, entry_name: str) -> str:
+    """``metadata.generateName`` of a claim made for a pod: both names, shortened in proportion if they are long."""
+    base = f"{pod_name}-{entry_name}-"
+    if len(base) <= _MOST_BASE:
+        return base
+    pod_part = pod_name[: len(pod_name) * _MOST_BASE // len(base)]
+    return f"{pod_part}-{entry_name[: len(entry_name) * _MOST_BASE // len(base)]}"
+
+
+def _claim_from(template: JsonObject, pod: JsonObject, entry_name: str) -> JsonObject:
+    wanted = template["spec"].get("metadata") or {}
+    pod_metadata = pod["metadata"]
+    metadata: JsonObject = {
+        "generateName": claim_generate_name(pod_metadata["name"], entry_name),
+        "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry_name},
+        "ownerReferences": [
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "name": pod_metadata["name"],
+                "uid": pod_metadata["uid"],
+                "controller": True,
+            }
+        ],
+    }
+    if wanted.get("labels"):
+        metadata["labels"] = dict(wanted["labels"])
+    return {"metadata": metadata, "spec": template["spec"]["spec"]}
+
+
+def _name(obj: JsonObject) -> _Name:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]
+
+
+def _is_done(pod: JsonObject) -> bool:
+    """Whether none of its containers runs or ever will."""
+    if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return True
+    return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
+
+
+def _claim_status(pod: JsonObject, entry_name: str) -> JsonObject | None:
+    statuses = pod.get("status", {}).get("resourceClaimStatuses") or ()
+    return next((status for status in statuses if status["name"] == entry_name), None)
+
+
+def _claim_names(pod: JsonObject) -> Iterator[str]:
+    """The claims that a pod names, or that were made for it."""
+    for entry in pod["spec"].get("resourceClaims") or ():
+        status = _claim_status(pod, entry["name"]) if "resourceClaimTemplateName" in entry else None
+        name = entry.get("resourceClaimName") or (status or {}).get("resourceClaimName")
+        if name:
+            yield name
+
+
+def _controller(claim: JsonObject) -> JsonObject | None:
+    """The pod that a claim was made for."""
+    for owner in claim["metadata"].get("ownerReferences") or ():
+        if owner.get("controller") and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
+            return dict(owner)
+    return None
+
+
+def _is_controlled_by(claim: JsonObject, pod: JsonObject) -> bool:
+    owner = _controller(claim)
+    return owner is not None and owner["uid"] == pod["metadata"]["uid"]

@@ -1,0 +1,228 @@
+"""The embedded cluster's scheduler: places pods one after the other, as kube-scheduler would, and writes it down.
+
+What it decides comes from `dra_spawner.simulator` and `dra_spawner.dra`, the code that the service uses, too. It tries
+a pod when something has changed that may help it, and never by polling. An attempt is one uninterrupted call: what
+kube-scheduler keeps in memory as allocations *in flight* is here in the store before the next pod is looked at.
+
+Where it cannot tell what kube-scheduler would do, the pod stays pending and its event says why.
+"""
+
+from __future__ import annotations
+
+import random as random_module
+import uuid
+from collections.abc import Callable
+
+from dra_spawner.devcluster.api_errors import ApiError
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.claim_binding import BindingFailed, bind_claims, deallocate
+from dra_spawner.devcluster.clock import Clock
+from dra_spawner.devcluster.controller import Controller
+from dra_spawner.devcluster.event_writer import EventWriter
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.pod_conditions import set_condition
+from dra_spawner.devcluster.pod_operations import bind_pod
+from dra_spawner.devcluster.resource_types import PODS
+from dra_spawner.devcluster.scheduler_cache import ClusterCache
+from dra_spawner.devcluster.scheduling_hints import helped_by, pod_changed_itself
+from dra_spawner.devcluster.scheduling_queue import Entry, PodKey, SchedulingQueue, Waiting
+from dra_spawner.devcluster.store import Store
+from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
+from dra_spawner.simulator.preemption import Preemption, resolve
+from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, Question, Unschedulable
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(Controller):
+    """Schedules all pods whose ``schedulerName`` is ``default-scheduler``.
+
+    Parameters
+    ----------
+    store
+        The objects.
+    clock
+        For back-off and time stamps.
+    random
+        Decides between equally good nodes.
+    new_share_id
+        Makes the ``shareID`` of a share of a device: lower-case UUIDs.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        *,
+        random: random_module.Random | None = None,
+        new_share_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    ) -> None:
+        super().__init__(store, clock)
+        self._random = random or random_module.Random()  # noqa: S311 (nodes, not secrets)
+        self._new_share_id = new_share_id
+        self._events = EventWriter(store, DEFAULT_SCHEDULER)
+        self._cache = ClusterCache(store)
+        self._queue = SchedulingQueue(clock.now)
+
+    @property
+    def waiting_pods(self) -> dict[PodKey, Waiting]:
+        """The pods in the queue, and what each of them waits for."""
+        return {entry.key: entry.waiting for entry in self._queue}
+
+    def adopt(self) -> None:
+        self._cache.adopt()
+        for pod in sorted(self.store.objects(PODS), key=lambda pod: int(pod["metadata"]["resourceVersion"])):
+            self._pod_noted(pod, None)
+
+    def note(self, event: WatchEvent) -> None:
+        self._cache.apply(event)
+        if event.resource_type is PODS:
+            if event.type is WatchEventType.DELETED:
+                self._queue.remove(_key(event.object))
+            else:
+                self._pod_noted(event.object, event.previous)
+        help_ = helped_by(event)
+        if help_.filters:
+            self._queue.changed(help_.filters)
+        if help_.anybody:
+            self._queue.changed(None)
+        if help_.claim is not None:
+            self._claim_noted(help_.claim)
+
+    def step(self) -> float | None:
+        entry = self._queue.pop()
+        if entry is not None:
+            try:
+                self._schedule(entry)
+            except Exception:
+                self._queue.failed(entry)
+                raise
+        return self._queue.seconds_until_due()
+
+    # --- the queue -------------------------------------------------------------------------------------------------
+
+    def _pod_noted(self, obj: JsonObject, previous: JsonObject | None) -> None:
+        key, spec = _key(obj), obj["spec"]
+        phase = obj.get("status", {}).get("phase")
+        if spec.get("nodeName") or phase in ("Succeeded", "Failed") or spec.get("schedulerName") != DEFAULT_SCHEDULER:
+            self._queue.remove(key)
+            return
+        entry = self._queue.get(key)
+        if entry is not None and entry.uid != obj["metadata"]["uid"]:
+            self._queue.remove(key)
+            entry = None
+        gated = self._is_gated(key)
+        if entry is None:
+            self._queue.put(key, obj["metadata"]["uid"], spec.get("priority", 0), gated=gated)
+        elif previous is None or pod_changed_itself(previous, obj):
+            self._queue.gate(entry, gated)
+            self._queue.changed_for(entry)
+
+    def _is_gated(self, key: PodKey) -> bool:
+        """Whether a pod need not be tried: it is held back, or lacks a claim."""
+        pod = self._cache.pod(key)
+        return pod is not None and (pod.is_gated or bool(self._cache.claim_problem(pod)))
+
+    def _claim_noted(self, claim: PodKey) -> None:
+        """Pods that name this claim may have a better chance now."""
+        for entry in self._queue:
+            pod = self._cache.pod(entry.key)
+            if pod is not None and any((pod.namespace, each.claim) == claim for each in pod.claims):
+                self._queue.gate(entry, self._is_gated(entry.key))
+                self._queue.changed_for(entry)
+
+    # --- one attempt -----------------------------------------------------------------------------------------------
+
+    def _schedule(self, entry: Entry) -> None:
+        obj = self.store.find(PODS, *entry.key)
+        pod = self._cache.pod(entry.key)
+        if obj is None or obj["metadata"].get("deletionTimestamp"):
+            self._queue.remove(entry.key)
+            if obj is not None:
+                message = f"skip schedule deleting pod: {'/'.join(entry.key)}"
+                self._events.report(obj, "Warning", "FailedScheduling", message, "Scheduling")
+            return
+        if pod is None:
+            self._queue.failed(entry)
+            self._tell(obj, f"this scheduler cannot decide: {self._cache.problem(PODS, entry.key)}", "SchedulerError")
+            return
+        question = self._cache.question(pod)
+        attempt = Attempt(self._cache.view(), question, self._random.choice)
+        match attempt.decide():
+            case Placement() as placement:
+                self._place(entry, obj, question, placement)
+            case Unschedulable() as refusal:
+                self._refuse(entry, obj, attempt, refusal)
+            case Failure(message):
+                self._fail(entry, obj, message)
+
+    def _place(self, entry: Entry, obj: JsonObject, question: Question, placement: Placement) -> None:
+        try:
+            bind_claims(self.store, question, placement, self._new_share_id)
+            bind_pod(self.store, *entry.key, placement.node_name, uid=entry.uid)
+        except BindingFailed as failure:
+            self._fail(entry, obj, f'running PreBind plugin "DynamicResources": {failure}')
+        except ApiError as error:
+            self._fail(entry, obj, f"binding rejected: {error.message}")
+        else:
+            self._queue.remove(entry.key)
+            message = f"Successfully assigned {question.pod} to {placement.node_name}"
+            self._events.report(obj, "Normal", "Scheduled", message, "Binding")
+
+    def _fail(self, entry: Entry, obj: JsonObject, message: str) -> None:
+        self._queue.failed(entry)
+        self._tell(obj, message, "SchedulerError", nominated="")
+
+    def _refuse(self, entry: Entry, obj: JsonObject, attempt: Attempt, refusal: Unschedulable) -> None:
+        """Tell why the pod has to wait, and do for it what can be done."""
+        self._queue.refused(entry, refusal.filters)  # before anything is written that may help it
+        resolution = resolve(attempt, refusal, self._random.choice)
+        if resolution.deallocate is not None:
+            deallocate(self.store, resolution.deallocate)
+        preemption = resolution.preemption
+        nominated = preemption.node_name if preemption is not None else None
+        if resolution.clears_nomination:
+            nominated = ""
+        self._tell(obj, refusal.message(resolution.message), "Unschedulable", nominated)
+        if preemption is not None:
+            self._preempt(attempt.question.pod, preemption)
+
+    def _tell(self, obj: JsonObject, message: str, reason: str, nominated: str | None = None) -> None:
+        """Write event, condition and, unless None, the nominated node."""
+        self._events.report(obj, "Warning", "FailedScheduling", message, "Scheduling")
+
+        def change(pod: JsonObject) -> None:
+            set_condition(pod, self.store.now(), "PodScheduled", "False", reason, message)
+            if nominated:
+                pod["status"]["nominatedNodeName"] = nominated
+            elif nominated == "":
+                _drop_nomination(pod)
+
+        self.store.modify(PODS, *_key(obj), change, "status")
+
+    def _preempt(self, preemptor: Pod, preemption: Preemption) -> None:
+        """Delete the victims; whom a lesser pod was to follow there, is told to look elsewhere."""
+        for other in self._cache.view().nominated.get(preemption.node_name, ()):
+            if other.priority < preemptor.priority:
+                self.store.modify(PODS, other.namespace, other.name, _drop_nomination, "status")
+        for victim in preemption.victims:
+            obj = self.store.find(PODS, victim.namespace, victim.name)
+            if victim.is_deleted or obj is None or obj["metadata"]["uid"] != victim.uid:
+                continue
+            why = f"{preemptor.scheduler_name}: preempting to accommodate a higher priority pod"
+
+            def mark(pod: JsonObject, why: str = why) -> None:
+                set_condition(pod, self.store.now(), "DisruptionTarget", "True", "PreemptionByScheduler", why)
+
+            self.store.modify(PODS, victim.namespace, victim.name, mark, "status")
+            self.store.delete(PODS, victim.namespace, victim.name, uid=victim.uid)
+            message = f"Preempted by pod {preemptor.uid} on node {preemption.node_name}"
+            self._events.report(obj, "Normal", "Preempted", message, "Preempting")
+
+
+def _drop_nomination(pod: JsonObject) -> None:
+    pod["status"].pop("nominatedNodeName", None)
+
+
+def _key(obj: JsonObject) -> PodKey:
+    return obj["metadata"]["namespace"], obj["metadata"]["name"]

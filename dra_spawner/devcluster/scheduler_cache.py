@@ -1,0 +1,224 @@
+"""What the embedded cluster's scheduler knows of the store, decoded once for each change."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TypeVar
+
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import (
+    DEVICECLASSES,
+    NODES,
+    PERSISTENTVOLUMECLAIMS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+    ResourceType,
+)
+from dra_spawner.devcluster.store import Store
+from dra_spawner.dra.allocator import AllocatedState
+from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.node_fit import Filter
+from dra_spawner.simulator.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.scheduling import ClusterView, Question
+
+__all__ = ["CACHED", "ClusterCache"]
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+CACHED = (NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, DEVICECLASSES)
+
+_Key = tuple[str, str]
+"""Namespace and name."""
+
+
+class ClusterCache:
+    """Nodes with their pods, devices and claims of a store; `apply` keeps it up to date."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._nodes: dict[str, SchedulableNode] = {}
+        self._states: dict[str, NodeState] = {}
+        self._pods: dict[_Key, Pod] = {}
+        self._on_node: dict[str, dict[_Key, Pod]] = {}
+        self._claims: dict[_Key, ResourceClaim] = {}
+        self._allocated = AllocatedState()
+        self._slices: dict[str, ResourceSlice] = {}
+        self._index: SliceIndex | None = None
+        self._selectors = _new_selector_cache()
+        self._classes: dict[str, DeviceClass] = {}
+        self._undecodable: dict[tuple[ResourceType, _Key], str] = {}
+
+    def adopt(self) -> None:
+        """Take in all objects that there are."""
+        for resource_type in CACHED:
+            for obj in self._store.objects(resource_type):
+                self._put(resource_type, obj)
+
+    def apply(self, event: WatchEvent) -> None:
+        """Take in a change."""
+        if event.resource_type not in CACHED:
+            return
+        if event.type is WatchEventType.DELETED:
+            self._remove(event.resource_type, _key(event.object))
+        else:
+            self._put(event.resource_type, event.object)
+
+    def pod(self, key: _Key) -> Pod | None:
+        """A pod; None if there is none, or none that makes sense."""
+        return self._pods.get(key)
+
+    def problem(self, resource_type: ResourceType, key: _Key) -> str:
+        """Why an object could not be understood; empty if it was."""
+        return self._undecodable.get((resource_type, key), "")
+
+    def view(self) -> ClusterView:
+        """The cluster as it is; not to be kept until the next change."""
+        for name, node in self._nodes.items():
+            if name not in self._states:
+                self._states[name] = NodeState.of(node, self._on_node.get(name, {}).values())
+        if self._index is None:
+            self._index = SliceIndex([self._slices[name] for name in sorted(self._slices)])
+        nominated: dict[str, list[Pod]] = {}
+        for pod in self._pods.values():
+            if pod.nominated_node_name and not pod.node_name and not pod.is_finished:
+                nominated.setdefault(pod.nominated_node_name, []).append(pod)
+        return ClusterView(
+            nodes=[self._states[name] for name in sorted(self._nodes)],
+            slices=self._index,
+            classes=self._classes,
+            allocated=self._allocated,
+            nominated=nominated,
+            selectors=self._selectors,
+        )
+
+    def question(self, pod: Pod) -> Question:
+        """The pod with all that its spec refers to."""
+        volume_problem, judge = self._volume_problem(pod)
+        if volume_problem:
+            return Question(pod, problem=volume_problem, problem_filter=judge)
+        problem = self.claim_problem(pod)
+        if problem:
+            return Question(pod, problem=problem)
+        claims = tuple(
+            self._claims[pod.namespace, reference.claim]
+            for reference in pod.claims
+            if reference.is_needed and reference.claim is not None
+        )
+        return Question(pod, claims)
+
+    def claim_problem(self, pod: Pod) -> str:
+        """Why a pod's claims cannot be used, as kube-scheduler words it; empty if they can."""
+        for reference in pod.claims:
+            if not reference.is_needed:
+                continue
+            if reference.claim is None:
+                return f'pod "{pod}": ResourceClaim not created yet'
+            key = (pod.namespace, reference.claim)
+            claim = self._store.find(RESOURCECLAIMS, *key)
+            if claim is None:
+                return f'{RESOURCECLAIMS.singular}.{RESOURCECLAIMS.group} "{reference.claim}" not found'
+            if key not in self._claims:
+                return f"this scheduler cannot decide: {self.problem(RESOURCECLAIMS, key)}"
+            if claim["metadata"].get("deletionTimestamp"):
+                return f'resourceclaim "{reference.claim}" is being deleted'
+            if reference.template is not None and not _is_controlled_by(claim, pod):
+                name = f"{pod.namespace}/{reference.claim}"
+                return f"ResourceClaim {name} was not created for Pod {pod} (Pod is not owner)"
+        return ""
+
+    def _volume_problem(self, pod: Pod) -> tuple[str, Filter]:
+        """Only whether the claims are there: on the embedded cluster a volume is a directory, and always at hand."""
+        for name in pod.volume_claims:
+            claim = self._store.find(PERSISTENTVOLUMECLAIMS, pod.namespace, name)
+            if claim is None:
+                return f'persistentvolumeclaim "{name}" not found', Filter.VOLUME_BINDING
+            if claim["metadata"].get("deletionTimestamp"):
+                return f'persistentvolumeclaim "{name}" is being deleted', Filter.VOLUME_BINDING
+            if "ReadWriteOncePod" in (claim["spec"].get("accessModes") or ()):
+                return "this scheduler cannot decide about volumes for one pod only", Filter.NOT_MODELLED
+        return "", Filter.VOLUME_BINDING
+
+    # --- taking in -------------------------------------------------------------------------------------------------
+
+    def _put(self, resource_type: ResourceType, obj: JsonObject) -> None:
+        key = _key(obj)
+        self._remove(resource_type, key)
+        if resource_type is NODES:
+            node = self._decoded(resource_type, key, SchedulableNode.from_json, obj)
+            if node is not None:
+                self._nodes[node.name] = node
+        elif resource_type is PODS:
+            self._put_pod(key, obj)
+        elif resource_type is RESOURCECLAIMS:
+            claim = self._decoded(resource_type, key, ResourceClaim.from_json, obj)
+            if claim is not None:
+                self._claims[key] = claim
+                self._allocated.add(claim.status.devices or ())
+        elif resource_type is RESOURCESLICES:
+            part = self._decoded(resource_type, key, ResourceSlice.from_json, obj)
+            if part is not None:
+                self._slices[key[1]] = part
+        elif resource_type is DEVICECLASSES:
+            device_class = self._decoded(resource_type, key, DeviceClass.from_json, obj)
+            if device_class is not None:
+                self._classes[key[1]] = device_class
+
+    def _put_pod(self, key: _Key, obj: JsonObject) -> None:
+        pod = self._decoded(PODS, key, Pod.from_json, obj)
+        if pod is None:
+            return
+        self._pods[key] = pod
+        if pod.node_name and not pod.is_finished:
+            self._on_node.setdefault(pod.node_name, {})[key] = pod
+            self._states.pop(pod.node_name, None)
+
+    def _remove(self, resource_type: ResourceType, key: _Key) -> None:
+        self._undecodable.pop((resource_type, key), None)
+        if resource_type is NODES:
+            self._nodes.pop(key[1], None)
+            self._states.pop(key[1], None)
+        elif resource_type is PODS:
+            pod = self._pods.pop(key, None)
+            if pod is not None and pod.node_name:
+                self._on_node.get(pod.node_name, {}).pop(key, None)
+                self._states.pop(pod.node_name, None)
+        elif resource_type is RESOURCECLAIMS:
+            claim = self._claims.pop(key, None)
+            if claim is not None:
+                self._allocated.remove(claim.status.devices or ())
+        elif resource_type is RESOURCESLICES:
+            self._slices.pop(key[1], None)
+            self._index, self._selectors = None, _new_selector_cache()
+        elif resource_type is DEVICECLASSES:
+            self._classes.pop(key[1], None)
+
+    def _decoded(
+        self, resource_type: ResourceType, key: _Key, decode: Callable[[object], T], obj: JsonObject
+    ) -> T | None:
+        try:
+            return decode(obj)
+        except ObjectError as error:
+            log.warning("An object is passed over, as it makes no sense to the scheduler: %s", error)
+            self._undecodable[resource_type, key] = str(error)
+            return None
+
+
+def _new_selector_cache() -> SelectorCache:
+    return SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+
+
+def _key(obj: JsonObject) -> _Key:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _is_controlled_by(claim: JsonObject, pod: Pod) -> bool:
+    owners = claim["metadata"].get("ownerReferences") or ()
+    return any(owner.get("controller") and owner["uid"] == pod.uid for owner in owners)

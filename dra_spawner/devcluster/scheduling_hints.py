@@ -1,0 +1,111 @@
+"""Which changes may help which pods: those that a filter refused are tried again when what it looks at has changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.resource_types import (
+    DEVICECLASSES,
+    NODES,
+    PERSISTENTVOLUMECLAIMS,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+)
+from dra_spawner.simulator.node_fit import Filter
+
+__all__ = ["Help", "helped_by", "pod_changed_itself"]
+
+_FREED_BY_PODS = frozenset({Filter.NODE_RESOURCES_FIT, Filter.NODE_PORTS, Filter.INTER_POD_AFFINITY})
+_DEVICES = frozenset({Filter.DYNAMIC_RESOURCES, Filter.NOT_MODELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Help:
+    """Whom a change may help."""
+
+    filters: frozenset[Filter] = frozenset()
+    """Pods that one of these filters refused."""
+    anybody: bool = False
+    """All pods."""
+    claim: tuple[str, str] | None = None
+    """Pods that use the claim of this namespace and name."""
+
+
+def helped_by(event: WatchEvent) -> Help:
+    """Whom a change of the store may help."""
+    gone = event.type is WatchEventType.DELETED
+    if event.resource_type is NODES:
+        if event.previous is None:
+            return Help(anybody=True)
+        return Help() if gone else Help(_node_changes(event.previous, event.object))
+    if event.resource_type is PODS:
+        return Help(_pod_changes(event.previous, None if gone else event.object))
+    if event.resource_type is RESOURCECLAIMS:
+        return _claim_changes(event)
+    if gone:
+        return Help()
+    if event.resource_type in (RESOURCESLICES, DEVICECLASSES):
+        return Help(_DEVICES)
+    if event.resource_type is PERSISTENTVOLUMECLAIMS:
+        return Help(frozenset({Filter.VOLUME_BINDING}))
+    return Help()
+
+
+def pod_changed_itself(before: JsonObject, after: JsonObject) -> bool:
+    """Whether a pod that waits has changed in a way that may help it; what the scheduler writes about it does not."""
+    return _wishes(before) != _wishes(after)
+
+
+def _wishes(pod: JsonObject) -> tuple[object, ...]:
+    metadata, status = pod["metadata"], pod.get("status", {})
+    marks = metadata.get("labels"), metadata.get("deletionTimestamp")
+    return pod["spec"], *marks, status.get("resourceClaimStatuses")
+
+
+def _node_changes(before: JsonObject, after: JsonObject) -> frozenset[Filter]:
+    helped: set[Filter] = set()
+    if before["metadata"].get("labels") != after["metadata"].get("labels"):
+        helped |= {Filter.NODE_AFFINITY, Filter.INTER_POD_AFFINITY, *_DEVICES}
+    if before["spec"].get("taints") != after["spec"].get("taints"):
+        helped.add(Filter.TAINT_TOLERATION)
+    if before["spec"].get("unschedulable") != after["spec"].get("unschedulable"):
+        helped.add(Filter.NODE_UNSCHEDULABLE)
+    if before.get("status", {}).get("allocatable") != after.get("status", {}).get("allocatable"):
+        helped |= {Filter.NODE_RESOURCES_FIT, *_DEVICES}
+    return frozenset(helped)
+
+
+def _pod_changes(before: JsonObject | None, after: JsonObject | None) -> frozenset[Filter]:
+    """Pods that have, or had, a place on a node matter to others."""
+    had, has = _has_place(before), _has_place(after)
+    if had and not has:
+        return _FREED_BY_PODS
+    if has and (not had or _labels(before) != _labels(after)):
+        return frozenset({Filter.INTER_POD_AFFINITY})
+    return frozenset()
+
+
+def _claim_changes(event: WatchEvent) -> Help:
+    before, after = event.previous, event.object
+    name = (after["metadata"]["namespace"], after["metadata"]["name"])
+    was_allocated = before is not None and "allocation" in before.get("status", {})
+    if event.type is WatchEventType.DELETED:
+        return Help(_DEVICES if was_allocated else frozenset(), claim=name)
+    if was_allocated and "allocation" not in after.get("status", {}):
+        return Help(_DEVICES, claim=name)
+    unchanged = before is not None and before.get("status") == after.get("status")
+    deletion_asked = after["metadata"].get("deletionTimestamp")
+    return Help(claim=None if unchanged and not deletion_asked else name)
+
+
+def _has_place(pod: JsonObject | None) -> bool:
+    if pod is None or not (pod["spec"].get("nodeName") or pod.get("status", {}).get("nominatedNodeName")):
+        return False
+    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+
+
+def _labels(pod: JsonObject | None) -> object:
+    return pod["metadata"].get("labels") if pod is not None else None

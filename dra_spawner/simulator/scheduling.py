@@ -1,0 +1,326 @@
+"""One attempt to place a pod, decided as kube-scheduler 1.36 decides: from a view of the cluster to a decision.
+
+Nothing is written here and nothing is remembered; the caller carries a `Placement` out, or hands an `Unschedulable` to
+`dra_spawner.simulator.preemption.resolve`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit, FatalReason
+from dra_spawner.dra.allocator import NoFitKind as NoDevices
+from dra_spawner.dra.node_selector import NodeSelectorError
+from dra_spawner.dra.objects import DeviceClass, ResourceClaim
+from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
+from dra_spawner.simulator.node_score import best_nodes
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["Attempt", "Choose", "ClusterView", "Decision", "Failure", "Placement", "Question", "Unschedulable"]
+
+T = TypeVar("T")
+Choose = Callable[[Sequence[T]], T]
+"""Picks one of several equally good things; the scheduler does so at random."""
+
+_MOST_ALTERNATIVES: Final = 8
+_IMPLICIT_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """All that decides about a pod's place, at one moment."""
+
+    nodes: Sequence[NodeState]
+    slices: SliceIndex
+    classes: Mapping[str, DeviceClass]
+    allocated: AllocatedState
+    nominated: Mapping[str, Sequence[Pod]] = field(default_factory=dict)
+    """By node name: pods that wait for a place which is being cleared for them."""
+    selectors: SelectorCache | None = None
+    """Verdicts of CEL selectors, kept from one attempt to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A pod to place, with what its spec refers to.
+
+    Attributes
+    ----------
+    claims
+        Its ResourceClaims, in the order of ``spec.resourceClaims``.
+    problem
+        What is wrong with its claims or volumes so that no node will do, as kube-scheduler words it; empty if nothing.
+    problem_filter
+        Who says so.
+    """
+
+    pod: Pod
+    claims: tuple[ResourceClaim, ...] = ()
+    problem: str = ""
+    problem_filter: Filter = Filter.DYNAMIC_RESOURCES
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where the pod goes, and what its claims get there."""
+
+    node_name: str
+    allocations: tuple[tuple[ResourceClaim, Allocation], ...] = ()
+    """For each claim that was not allocated yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unschedulable:
+    """No node will do at present.
+
+    Attributes
+    ----------
+    node_count
+        Nodes of the cluster.
+    verdicts
+        By node name; nodes that were not even asked are missing.
+    unasked
+        Why these were not asked.
+    general
+        What rules out all nodes at once; empty if nothing does.
+    filters
+        Who refused.
+    unavailable
+        Claims that are allocated for other nodes.
+    has_claims
+        Whether the search got as far as looking at the pod's claims.
+    """
+
+    node_count: int
+    verdicts: Mapping[str, NodeVerdict] = field(default_factory=dict)
+    unasked: str = ""
+    general: str = ""
+    filters: frozenset[Filter] = frozenset()
+    unavailable: tuple[ResourceClaim, ...] = ()
+    has_claims: bool = False
+
+    @property
+    def no_nodes(self) -> bool:
+        """Whether there is no node at all."""
+        return self.node_count == 0
+
+    def message(self, attempts: str = "") -> str:
+        """What kube-scheduler tells of it.
+
+        Parameters
+        ----------
+        attempts
+            What was tried to make room, as `Resolution.message` says.
+        """
+        if self.no_nodes:
+            return "no nodes available to schedule pods"
+        text = nodes_message(self.node_count, self.verdicts, self.unasked, self.general)
+        return f"{text} {attempts}" if attempts else text
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The attempt failed in a way that says nothing about the nodes; kube-scheduler tries again after a while."""
+
+    message: str
+
+
+Decision = Placement | Unschedulable | Failure
+
+
+def nodes_message(node_count: int, verdicts: Mapping[str, NodeVerdict], unasked: str = "", general: str = "") -> str:
+    """``0/4 nodes are available: 2 Insufficient cpu, 2 …``."""
+    text = f"0/{node_count} nodes are available:"
+    if general:
+        return f"{text} {general}."
+    counts = Counter(reason for verdict in verdicts.values() for reason in verdict.reasons)
+    if unasked and len(verdicts) < node_count:
+        counts[unasked] += node_count - len(verdicts)
+    reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"{text} {', '.join(reasons)}." if reasons else text
+
+
+class Attempt:
+    """One attempt to place one pod.
+
+    Parameters
+    ----------
+    view
+        The cluster as it is.
+    question
+        The pod and its claims.
+    choose
+        Picks one of several equally good nodes.
+    """
+
+    def __init__(self, view: ClusterView, question: Question, choose: Choose[NodeState]) -> None:
+        self.view = view
+        self.question = question
+        self._choose = choose
+        self._allocator = Allocator(view.slices, view.classes, view.allocated, selectors=view.selectors)
+        self._to_allocate = [claim for claim in question.claims if not claim.is_allocated]
+        self._by_devices = _resources_of_classes(view.classes.values())
+        self._fit = NodeFit(question.pod, view.nodes, self._by_devices)
+        self._unavailable: dict[str, ResourceClaim] = {}
+        self._found: dict[str, tuple[Allocation, ...]] = {}
+
+    def decide(self) -> Decision:
+        """Find the node, or why there is none."""
+        if not self.view.nodes:
+            return Unschedulable(0)
+        refusal = self._before_any_node()
+        if refusal is not None:
+            return refusal
+        try:
+            return self._nominated() or self._search()
+        except AllocationError as error:
+            return Failure(fatal_message(error))
+
+    def node_verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> NodeVerdict:
+        """What all filters say about a node, first with, then without the pods that are to get a place there.
+
+        Parameters
+        ----------
+        nodes
+            All nodes, this one among them.
+
+        Raises
+        ------
+        AllocationError
+        """
+        pod = self.question.pod
+        rivals = [
+            other
+            for other in self.view.nominated.get(state.node.name, ())
+            if other.priority >= pod.priority and other.uid != pod.uid
+        ]
+        if rivals:
+            crowded = state.with_pods(rivals)
+            verdict = self._verdict(crowded, [crowded if other is state else other for other in nodes])
+            if not verdict.fits:
+                return verdict
+        return self._verdict(state, nodes)
+
+    def _before_any_node(self) -> Unschedulable | None:
+        """What rules out all nodes at once."""
+        question, count = self.question, len(self.view.nodes)
+        if eligible_nodes(question.pod) == frozenset():
+            general, judge = "pod affinity terms conflict", Filter.NODE_AFFINITY
+        elif question.problem:
+            general, judge = question.problem, question.problem_filter
+        else:
+            general, judge = self._missing_class(), Filter.DYNAMIC_RESOURCES
+        return Unschedulable(count, general=general, filters=frozenset((judge,))) if general else None
+
+    def _missing_class(self) -> str:
+        for claim in self._to_allocate:
+            for request in claim.requests:
+                for alternative in request.alternatives:
+                    if alternative.device_class_name not in self.view.classes:
+                        name = f"{request.name}/{alternative.name}" if request.first_available else request.name
+                        return f"request {name}: device class {alternative.device_class_name} does not exist"
+        return ""
+
+    def _nominated(self) -> Placement | None:
+        """The node that was cleared for the pod, if it fits there now."""
+        name = self.question.pod.nominated_node_name
+        for state in self.view.nodes:
+            if name and state.node.name == name and self.node_verdict(state, self.view.nodes).fits:
+                return self._placement(state)
+        return None
+
+    def _search(self) -> Decision:
+        names = eligible_nodes(self.question.pod)
+        asked = [state for state in self.view.nodes if names is None or state.node.name in names]
+        verdicts = {state.node.name: self.node_verdict(state, self.view.nodes) for state in asked}
+        candidates = [state for state in asked if verdicts[state.node.name].fits]
+        if candidates:
+            scores = {state.node.name: self._device_score(state.node.name) for state in candidates}
+            return self._placement(self._choose(best_nodes(self.question.pod, self.view.nodes, candidates, scores)))
+        filters = {verdict.filter for verdict in verdicts.values() if verdict.filter is not None}
+        return Unschedulable(
+            len(self.view.nodes),
+            verdicts,
+            unasked="" if names is None else "node(s) didn't satisfy plugin(s) [NodeAffinity]",
+            filters=frozenset(filters if names is None else {*filters, Filter.NODE_AFFINITY}),
+            unavailable=tuple(self._unavailable.values()),
+            has_claims=bool(self.question.claims),
+        )
+
+    def _placement(self, state: NodeState) -> Placement:
+        allocations = self._found.get(state.node.name, ())
+        return Placement(state.node.name, tuple(zip(self._to_allocate, allocations, strict=True)))
+
+    def _verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> NodeVerdict:
+        as_it_is = nodes is self.view.nodes
+        fit = self._fit if as_it_is else NodeFit(self.question.pod, nodes, self._by_devices)
+        verdict = fit.verdict(state)
+        return self._devices(state) if verdict.fits else verdict
+
+    def _devices(self, state: NodeState) -> NodeVerdict:
+        """Whether the claims are, or can be, allocated on a node."""
+        elsewhere = [claim for claim in self.question.claims if not _usable_from(claim, state)]
+        if self._to_allocate:
+            found = self._allocator.allocate(state.node.identity, self._to_allocate, explain=False)
+            if isinstance(found, DoesNotFit):
+                invalid = found.kind is NoDevices.INVALID_POOLS
+                return _no("invalid resource pools were encountered" if invalid else "cannot allocate all claims")
+            if any(result.binding_conditions for allocation in found for result in allocation.results):
+                reason = "node(s) about which this scheduler cannot decide: it does not wait for binding conditions"
+                return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+            self._found[state.node.name] = found
+        if elsewhere:
+            self._unavailable |= {claim.name: claim for claim in elsewhere}
+            return _no("resourceclaim not available on the node")
+        return FITS
+
+    def _device_score(self, node_name: str) -> int:
+        """How good the alternatives are that the claims get on this node."""
+        score = 0
+        found = dict(zip((claim.name for claim in self._to_allocate), self._found.get(node_name, ()), strict=False))
+        for claim in self.question.claims:
+            if claim.name in found:
+                given = {result.request for result in found[claim.name].results}
+            else:
+                given = {device.request for device in claim.status.devices or ()}
+            for request in claim.requests:
+                for position, alternative in enumerate(request.first_available):
+                    if f"{request.name}/{alternative.name}" in given:
+                        score += _MOST_ALTERNATIVES - position
+        return score
+
+
+def fatal_message(error: AllocationError) -> str:
+    """What kube-scheduler tells of an error that stops an attempt."""
+    prefix = 'running "DynamicResources" filter plugin: '
+    if error.reason is FatalReason.SELECTOR_UNSUPPORTED:
+        prefix = "this scheduler cannot decide: "
+    return f"{prefix}{error}"
+
+
+def _usable_from(claim: ResourceClaim, state: NodeState) -> bool:
+    selector = claim.status.node_selector
+    try:
+        return selector is None or selector.matches(state.node.name, state.node.labels)
+    except NodeSelectorError as error:
+        raise AllocationError(FatalReason.NODE_SELECTOR, f"claim {claim}: {error}") from None
+
+
+def _resources_of_classes(classes: Iterable[DeviceClass]) -> frozenset[str]:
+    """Names of extended resources that devices stand for (KEP-5004)."""
+    names = set()
+    for device_class in classes:
+        names.add(f"{_IMPLICIT_RESOURCE}{device_class.name}")
+        if device_class.extended_resource_name:
+            names.add(device_class.extended_resource_name)
+    return frozenset(names)
+
+
+def _no(reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
