@@ -121,7 +121,7 @@ async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> A
     module = pytest.importorskip("dra_spawner.devcluster.embedded_cluster")
     directory = tmp_path / "cluster"
     directory.mkdir()
-    embedded = module.EmbeddedCluster(directory / "embedded")
+    embedded = module.EmbeddedCluster(directory / "embedded", run_pods=False)
     await background_loop.await_(embedded.start())
     try:
         kubeconfig = yaml.safe_load(embedded.kubeconfig.read_text())
