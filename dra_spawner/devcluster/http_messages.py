@@ -8,7 +8,6 @@ from aiohttp import web
 from dra_spawner.devcluster.api_errors import ApiError, bad_request
 from dra_spawner.devcluster.encoding import from_json, to_json
 from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import ResourceType
 
 
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
@@ -54,13 +53,13 @@ def parse_json(text: bytes, what: str) -> Any:
         raise bad_request(f"error decoding {what}: {error}") from None
 
 
-async def object_body(request: web.Request, resource_type: ResourceType) -> JsonObject:
+async def object_body(request: web.Request, kind: str) -> JsonObject:
     """The object in the body of a request."""
     if request.content_type not in ("application/json", "application/octet-stream"):  # the latter: none stated
         raise unsupported_media_type()
     body = parse_json(await request.read(), "body")
     if not isinstance(body, dict):
-        raise bad_request(f"the object provided is unrecognized (must be of type {resource_type.kind})")
+        raise bad_request(f"the object provided is unrecognized (must be of type {kind})")
     return body
 
 

@@ -62,6 +62,11 @@ class ResourceHandler:
         self._unsubscribe = store.subscribe(self._encoder.forget)
         self._watches = WatchHub(store)
 
+    @property
+    def watch_count(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
     def close(self) -> None:
         """End all watches."""
         self._watches.close()
@@ -210,14 +215,14 @@ class ResourceHandler:
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         if target.resource_type.namespaced and target.namespace is None:
             raise no_such_path()
-        obj = await object_body(request, target.resource_type)
+        obj = await object_body(request, target.resource_type.kind)
         _check_fields(request, target, obj)
         dry_run = parse_dry_run(request.query.getall("dryRun", []), "CreateOptions")
         created = self._store.create(target.resource_type, obj, target.namespace, dry_run=dry_run)
         return self._object(request, target, created, HTTPStatus.CREATED)
 
     async def _update(self, request: web.Request, target: Target) -> web.Response:
-        obj = await object_body(request, target.resource_type)
+        obj = await object_body(request, target.resource_type.kind)
         _check_fields(request, target, obj)
         metadata = obj.setdefault("metadata", {})
         if not isinstance(metadata, dict):
@@ -304,7 +309,7 @@ class ResourceHandler:
         return self._list_response(request, target, page)
 
     async def _bind(self, request: web.Request, target: Target) -> web.Response:
-        body = await object_body(request, target.resource_type)
+        body = await object_body(request, target.resource_type.kind)
         assert target.namespace is not None
         metadata = _check_name(target, body, "Binding")
         bind_pod(
@@ -319,7 +324,7 @@ class ResourceHandler:
         return success(HTTPStatus.CREATED)
 
     async def _evict(self, request: web.Request, target: Target) -> web.Response:
-        body = await object_body(request, target.resource_type)
+        body = await object_body(request, target.resource_type.kind)
         assert target.namespace is not None
         _check_name(target, body, "Eviction")
         options = DeleteOptions.parse(request.query, body.get("deleteOptions"))

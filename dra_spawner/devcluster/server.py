@@ -10,11 +10,12 @@ from dra_spawner.devcluster import discovery
 from dra_spawner.devcluster.api_errors import ApiError
 from dra_spawner.devcluster.api_requests import parse_target
 from dra_spawner.devcluster.encoding import to_json
-from dra_spawner.devcluster.http_messages import found, json_response, no_such_path, parse_json, retry_after
+from dra_spawner.devcluster.http_messages import found, json_response, no_such_path, object_body, retry_after
 from dra_spawner.devcluster.http_resources import LogProvider, ResourceHandler
 from dra_spawner.devcluster.store import Store
 
 LOOPBACK = "127.0.0.1"
+TOKEN_PATH = "token"  # noqa: S105 (where it stands, not what it is)
 MOST_BODY_BYTES = 3 * 2**20
 """As of kube-apiserver."""
 _SHUTDOWN_SECONDS = 2.0
@@ -30,7 +31,7 @@ class ApiServer:
     store
         The objects.
     token
-        What clients must send as bearer token.
+        What clients must send as bearer token, or in the path (`url_with_token`); fit for URLs.
     logs
         Where ``pods/<name>/log`` comes from.
     """
@@ -40,6 +41,16 @@ class ApiServer:
         self._resources = ResourceHandler(store, logs)
         self._runner: web.AppRunner | None = None
         self.url = ""
+
+    @property
+    def url_with_token(self) -> str:
+        """The server's URL for clients that send no token over plain HTTP, as ``kubectl`` does not."""
+        return f"{self.url}/{TOKEN_PATH}/{self._token.decode()}"
+
+    @property
+    def watch_count(self) -> int:
+        """How many watches are open."""
+        return self._resources.watch_count
 
     async def start(self, port: int = 0) -> str:
         """Listen on the loopback interface.
@@ -90,11 +101,15 @@ class ApiServer:
 
     async def _route(self, request: web.Request) -> web.StreamResponse:
         parts = request.path.strip("/").split("/")
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        given = token.strip() if scheme.lower() == "bearer" else ""
+        if parts[0] == TOKEN_PATH and len(parts) > 1:
+            given, parts = parts[1], parts[2:] or [""]
         if parts[0] in ("healthz", "readyz", "livez") and request.method == "GET":
             return web.Response(text="ok")
         if parts == ["version"]:
             return json_response(to_json(discovery.version()))
-        self._authenticate(request)
+        self._authenticate(given)
         match parts:
             case ["api"]:
                 return json_response(to_json(discovery.core_versions()))
@@ -118,10 +133,8 @@ class ApiServer:
             raise no_such_path()
         return await self._resources.serve(request, target)
 
-    def _authenticate(self, request: web.Request) -> None:
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        known = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
-        if scheme.lower() != "bearer" or not known:
+    def _authenticate(self, token: str) -> None:
+        if not hmac.compare_digest(token.encode("utf-8", "replace"), self._token):
             raise ApiError(HTTPStatus.UNAUTHORIZED, "Unauthorized", "Unauthorized")
 
 
@@ -129,8 +142,7 @@ async def _review_access(request: web.Request) -> web.Response:
     """There are no roles here: whoever has the token may do everything."""
     if request.method != "POST":
         raise no_such_path()
-    body = parse_json(await request.read(), "body")
-    spec = body.get("spec", {}) if isinstance(body, dict) else {}
+    spec = (await object_body(request, "SelfSubjectAccessReview")).get("spec", {})
     group, version = discovery.AUTHORIZATION
     review = {
         "kind": "SelfSubjectAccessReview",

@@ -41,7 +41,12 @@ class VersionedObjects:
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Call `callback` after each change; what is returned ends that."""
         self._subscribers.append(callback)
-        return lambda: self._subscribers.remove(callback)
+
+        def end() -> None:
+            if callback in self._subscribers:
+                self._subscribers.remove(callback)
+
+        return end
 
     def put(self, resource_type: ResourceType, obj: JsonObject) -> JsonObject:
         """Store the next state of an object; the state as stored."""

@@ -50,7 +50,9 @@ class Watch:
         self._wake.set()
 
     def add_line(self, kind: str, obj: bytes) -> None:
-        """Collect one line."""
+        """Collect one line; a closed watch takes no more."""
+        if self.closed:
+            return
         line = b'{"type":"' + kind.encode() + b'","object":' + obj + b"}\n"
         self._lines.append(line)
         self._unsent_bytes += len(line)

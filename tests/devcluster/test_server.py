@@ -1,0 +1,424 @@
+"""The API over HTTP: what is about connections, and clients as people use them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+import pytest_asyncio
+from kubernetes_asyncio import client, watch
+
+from dra_spawner.devcluster import resource_types as types
+from dra_spawner.devcluster.api_requests import Target, parse_bool, parse_target
+from dra_spawner.devcluster.resource_types import RESOURCE_TYPES
+from dra_spawner.devcluster.server import MOST_BODY_BYTES, ApiServer
+from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.tables import human_duration
+
+TOKEN = "a-secret"
+PATIENCE_SECONDS = 5.0
+
+
+def logs(pod: Any, container: str) -> str | None:
+    return f"{container} of {pod['metadata']['name']}\nsecond\n" if container != "silent" else None
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store(lambda: datetime.now(UTC), history_limit=20)
+
+
+@pytest_asyncio.fixture
+async def server(store: Store) -> AsyncIterator[ApiServer]:
+    server = ApiServer(store, TOKEN, logs=logs)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest_asyncio.fixture
+async def session(server: ApiServer) -> AsyncIterator[aiohttp.ClientSession]:
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession(server.url, headers=headers) as session:
+        yield session
+
+
+@pytest_asyncio.fixture
+async def api(server: ApiServer) -> AsyncIterator[client.ApiClient]:
+    configuration = client.Configuration(host=server.url)
+    configuration.api_key = {"BearerToken": TOKEN}
+    configuration.api_key_prefix = {"BearerToken": "Bearer"}
+    async with client.ApiClient(configuration) as api:
+        yield api
+
+
+def config_map(name: str, **data: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "data": data}
+
+
+def pod(name: str, *containers: str) -> dict[str, Any]:
+    spec = {"containers": [{"name": each, "image": "i"} for each in containers or ("c",)], "nodeName": "n"}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+# --- who is let in -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="none"),
+        pytest.param({"Authorization": "Bearer wrong"}, id="wrong"),
+        pytest.param({"Authorization": f"Basic {TOKEN}"}, id="scheme"),
+        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, id="longer"),
+        pytest.param({"Authorization": "Bearer gürtel"}, id="not-ascii"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/pods", "/api", "/apis", "/nonsense"])
+async def test_without_the_token_nothing_is_told(server: ApiServer, headers: dict[str, str], path: str) -> None:
+    async with aiohttp.ClientSession() as session, session.get(server.url + path, headers=headers) as response:
+        assert response.status == 401
+        status = await response.json()
+        assert (status["kind"], status["reason"]) == ("Status", "Unauthorized")
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/livez", "/version"])
+async def test_health_is_told_to_all(server: ApiServer, path: str) -> None:
+    async with aiohttp.ClientSession() as session, session.get(server.url + path) as response:
+        assert response.status == 200
+
+
+async def test_the_token_in_the_path(server: ApiServer) -> None:
+    async with aiohttp.ClientSession() as session:
+        for url, status in (
+            (server.url_with_token, 200),
+            (f"{server.url}/token/wrong", 401),
+            (f"{server.url}/token", 401),
+        ):
+            async with session.get(f"{url}/api/v1/namespaces") as response:
+                assert response.status == status, url
+
+
+async def test_it_listens_on_loopback_only(server: ApiServer) -> None:
+    assert server.url.startswith("http://127.0.0.1:")
+
+
+# --- what is refused ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "content_type", "status", "reason"),
+    [
+        ("GET", "/api/v1/nonsense", b"", "application/json", 404, "NotFound"),
+        ("GET", "/apis/example.com/v1", b"", "application/json", 404, "NotFound"),
+        ("GET", "/", b"", "application/json", 404, "NotFound"),
+        ("GET", "/api/v1/namespaces/default/pods/p/exec", b"", "application/json", 404, "NotFound"),
+        ("GET", "/api/v1/pods/p", b"", "application/json", 404, "NotFound"),
+        ("GET", "/api/v1/namespaces/default/nodes", b"", "application/json", 404, "NotFound"),
+        ("POST", "/api/v1/configmaps", b"{}", "application/json", 404, "NotFound"),
+        ("PUT", "/api/v1/namespaces/default/configmaps", b"{}", "application/json", 405, "MethodNotAllowed"),
+        ("DELETE", "/api/v1/namespaces", b"", "application/json", 405, "MethodNotAllowed"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"{", "application/json", 400, "BadRequest"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"[]", "application/json", 400, "BadRequest"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b'{"a": NaN}', "application/json", 400, "BadRequest"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"[" * 9999, "application/json", 400, "BadRequest"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"\xff", "application/json", 400, "BadRequest"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"a: b", "text/yaml", 415, "UnsupportedMediaType"),
+        ("POST", "/api/v1/namespaces/default/configmaps", b"k8s", "application/vnd.kubernetes.protobuf", 415, None),
+        ("PATCH", "/api/v1/namespaces/default/configmaps/a", b"{}", "application/json", 415, "UnsupportedMediaType"),
+        ("PATCH", "/api/v1/namespaces/default/configmaps/a", b"{}", "application/apply-patch+yaml", 415, None),
+        ("DELETE", "/api/v1/namespaces/default/configmaps/a", b"5", "application/json", 400, "BadRequest"),
+        ("GET", "/api/v1/pods?continue=nonsense", b"", "application/json", 400, "BadRequest"),
+        ("GET", "/api/v1/pods?continue=e30", b"", "application/json", 400, "BadRequest"),
+        ("GET", "/api/v1/pods?resourceVersion=99999", b"", "application/json", 504, "Timeout"),
+        ("GET", "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact", b"", "application/json", 410, "Expired"),
+        ("GET", "/api/v1/pods?labelSelector=%3D&watch=1", b"", "application/json", 400, "BadRequest"),
+    ],
+)
+async def test_refusals_are_statuses(
+    session: aiohttp.ClientSession,
+    method: str,
+    path: str,
+    body: bytes,
+    content_type: str,
+    status: int,
+    reason: str | None,
+) -> None:
+    async with session.request(method, path, data=body, headers={"Content-Type": content_type}) as response:
+        assert response.status == status
+        refusal = await response.json()
+    assert (refusal["kind"], refusal["status"], refusal["code"]) == ("Status", "Failure", status)
+    assert reason in (None, refusal["reason"])
+    assert refusal["message"]
+
+
+async def test_bodies_are_limited(session: aiohttp.ClientSession) -> None:
+    body = json.dumps(config_map("a", k="v" * MOST_BODY_BYTES))
+    headers = {"Content-Type": "application/json"}
+    async with session.post("/api/v1/namespaces/default/configmaps", data=body, headers=headers) as response:
+        assert response.status == 413
+        assert (await response.json())["reason"] == "RequestEntityTooLarge"
+
+
+async def test_a_bug_is_answered_as_a_status(
+    session: aiohttp.ClientSession, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    monkeypatch.setattr(store, "get", fail)
+    async with session.get("/api/v1/nodes/n") as response:
+        assert response.status == 500
+        assert (await response.json())["reason"] == "InternalError"
+
+
+# --- watches -----------------------------------------------------------------------------------------
+
+
+async def read_events(response: aiohttp.ClientResponse, count: int) -> list[Any]:
+    events = []
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while len(events) < count:
+            line = await response.content.readline()
+            assert line, f"the watch ended after {events}"
+            events.append(json.loads(line))
+    return events
+
+
+async def test_changes_arrive_while_watching(session: aiohttp.ClientSession, store: Store) -> None:
+    store.create(types.CONFIGMAPS, config_map("a"), "default")
+    async with session.get("/api/v1/namespaces/default/configmaps?watch=True") as response:
+        (first,) = await read_events(response, 1)
+        assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "a")
+        store.create(types.CONFIGMAPS, config_map("elsewhere"), "kube-system")
+        store.create(types.PODS, pod("p"), "default")
+        store.patch(types.CONFIGMAPS, "default", "a", {"data": {"k": "v"}})
+        store.delete(types.CONFIGMAPS, "default", "a")
+        later = await read_events(response, 2)
+    assert [event["type"] for event in later] == ["MODIFIED", "DELETED"]
+    assert {event["object"]["kind"] for event in later} == {"ConfigMap"}
+
+
+async def test_a_watch_of_one_object(session: aiohttp.ClientSession, store: Store) -> None:
+    for name in ("a", "b"):
+        store.create(types.CONFIGMAPS, config_map(name), "default")
+    async with session.get("/api/v1/namespaces/default/configmaps/b?watch=1&timeoutSeconds=1") as response:
+        (first,) = await read_events(response, 1)
+        assert first["object"]["metadata"]["name"] == "b"
+
+
+async def test_a_watch_ends_in_time_with_a_bookmark(session: aiohttp.ClientSession, store: Store) -> None:
+    query = f"watch=1&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion={store.resource_version}"
+    async with asyncio.timeout(PATIENCE_SECONDS), session.get(f"/api/v1/pods?{query}") as response:
+        lines = (await response.text()).splitlines()
+    (bookmark,) = map(json.loads, lines)
+    assert bookmark["type"] == "BOOKMARK"
+    assert bookmark["object"]["metadata"]["resourceVersion"] == store.resource_version
+
+
+async def test_initial_events_end_with_a_bookmark(session: aiohttp.ClientSession) -> None:
+    query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+    async with session.get(f"/api/v1/namespaces?{query}") as response:
+        events = await read_events(response, 5)
+    assert [event["type"] for event in events] == ["ADDED"] * 4 + ["BOOKMARK"]
+    assert events[4]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+
+
+async def test_a_watch_from_forgotten_times_says_so(session: aiohttp.ClientSession, store: Store) -> None:
+    for index in range(30):
+        store.create(types.CONFIGMAPS, config_map(f"c{index}"), "default")
+    async with session.get("/api/v1/configmaps?watch=1&resourceVersion=1") as response:
+        assert response.status == 200
+        (event,) = map(json.loads, (await response.text()).splitlines())
+    assert event["type"] == "ERROR"
+    assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
+
+
+async def test_stopping_ends_watches_at_once(server: ApiServer, session: aiohttp.ClientSession) -> None:
+    async with session.get("/api/v1/pods?watch=1&resourceVersion=0") as response:
+        started = time.monotonic()
+        await server.stop()
+        assert await response.text() == ""
+        assert time.monotonic() - started < 1
+
+
+async def test_watches_of_clients_that_left_are_forgotten(server: ApiServer, session: aiohttp.ClientSession) -> None:
+    async with session.get("/api/v1/pods?watch=1") as response:
+        assert response.status == 200
+        assert server.watch_count == 1
+        response.close()
+    async with asyncio.timeout(PATIENCE_SECONDS):
+        while server.watch_count:  # noqa: ASYNC110 (a condition polled until the deadline)
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_does_not_read_loses_its_watch(
+    session: aiohttp.ClientSession, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dra_spawner.devcluster.watches.MOST_UNSENT_BYTES", 2000)
+    async with session.get("/api/v1/configmaps?watch=1&resourceVersion=0") as response:
+        for index in range(20):  # in one go: the connection's task gets no turn
+            store.create(types.CONFIGMAPS, config_map(f"c{index}", k="v" * 100), "default")
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            lines = (await response.text()).splitlines()
+    assert 0 < len(lines) < 20
+
+
+# --- clients -----------------------------------------------------------------------------------------
+
+
+async def test_the_client_of_kubespawner(api: client.ApiClient) -> None:
+    """Typed objects, strategic merge patches by default, ``watch=True``, ``NotOlderThan``."""
+    core = client.CoreV1Api(api)
+    container = client.V1Container(name="c", image="i", env=[client.V1EnvVar(name="a", value="b")])
+    body = client.V1Pod(
+        metadata=client.V1ObjectMeta(name="p", labels={"component": "singleuser-server"}),
+        spec=client.V1PodSpec(containers=[container], restart_policy="OnFailure"),
+    )
+    created = await core.create_namespaced_pod("default", body)
+    assert created.status.phase == "Pending"
+    patched = await core.patch_namespaced_pod("p", "default", {"metadata": {"annotations": {"a": "b"}}})
+    assert patched.spec.containers[0].env[0].value == "b"
+    listed = await core.list_namespaced_pod(
+        "default",
+        label_selector="component=singleuser-server",
+        resource_version="0",
+        resource_version_match="NotOlderThan",
+        _preload_content=False,
+    )
+    listing = json.loads(await listed.read())
+    assert listing["items"][0]["metadata"]["namespace"] == "default"
+    seen = []
+    async with watch.Watch().stream(
+        core.list_namespaced_pod,
+        "default",
+        resource_version=created.metadata.resource_version,
+        timeout_seconds=1,
+    ) as stream:
+        seen = [(event["type"], event["object"].metadata.annotations) async for event in stream]
+    assert seen == [("MODIFIED", {"a": "b"})]
+    deleted = await core.delete_namespaced_pod("p", "default", grace_period_seconds=0)
+    assert deleted.metadata.name == "p"
+    with pytest.raises(client.ApiException) as failure:
+        await core.read_namespaced_pod("p", "default")
+    assert (failure.value.status, json.loads(failure.value.body)["reason"]) == (404, "NotFound")
+
+
+async def test_logs(session: aiohttp.ClientSession, store: Store) -> None:
+    store.create(types.PODS, pod("p"), "default")
+    store.create(types.PODS, pod("q", "a", "silent"), "default")
+    path = "/api/v1/namespaces/default/pods/{}/log"
+    for query, status, text in (
+        ("p", 200, "c of p\nsecond\n"),
+        ("p?tailLines=1", 200, "second\n"),
+        ("p?tailLines=0", 200, ""),
+        ("q?container=a", 200, "a of q\nsecond\n"),
+        ("q", 400, None),
+        ("q?container=z", 400, None),
+        ("q?container=silent", 404, None),
+        ("none", 404, None),
+    ):
+        name, _, options = query.partition("?")
+        async with session.get(f"{path.format(name)}?{options}") as response:
+            assert response.status == status, query
+            assert text in (None, await response.text())
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
+async def test_kubectl(server: ApiServer, store: Store, tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "c", "cluster": {"server": server.url_with_token}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c"}}],
+        "current-context": "x",
+    }
+    kubeconfig.write_text(json.dumps(config))
+
+    async def kubectl(*arguments: str, stdin: str = "") -> str:
+        process = await asyncio.create_subprocess_exec(
+            "kubectl",
+            f"--kubeconfig={kubeconfig}",
+            f"--cache-dir={tmp_path / 'cache'}",
+            *arguments,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output, _ = await process.communicate(stdin.encode())
+        assert process.returncode == 0, output.decode()
+        return output.decode()
+
+    store.create(types.PODS, pod("p"), "default")
+    manifest = json.dumps({"apiVersion": "v1", "kind": "ConfigMap", **config_map("a", k="v")})
+    assert "created" in await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
+    assert "unchanged" in await kubectl("apply", "--validate=false", "-f", "-", stdin=manifest)
+    assert "labeled" in await kubectl("label", "pod", "p", "a=b")
+    assert (await kubectl("get", "po", "-l", "a=b", "-o", "wide")).split()[:2] == ["NAME", "READY"]
+    assert "0/1" in await kubectl("get", "pods", "-A")
+    for plural in ("resourceclaims", "deviceclasses", "nodes", "events", "ns"):
+        await kubectl("get", plural)
+    assert "second" in await kubectl("logs", "p")
+    assert "deleted" in await kubectl("delete", "pod", "p", "--now", "--wait=false")
+    assert "Terminating" in await kubectl("get", "pod", "p")
+    assert "Server Version: v1." in await kubectl("version")
+
+
+# --- the parts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *((text, False) for text in (None, "0", "false", "False", "FALSE")),
+        *((text, True) for text in ("1", "t", "True", "TRUE", "yes", "")),
+    ],
+)
+def test_flags(text: str | None, value: bool) -> None:
+    assert parse_bool(text) is value
+
+
+@pytest.mark.parametrize("resource_type", RESOURCE_TYPES, ids=str)
+def test_every_path_leads_to_its_kind(resource_type: types.ResourceType) -> None:
+    namespace = "ns" if resource_type.namespaced else None
+    group, version = resource_type.group, resource_type.version
+    skip = 3 if group else 2
+    for name in ("", "x"):
+        parts = resource_type.path(namespace, name).strip("/").split("/")[skip:]
+        assert parse_target(group, version, parts) == Target(resource_type, namespace, name)
+    if resource_type.status:
+        parts = resource_type.path(namespace, "x", "status").strip("/").split("/")[skip:]
+        assert parse_target(group, version, parts) == Target(resource_type, namespace, "x", "status")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (125, "2m5s"),
+        (600, "10m"),
+        (3 * 3600, "3h"),
+        (3 * 3600 + 60, "3h1m"),
+        (8 * 3600, "8h"),
+        (48 * 3600, "2d"),
+        (49 * 3600, "2d1h"),
+        (8 * 86400, "8d"),
+        (730 * 86400, "2y"),
+        (800 * 86400, "2y70d"),
+        (3000 * 86400, "8y"),
+    ],
+)
+def test_durations(seconds: int, text: str) -> None:
+    assert human_duration(seconds) == text
