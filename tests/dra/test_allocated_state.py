@@ -1,0 +1,83 @@
+"""What is taken: which results count, and that adding and removing is exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.features import Features
+from dra_spawner.dra.objects import AllocatedDevice, DeviceId
+from dra_spawner.dra.quantity import Quantity
+from tests.dra.builders import DRIVER, make_claim, request, result, share, used
+
+D0 = DeviceId(DRIVER, "p", "d0")
+GI = 2**30 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("results", "taken", "allocated", "consumed"),
+    [
+        pytest.param([], False, False, None, id="nothing"),
+        pytest.param([result("d0")], True, True, None, id="whole"),
+        pytest.param([result("d0", adminAccess=True)], False, False, None, id="admin"),
+        pytest.param([result("d0", adminAccess=False)], True, True, None, id="no-admin"),
+        pytest.param([share("d0", memory="1Gi")], False, True, {"memory": GI}, id="share"),
+        pytest.param(
+            [share("d0", 1, memory="1Gi"), share("d0", 2, memory="2Gi")], False, True, {"memory": 3 * GI}, id="sum"
+        ),
+        pytest.param([share("d0", memory="0")], False, True, {}, id="share-of-nothing"),
+        pytest.param([share("d0")], False, True, None, id="share-that-does-not-say"),
+        pytest.param([share("d0") | {"adminAccess": True}], False, False, None, id="admin-share"),
+        pytest.param([result("d0", consumedCapacity={"memory": "1Gi"})], True, True, None, id="no-share-id"),
+    ],
+)
+def test_results(results: list[Any], taken: bool, allocated: bool, consumed: dict[str, int] | None) -> None:
+    state = AllocatedState.from_claims([used(*results), make_claim(request())])
+    assert state.is_taken(D0) is taken
+    assert state.is_allocated(D0) is allocated
+    assert state.consumed_capacity(D0) == consumed
+    assert state.has_shares(D0) is (allocated and not taken)
+
+
+def test_without_consumable_capacity_shares_are_whole_devices() -> None:
+    state = AllocatedState.from_claims([used(share("d0", memory="1Gi"))], Features(consumable_capacity=False))
+    assert state.is_taken(D0)
+    assert state.consumed_capacity(D0) is None
+
+
+AMOUNTS = st.dictionaries(st.sampled_from(["memory", "cores"]), st.integers(-3, 3).map(Quantity), max_size=2)
+RESULTS = st.builds(
+    AllocatedDevice,
+    id=st.sampled_from([DeviceId("d", "p", name) for name in "abc"]),
+    admin_access=st.booleans(),
+    share_id=st.sampled_from([None, "x"]),
+    consumed_capacity=st.none() | AMOUNTS,
+)
+
+
+@given(
+    kept=st.lists(st.lists(RESULTS, max_size=3), max_size=4),
+    removed=st.lists(st.lists(RESULTS, max_size=3), max_size=4),
+    order=st.randoms(use_true_random=False),
+)
+def test_removing_leaves_what_the_others_make(
+    kept: list[list[AllocatedDevice]], removed: list[list[AllocatedDevice]], order: Any
+) -> None:
+    state, expected = AllocatedState(), AllocatedState()
+    added = kept + removed
+    order.shuffle(added)
+    for results in added:
+        state.add(results)
+    before = state.copy()
+    for results in removed:
+        state.remove(results)
+    for results in kept:
+        expected.add(results)
+    assert state == expected
+    for results in removed:
+        state.add(results)
+    assert state == before

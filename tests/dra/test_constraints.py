@@ -1,0 +1,162 @@
+"""matchAttribute and distinctAttribute, with and without lists, and what undoing leaves behind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.dra.constraints import Constraint, find_attribute, make_constraint
+from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36, Quirks
+from dra_spawner.dra.objects import Device, DeviceConstraint
+from tests.dra.builders import DRIVER, make_device
+
+NAME = "example.com/a"
+ABSENT = object()
+MATCH, DISTINCT = DeviceConstraint(match_attribute=NAME), DeviceConstraint(distinct_attribute=NAME)
+
+
+def make(constraint: DeviceConstraint, *, lists: bool = False, quirks: Quirks = QUIRKS_1_36) -> Constraint:
+    made = make_constraint(constraint, ALL_FEATURES if lists else SCHEDULER_1_36, quirks)
+    assert made is not None
+    return made
+
+
+def with_value(value: Any) -> Device:
+    return make_device(attributes={} if value is ABSENT else {NAME: value})
+
+
+def accepts(constraint: Constraint, *values: Any, request: str = "r") -> list[bool]:
+    return [constraint.add(request, "", with_value(value)) for value in values]
+
+
+@pytest.mark.parametrize(
+    ("values", "match", "distinct"),
+    [
+        pytest.param(["x", "x"], [True, True], [True, False], id="equal"),
+        pytest.param(["x", "y"], [True, False], [True, True], id="different"),
+        pytest.param([1, True], [True, False], [True, True], id="int-and-bool"),
+        pytest.param(["1", 1], [True, False], [True, True], id="string-and-int"),
+        pytest.param([{"version": "1.0.0"}, {"version": "1.0.0"}], [True, True], [True, False], id="version"),
+        pytest.param([{"version": "1.0.0"}, {"version": "1.0.0+b"}], [True, False], [True, True], id="build"),
+        pytest.param([{"version": "1.0.0"}, "1.0.0"], [True, False], [True, True], id="version-and-string"),
+        pytest.param([ABSENT, "x"], [False, True], [False, True], id="absent"),
+        pytest.param([["x"], ["x"]], [True, False], [True, False], id="lists-are-unknown-but-first-passes"),
+        pytest.param([{}, "x"], [True, False], [True, True], id="unknown-first"),
+    ],
+)
+def test_scalars(values: list[Any], match: list[bool], distinct: list[bool]) -> None:
+    assert accepts(make(MATCH), *values) == match
+    assert accepts(make(DISTINCT), *values) == distinct
+
+
+@pytest.mark.parametrize(
+    ("values", "match", "distinct"),
+    [
+        pytest.param(["x", "x"], [True, True], [True, False], id="scalars-equal"),
+        pytest.param([["x", "y"], ["y", "z"]], [True, True], [True, False], id="overlap"),
+        pytest.param([["x"], ["y"]], [True, False], [True, True], id="disjoint"),
+        pytest.param([["x", "y"], "y"], [True, True], [True, False], id="list-and-scalar"),
+        pytest.param([["1"], {"ints": [1]}], [True, False], [True, True], id="types"),
+        pytest.param([{"bools": [True]}, {"ints": [1]}], [True, False], [True, True], id="bool-and-int"),
+        pytest.param([{}, "x"], [False, True], [True, True], id="unknown-first"),
+        pytest.param(["x", {}], [True, False], [True, False], id="unknown-second"),
+    ],
+)
+def test_lists(values: list[Any], match: list[bool], distinct: list[bool]) -> None:
+    assert accepts(make(MATCH, lists=True), *values) == match
+    assert accepts(make(DISTINCT, lists=True), *values) == distinct
+
+
+def test_match_narrows() -> None:
+    constraint = make(MATCH, lists=True)
+    assert accepts(constraint, ["x", "y"], ["x"], ["y"]) == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, False, id="1.36"), pytest.param(QUIRKS_OFF, True, id="off")]
+)
+def test_match_narrowed_by_a_device_given_up(quirks: Quirks, passes: bool) -> None:
+    constraint = make(MATCH, lists=True, quirks=quirks)
+    accepts(constraint, ["x", "y"], ["x"])
+    constraint.remove("r", "", with_value(["x"]))
+    assert accepts(constraint, ["y"]) == [passes]
+
+
+def test_match_forgets_when_the_last_device_is_gone() -> None:
+    for lists in (False, True):
+        constraint = make(MATCH, lists=lists)
+        accepts(constraint, "x")
+        constraint.remove("r", "", with_value("x"))
+        assert accepts(constraint, "y") == [True]
+
+
+@pytest.mark.parametrize(
+    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+)
+def test_distinct_remembers_one_device_of_a_request(quirks: Quirks, passes: bool) -> None:
+    assert accepts(make(DISTINCT, quirks=quirks), "x", "y", "x") == [True, True, passes]
+
+
+@pytest.mark.parametrize(
+    ("quirks", "passes"), [pytest.param(QUIRKS_1_36, True, id="1.36"), pytest.param(QUIRKS_OFF, False, id="off")]
+)
+def test_distinct_forgets_a_request_at_once(quirks: Quirks, passes: bool) -> None:
+    constraint = make(DISTINCT, quirks=quirks)
+    accepts(constraint, "x", "y")
+    constraint.remove("r", "", with_value("y"))
+    assert accepts(constraint, "x") == [passes]
+
+
+def test_distinct_remembers_every_request() -> None:
+    constraint = make(DISTINCT)
+    assert accepts(constraint, "x", request="r") == [True]
+    assert accepts(constraint, "y", request="s") == [True]
+    assert accepts(constraint, "x", "y", "z", request="t") == [False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("requests", "request_name", "alternative", "concerned"),
+    [
+        pytest.param((), "r", "", True, id="all"),
+        pytest.param(("r",), "r", "", True, id="request"),
+        pytest.param(("s",), "r", "", False, id="other-request"),
+        pytest.param(("r",), "r", "sub", True, id="every-alternative"),
+        pytest.param(("r/sub",), "r", "sub", True, id="alternative"),
+        pytest.param(("r/sub",), "r", "other", False, id="other-alternative"),
+        pytest.param(("r/sub",), "r", "", False, id="alternative-of-none"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["match", "distinct"])
+def test_which_requests(
+    kind: str, requests: tuple[str, ...], request_name: str, alternative: str, concerned: bool
+) -> None:
+    constraint = make(DeviceConstraint(requests, **{f"{kind}_attribute": NAME}))
+    device = with_value(ABSENT)
+    assert constraint.add(request_name, alternative, device) is not concerned
+    if not concerned:
+        constraint.remove(request_name, alternative, device)
+        assert constraint.add("s", "", with_value("x"))
+
+
+def test_match_wins_over_distinct() -> None:
+    both = make(DeviceConstraint(match_attribute=NAME, distinct_attribute=NAME))
+    assert accepts(both, "x", "x") == [True, True]
+
+
+def test_neither() -> None:
+    assert make_constraint(DeviceConstraint(), SCHEDULER_1_36, QUIRKS_1_36) is None
+
+
+@pytest.mark.parametrize(
+    ("published", "asked", "found"),
+    [
+        pytest.param(f"{DRIVER}/a", f"{DRIVER}/a", True, id="qualified"),
+        pytest.param("a", f"{DRIVER}/a", True, id="short"),
+        pytest.param("a", "other.example.com/a", False, id="other-domain"),
+        pytest.param(f"{DRIVER}/a", "a", False, id="asked-without-domain"),
+        pytest.param("a", "a", True, id="exact"),
+    ],
+)
+def test_find_attribute(published: str, asked: str, found: bool) -> None:
+    assert (find_attribute(make_device(attributes={published: "x"}), asked) is not None) is found

@@ -1,0 +1,118 @@
+"""What a share consumes, and whether it fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
+from dra_spawner.dra.quantity import Quantity
+from tests.dra.builders import make_device
+
+
+def share_for(capacity: dict[str, Any], requests: dict[str, str] | None) -> Share | ShareRefused:
+    device = make_device(capacity=capacity, allowMultipleAllocations=True)
+    wanted = {name: Quantity.parse(text) for name, text in requests.items()} if requests is not None else None
+    return share_of(device.description.capacity, wanted)
+
+
+def policy(value: str, **policy: Any) -> dict[str, Any]:
+    return {"value": value, "requestPolicy": policy}
+
+
+RANGE = policy("40Gi", default="5Gi", validRange={"min": "5Gi", "step": "5Gi", "max": "20Gi"})
+OPEN_RANGE = policy("40Gi", default="5Gi", validRange={"min": "5Gi"})
+VALUES = policy("80Gi", default="10Gi", validValues=["10Gi", "20Gi", "40Gi"])
+DEFAULT_ONLY = policy("100", default="10")
+
+
+@pytest.mark.parametrize(
+    ("capacity", "requested", "consumed"),
+    [
+        pytest.param("40Gi", None, "40Gi", id="no-policy-nothing-requested"),
+        pytest.param("40Gi", "5Gi", "5Gi", id="no-policy"),
+        pytest.param("40Gi", "50Gi", "50Gi", id="no-policy-more-than-there-is"),
+        pytest.param("40Gi", "-5Gi", "-5Gi", id="negative"),
+        pytest.param(DEFAULT_ONLY, None, "10", id="default"),
+        pytest.param(DEFAULT_ONLY, "3", "3", id="default-only-takes-anything"),
+        pytest.param(policy("4", default="100"), None, "100", id="default-larger-than-the-device"),
+        pytest.param(RANGE, None, "5Gi", id="range-default"),
+        pytest.param(RANGE, "1Gi", "5Gi", id="range-below-minimum"),
+        pytest.param(RANGE, "5Gi", "5Gi", id="range-minimum"),
+        pytest.param(RANGE, "12Gi", "15Gi", id="range-step"),
+        pytest.param(RANGE, "20Gi", "20Gi", id="range-maximum"),
+        pytest.param(RANGE, "21Gi", None, id="range-above-maximum"),
+        pytest.param(OPEN_RANGE, "12345678901", "12345678901", id="range-without-step"),
+        pytest.param(OPEN_RANGE, "1", "5Gi", id="range-without-step-minimum"),
+        pytest.param(VALUES, None, "10Gi", id="values-default"),
+        pytest.param(VALUES, "11Gi", "20Gi", id="values-next"),
+        pytest.param(VALUES, "40Gi", "40Gi", id="values-last"),
+        pytest.param(VALUES, "41Gi", None, id="values-above"),
+        pytest.param(
+            policy("1G", default="10M", validRange={"min": "0", "step": "10M"}), "95M", "100000000", id="binary"
+        ),
+        pytest.param(policy("8", default="1", validRange={"min": "1", "step": "500m"}), "1500m", "2", id="whole-units"),
+        pytest.param(
+            policy("8", default="2", validRange={"min": "1500m", "step": "2"}), "1600m", "2", id="minimum-rounded"
+        ),
+        pytest.param(policy("8", default="1", validRange={"min": "0", "step": "1"}), "22E", "0", id="beyond-int64"),
+        pytest.param(
+            policy("8", default="1", validRange={"min": "0", "step": "1"}),
+            "9223372036854775809",
+            "-9223372036854775807",
+            id="beyond-int64-long",
+        ),
+    ],
+)
+def test_consumed(capacity: Any, requested: str | None, consumed: str | None) -> None:
+    share = share_for({"memory": capacity}, {"memory": requested} if requested is not None else None)
+    if consumed is None:
+        assert isinstance(share, ShareRefused)
+        assert (share.capacity, share.is_unknown) == ("memory", False)
+    else:
+        assert isinstance(share, Share)
+        assert [(name, str(amount)) for name, amount in share.consumed] == [("memory", consumed)]
+
+
+def test_every_capacity_is_consumed_requested_or_not() -> None:
+    share = share_for({"memory": "40Gi", "cores": DEFAULT_ONLY, "lanes": "4"}, {"memory": "1Gi"})
+    assert isinstance(share, Share)
+    assert [(name, str(amount)) for name, amount in share.consumed] == [
+        ("memory", "1Gi"),
+        ("cores", "10"),
+        ("lanes", "4"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["unknown", "gpu.example.com/memory"])
+def test_unknown_capacity(name: str) -> None:
+    share = share_for({"memory": "40Gi"}, {name: "1"})
+    assert isinstance(share, ShareRefused)
+    assert (share.capacity, share.is_unknown) == (name, True)
+
+
+@pytest.mark.parametrize(
+    ("aggregated", "in_call", "short"),
+    [
+        pytest.param(None, None, None, id="idle"),
+        pytest.param({"memory": 30}, None, None, id="just-enough"),
+        pytest.param({"memory": 31}, None, ("memory", 9, 10), id="taken"),
+        pytest.param({"memory": 10}, {"memory": 21}, ("memory", 9, 10), id="taken-in-this-call"),
+        pytest.param(None, {"cores": 100}, ("cores", 0, 1), id="other"),
+        pytest.param({"memory": 50}, {"memory": -20}, None, id="negative-share"),
+        pytest.param({"gone": 50}, None, None, id="capacity-no-longer-published"),
+    ],
+)
+def test_shortage(
+    aggregated: dict[str, int] | None, in_call: dict[str, int] | None, short: tuple[str, int, int] | None
+) -> None:
+    share = share_for({"memory": "40", "cores": "100"}, {"memory": "10", "cores": "1"})
+    assert isinstance(share, Share)
+    unit = 10**9
+
+    def nano(amounts: dict[str, int] | None) -> dict[str, int] | None:
+        return {name: amount * unit for name, amount in amounts.items()} if amounts is not None else None
+
+    expected = (short[0], short[1] * unit, short[2] * unit) if short is not None else None
+    assert shortage(share, nano(aggregated), nano(in_call)) == expected

@@ -1,0 +1,119 @@
+"""Node selectors: matching, and what Kubernetes refuses to parse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.dra.node_selector import (
+    NodeSelector,
+    NodeSelectorError,
+    NodeSelectorTerm,
+    Requirement,
+    add_missing,
+    node_name_selector,
+)
+
+LABELS = {"tier": "a", "rank": "7", "word": "many"}
+
+
+def selector(*requirements: Requirement, fields: tuple[Requirement, ...] = ()) -> NodeSelector:
+    return NodeSelector((NodeSelectorTerm(requirements, fields),))
+
+
+@pytest.mark.parametrize(
+    ("key", "operator", "values", "matches"),
+    [
+        pytest.param("tier", "In", ("b", "a"), True, id="in"),
+        pytest.param("tier", "In", ("b",), False, id="in-other"),
+        pytest.param("none", "In", ("a",), False, id="in-missing"),
+        pytest.param("tier", "NotIn", ("a",), False, id="not-in"),
+        pytest.param("none", "NotIn", ("a",), True, id="not-in-missing"),
+        pytest.param("tier", "Exists", (), True, id="exists"),
+        pytest.param("none", "Exists", (), False, id="exists-missing"),
+        pytest.param("tier", "DoesNotExist", (), False, id="does-not-exist"),
+        pytest.param("none", "DoesNotExist", (), True, id="does-not-exist-missing"),
+        pytest.param("rank", "Gt", ("6",), True, id="gt"),
+        pytest.param("rank", "Gt", ("7",), False, id="gt-equal"),
+        pytest.param("rank", "Lt", ("8",), True, id="lt"),
+        pytest.param("word", "Gt", ("1",), False, id="gt-no-number"),
+        pytest.param("none", "Lt", ("1",), False, id="lt-missing"),
+    ],
+)
+def test_labels(key: str, operator: str, values: tuple[str, ...], matches: bool) -> None:
+    assert selector(Requirement(key, operator, values)).matches("n1", LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    ("requirement", "matches"),
+    [
+        pytest.param(Requirement("metadata.name", "In", ("n1",)), True, id="in"),
+        pytest.param(Requirement("metadata.name", "In", ("n2",)), False, id="in-other"),
+        pytest.param(Requirement("metadata.name", "NotIn", ("n1",)), False, id="not-in"),
+        pytest.param(Requirement("spec.unschedulable", "In", ("",)), True, id="other-field-is-empty"),
+        pytest.param(Requirement("spec.unschedulable", "In", ("true",)), False, id="other-field"),
+    ],
+)
+def test_fields(requirement: Requirement, matches: bool) -> None:
+    assert selector(fields=(requirement,)).matches("n1", LABELS) is matches
+
+
+def test_terms_are_ored_and_requirements_anded() -> None:
+    yes, no = Requirement("tier", "Exists"), Requirement("none", "Exists")
+    assert NodeSelector((NodeSelectorTerm((no,)), NodeSelectorTerm((yes,)))).matches("n1", LABELS)
+    assert not selector(yes, no).matches("n1", LABELS)
+    assert not selector(yes, fields=(Requirement("metadata.name", "In", ("n2",)),)).matches("n1", LABELS)
+
+
+@pytest.mark.parametrize("terms", [(), (NodeSelectorTerm(),)], ids=["no-terms", "empty-term"])
+def test_nothing_selects_nothing(terms: Any) -> None:
+    assert not NodeSelector(terms).matches("n1", LABELS)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        pytest.param(Requirement("tier", "Like", ("a",)), id="operator"),
+        pytest.param(Requirement("tier", "In"), id="in-without-values"),
+        pytest.param(Requirement("tier", "Exists", ("a",)), id="exists-with-values"),
+        pytest.param(Requirement("tier", "Gt", ("x",)), id="gt-text"),
+        pytest.param(Requirement("tier", "Gt", ("1", "2")), id="gt-two"),
+        pytest.param(Requirement("tier", "Gt", (str(2**63),)), id="gt-too-large"),
+        pytest.param(Requirement("-tier", "Exists"), id="key"),
+        pytest.param(Requirement("UPPER.example.com/tier", "Exists"), id="domain"),
+        pytest.param(Requirement("a/b/c", "Exists"), id="two-slashes"),
+        pytest.param(Requirement("t" * 64, "Exists"), id="long-key"),
+        pytest.param(Requirement("tier", "In", ("a b",)), id="value"),
+        pytest.param(Requirement("tier", "In", ("a" * 64,)), id="long-value"),
+    ],
+)
+def test_malformed(requirement: Requirement) -> None:
+    # A term that matches does not help: all of them are parsed first.
+    both = NodeSelector((NodeSelectorTerm((Requirement("tier", "Exists"),)), NodeSelectorTerm((requirement,))))
+    with pytest.raises(NodeSelectorError):
+        both.matches("n1", LABELS)
+
+
+@pytest.mark.parametrize(
+    "requirement",
+    [
+        pytest.param(Requirement("metadata.name", "Exists"), id="operator"),
+        pytest.param(Requirement("metadata.name", "In", ("a", "b")), id="two-values"),
+    ],
+)
+def test_malformed_fields(requirement: Requirement) -> None:
+    with pytest.raises(NodeSelectorError):
+        selector(fields=(requirement,)).matches("n1", LABELS)
+
+
+def test_equal_requirements_are_kept_once() -> None:
+    kept = [Requirement("tier", "In", ("a", "b"))]
+    add_missing(kept, [Requirement("tier", "In", ("b", "a")), Requirement("tier", "In", ("a",))])
+    assert kept == [Requirement("tier", "In", ("a", "b")), Requirement("tier", "In", ("a",))]
+
+
+def test_json() -> None:
+    assert node_name_selector("n1").to_json() == {
+        "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+    }
