@@ -103,6 +103,8 @@ def _default(resource_type: ResourceType, obj: JsonObject) -> None:
         obj.setdefault("source", {})
         for field in ("reportingComponent", "reportingInstance"):
             obj.setdefault(field, "")
+        for field in ("firstTimestamp", "lastTimestamp", "eventTime"):  # readers count on them
+            obj.setdefault(field, None)
     elif resource_type in (DAEMONSETS, DEPLOYMENTS, STATEFULSETS):
         pod_spec = obj.get("spec", {}).get("template", {}).get("spec")
         if pod_spec is not None:
