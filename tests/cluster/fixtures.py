@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-import yaml
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.devcluster.kubelet import Kubelet
 
 from .access import hub_token
 from .background import BackgroundLoop
@@ -118,30 +119,32 @@ async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> A
 
     Nodes are served by the test's own kubelet stand-in, as on the real control plane.
     """
-    module = pytest.importorskip("dra_spawner.devcluster.embedded_cluster")
     directory = tmp_path / "cluster"
     directory.mkdir()
-    embedded = module.EmbeddedCluster(directory / "embedded", run_pods=False)
+    embedded = EmbeddedCluster(directory / "embedded", run_pods=False)
     await background_loop.await_(embedded.start())
+
+    def read_logs_from(kubelet: Kubelet) -> None:
+        embedded.logs = kubelet.read_log
+
     try:
-        kubeconfig = yaml.safe_load(embedded.kubeconfig.read_text())
         background_admin = await background_loop.await_(KubernetesApi.from_kubeconfig(embedded.kubeconfig))
         async with await KubernetesApi.from_kubeconfig(embedded.kubeconfig) as admin:
             namespace = f"test-{secrets.token_hex(4)}"
             await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
-            token = kubeconfig["users"][0]["user"]["token"]
             cluster = ClusterUnderTest(
                 kind="embedded",
                 namespace=namespace,
-                url=kubeconfig["clusters"][0]["cluster"]["server"],
+                url=embedded.url,
                 admin=admin,
                 admin_kubeconfig=embedded.kubeconfig,
                 hub_kubeconfig=embedded.kubeconfig,
-                hub_token=token,
-                admin_token=token,
+                hub_token=embedded.token,
+                admin_token=embedded.token,
                 directory=directory,
                 loop=background_loop,
                 background_admin=background_admin,
+                on_kubelet=read_logs_from,
             )
             try:
                 yield cluster

@@ -20,6 +20,7 @@ T = TypeVar("T")
 RESOURCE_API = "resource.k8s.io/v1"
 DEFAULT_TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.02
+_LONGEST_SHOWN = 5000
 
 # Where the kinds that tests create live: plural and whether they have a namespace.
 _KINDS = {
@@ -76,6 +77,7 @@ class ClusterUnderTest:
         loop: BackgroundLoop,
         background_admin: KubernetesApi,
         certificate_authority: Path | None = None,
+        on_kubelet: Callable[[Kubelet], None] = lambda kubelet: None,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -90,6 +92,7 @@ class ClusterUnderTest:
         self._hub_token = hub_token
         self._admin_token = admin_token
         self._loop = loop
+        self._on_kubelet = on_kubelet
         self._api = background_admin
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -136,6 +139,7 @@ class ClusterUnderTest:
         async def start() -> Kubelet:
             directory = self.directory / "kubelet"
             kubelet = Kubelet(self._api, runtime=runtime, **{"directory": directory, **options})
+            self._on_kubelet(kubelet)
             await kubelet.start()
             return kubelet
 
@@ -217,7 +221,7 @@ class ClusterUnderTest:
                     if condition(last):
                         return last
                 await asyncio.sleep(_POLL_SECONDS)
-            raise AssertionError(f"{path} is not as expected after {timeout_seconds:g} s: {last}")
+            raise AssertionError(f"{path} is not as expected after {timeout_seconds:g} s: {_shown(last)}")
 
         return await self._there(wait())
 
@@ -237,7 +241,7 @@ class ClusterUnderTest:
                 if last.get("items") == []:
                     return
                 await asyncio.sleep(_POLL_SECONDS)
-            raise AssertionError(f"{path} is still there after {timeout_seconds:g} s: {last}")
+            raise AssertionError(f"{path} is still there after {timeout_seconds:g} s: {_shown(last)}")
 
         await self._there(wait())
 
@@ -312,3 +316,9 @@ class ClusterUnderTest:
                 return
             await asyncio.sleep(_POLL_SECONDS)
         raise AssertionError(f"pods or claims of the test do not go: {pods['items']} {claims['items']}")
+
+
+def _shown(answer: JsonObject | str) -> str:
+    """What a message says of an object; of a long list its begin."""
+    text = str(answer)
+    return text if len(text) < _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} …"

@@ -441,6 +441,19 @@ async def test_examples_of_the_demo_are_accepted(cluster: ClusterUnderTest):
     assert {obj["kind"] for obj in created} == {"DeviceClass", "ResourceSlice"}
 
 
+async def test_logs_are_kept(embedded_cluster: ClusterUnderTest):
+    """On the embedded cluster, where the API server asks the kubelet stand-in for them."""
+    await embedded_cluster.publish(NODE)
+    script = "import signal; print('hello', flush=True); signal.pause()"
+    await embedded_cluster.publish(pod("user", [sys.executable, "-c", script]))
+    await embedded_cluster.wait_running("user")
+    async with asyncio.timeout(10):
+        while True:
+            if await embedded_cluster.admin.get_text(embedded_cluster.path("pods", "user", "log")) == "hello\n":
+                return
+            await asyncio.sleep(0.02)
+
+
 async def test_hub_account_may_do_what_is_shipped_and_no_more(real_cluster: ClusterUnderTest):
     cluster = real_cluster
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as hub:
