@@ -56,6 +56,9 @@ class FrozenList(list[Any]):
         return list, (list(self),)
 
 
+_FROZEN_TYPES = frozenset({str, int, bool, type(None), FrozenDict, FrozenList})
+
+
 def freeze(value: Any) -> Any:
     """The read-only equal of a JSON value; parts that are frozen already are shared, not copied.
 
@@ -65,8 +68,10 @@ def freeze(value: Any) -> Any:
         When the value holds something JSON does not know.
     """
     kind = type(value)
-    if kind is str or kind is FrozenDict or kind is FrozenList or kind is int or kind is bool or value is None:
+    if kind in _FROZEN_TYPES:
         return value
+    if kind is dict:  # without a call for each of the many scalars
+        return FrozenDict({k: item if type(item) in _FROZEN_TYPES else freeze(item) for k, item in value.items()})
     if isinstance(value, Mapping):
         return FrozenDict({key: freeze(item) for key, item in value.items()})
     if isinstance(value, (list, tuple)):

@@ -157,6 +157,9 @@ _SCALARS: dict[str, _Decode] = {
 }
 
 
+_TEXTS = ("string", "string!")
+
+
 @dataclass(frozen=True, slots=True)
 class _Field:
     decode: _Decode
@@ -193,7 +196,7 @@ def _map_of(text: str) -> _Decode:
     decode_item, go_type = _decoder(text), "map[string]" + _go_name(text)
 
     def decode(value: Any) -> JsonObject:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):
             raise _mismatch(value, go_type)
         return {_string(key): decode_item(item) for key, item in value.items() if item is not None}
 
@@ -209,13 +212,16 @@ def _structure(name: str) -> _Decode:
     fields: dict[str, _Field] = {}  # filled on first use: structures may contain themselves
 
     def decode(value: Any) -> JsonObject:
-        if not isinstance(value, Mapping):
+        if not isinstance(value, (dict, Mapping)):
             raise _mismatch(value, _go_name(name))
         if not fields:
             fields.update(_fields(name))
         result: JsonObject = {}
         for key, item in value.items():
             if item is None or (field := fields.get(key)) is None:
+                continue
+            if field.type in _TEXTS and type(item) is str:  # nearly all fields
+                result[key] = item
                 continue
             try:
                 decoded = field.decode(item)

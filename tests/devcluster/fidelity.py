@@ -40,6 +40,31 @@ _REPLACED = (
 )
 
 
+PODS = "/api/v1/namespaces/{ns}/pods"
+CONFIGMAPS = "/api/v1/namespaces/{ns}/configmaps"
+RESOURCE = "/apis/resource.k8s.io/v1"
+CLAIMS = f"{RESOURCE}/namespaces/{{ns}}/resourceclaims"
+TEMPLATES = f"{RESOURCE}/namespaces/{{ns}}/resourceclaimtemplates"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/{ns}/deployments"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+
+
+def pod(name: str, /, metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
+    """A pod that no scheduler takes."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, **(metadata or {})},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i:1"}], **spec},
+    }
+
+
+def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, **metadata}, "data": data or {}}
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """A response: status and body; `body` is text where it is no JSON."""
