@@ -1,0 +1,101 @@
+"""Containers that keep failing, and an API server that does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.devcluster.clock import ScaledClock
+from dra_spawner.devcluster.container_runtime import FakeRuntime
+from dra_spawner.devcluster.kubelet import Kubelet
+from dra_spawner.devcluster.node_agent import node_manifest
+from tests.cluster.example_objects import pod
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+
+from .kubelet_pods import NODE, container_status, waiting_reason
+
+
+async def test_crash_loop_backs_off(cluster: ClusterUnderTest):
+    await cluster.publish(NODE)
+    await cluster.publish(pod("loop", [sys.executable, "-c", "raise SystemExit(1)"], restartPolicy="Always"))
+    body = await cluster.wait_for(
+        cluster.path("pods", "loop"),
+        lambda obj: waiting_reason(obj) == "CrashLoopBackOff",
+    )
+    status = body["status"]["containerStatuses"][0]
+    assert "back-off 10s restarting failed container=main" in status["state"]["waiting"]["message"]
+    assert status["lastState"]["terminated"]["exitCode"] == 1
+    assert body["status"]["phase"] == "Running"
+    await cluster.wait_event("loop", "BackOff", text="Back-off restarting failed container main in pod loop_")
+
+
+async def test_back_off_doubles_and_runs_on_the_clusters_clock(cluster: ClusterUnderTest):
+    """A minute and more of back-off in under a second."""
+    await cluster.start_kubelet(fake=True, clock=ScaledClock(speed=200))
+    assert cluster.fake_runtime is not None
+    await cluster.publish(NODE)
+    await cluster.publish(pod("loop", [], restartPolicy="Always"))
+    waited = []
+    async with asyncio.timeout(30):
+        async for _, obj in cluster.admin.watch(cluster.path("pods")):
+            state = container_status(obj).get("state", {})
+            if "waiting" in state and state["waiting"]["reason"] == "CrashLoopBackOff":
+                waited.append(state["waiting"]["message"].partition(" restarting")[0])
+            if "running" in state:
+                if container_status(obj)["restartCount"] == 4:
+                    break
+                cluster.fake_runtime.exit(cluster.namespace, "loop", "main", 1)
+    # The first restart is at once.
+    assert list(dict.fromkeys(waited)) == ["back-off 10s", "back-off 20s", "back-off 40s"]
+
+
+async def test_kubelet_gets_over_an_ailing_api_server(cluster: ClusterUnderTest):
+    async with cluster.fault_proxy() as proxy, api_through(cluster, proxy) as api:
+        proxy.fail(Fault.answer(500), verb="patch", resource="pods/status", times=2)
+        proxy.fail(Fault.lose_answer(), verb="patch", resource="pods/status", nth=4)
+        proxy.fail(Fault.answer(503), verb="list", resource="pods", nth=2)
+        kubelet = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await kubelet.start()
+        try:
+            await kubelet.wait_schedulable()
+            await cluster.publish(pod("one", []))
+            await cluster.wait_running("one")
+            proxy.fail(Fault.refuse(), verb="delete", resource="pods", times=3)
+            await cluster.admin.delete(cluster.path("pods", "one"))
+            await cluster.wait_gone(cluster.path("pods", "one"))
+            assert proxy.count("patch", "pods/status") >= 3
+        finally:
+            await kubelet.stop()
+
+
+async def test_new_kubelet_takes_over_pods_and_a_broken_watch_is_begun_again(cluster: ClusterUnderTest):
+    async with cluster.fault_proxy() as proxy, api_through(cluster, proxy) as api:
+        proxy.fail(Fault.refuse(), verb="watch", resource="pods", times=4)
+        first = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await first.start()
+        await first.wait_schedulable()
+        await cluster.publish(pod("one", []), pod("two", []))
+        await cluster.wait_running("one")
+        await cluster.wait_running("two")
+        await first.stop()
+        await cluster.admin.delete(cluster.path("pods", "one"))
+        second = Kubelet(api, [node_manifest("node-a")], runtime=FakeRuntime())
+        await second.start()
+        try:
+            await cluster.wait_gone(cluster.path("pods", "one"))
+            await cluster.admin.delete(cluster.path("pods", "two"))
+            await cluster.wait_gone(cluster.path("pods", "two"))
+        finally:
+            await second.stop()
+
+
+@contextlib.asynccontextmanager
+async def api_through(cluster: ClusterUnderTest, proxy: FaultProxy) -> AsyncIterator[KubernetesApi]:
+    """An administrator's API through the proxy."""
+    kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+    async with await KubernetesApi.from_kubeconfig(kubeconfig, timeout_seconds=2.0) as api:
+        yield api
