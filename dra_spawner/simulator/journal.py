@@ -1,0 +1,104 @@
+"""Undo log: what lets a snapshot be forked and reverted at the price of its changes, not of its size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """How to undo the changes made since each open mark, latest first.
+
+    Whoever changes something that can be reverted changes it first and records the undo then. While no mark is open
+    nothing can be reverted, so nothing is kept. Marks nest: the changes since an inner mark that was forgotten are
+    still undone by an outer one.
+
+    Examples
+    --------
+    >>> journal, numbers = Journal(), [1]
+    >>> mark = journal.mark()
+    >>> numbers.append(2)
+    >>> journal.record(numbers.pop)
+    >>> journal.revert_to(mark)
+    >>> numbers
+    [1]
+    """
+
+    __slots__ = ("_is_reverting", "_marks", "_undos")
+
+    def __init__(self) -> None:
+        self._undos: list[Callable[[], object]] = []
+        self._marks: list[int] = []
+        self._is_reverting = False
+
+    @property
+    def depth(self) -> int:
+        """How many marks are open."""
+        return len(self._marks)
+
+    def mark(self) -> int:
+        """Open a mark at this moment.
+
+        Returns
+        -------
+        int
+            The mark, for `revert_to` or `forget_to`; valid until it, or a mark outside it, is closed.
+        """
+        self._marks.append(len(self._undos))
+        return len(self._marks) - 1
+
+    def record(self, undo: Callable[[], object]) -> None:
+        """Remember how to undo the change that was just made. An undo must neither fail nor record anything."""
+        if self._is_reverting:
+            raise RuntimeError("an undo recorded a change")
+        if self._marks:
+            self._undos.append(undo)
+
+    def revert_to(self, mark: int) -> None:
+        """Undo everything since the mark, latest first, and close it and the marks inside it.
+
+        Raises
+        ------
+        ValueError
+            When the mark is not open.
+        """
+        length = self._close(mark)
+        self._is_reverting = True
+        try:
+            while len(self._undos) > length:
+                self._undos.pop()()
+        finally:
+            self._is_reverting = False
+
+    def forget_to(self, mark: int) -> None:
+        """Let the changes since the mark stand, and close it and the marks inside it.
+
+        Raises
+        ------
+        ValueError
+            When the mark is not open.
+        """
+        self._close(mark)
+        if not self._marks:
+            self._undos.clear()
+
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What is changed in the block is undone when the block raises."""
+        mark = self.mark()
+        try:
+            yield
+        except BaseException:
+            self.revert_to(mark)
+            raise
+        self.forget_to(mark)
+
+    def _close(self, mark: int) -> int:
+        """Length of the log at the mark."""
+        if not 0 <= mark < len(self._marks):
+            raise ValueError(f"mark {mark} is not open; {len(self._marks)} marks are")
+        length = self._marks[mark]
+        del self._marks[mark:]
+        return length
