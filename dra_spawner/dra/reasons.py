@@ -47,6 +47,8 @@ class RefusalKind(StrEnum):
     """The device has less of a capacity than is needed, even when idle."""
     COUNTERS_DISABLED = "CountersDisabled"
     """The device consumes counters, and the feature is off."""
+    TAKEN_HERE = "TakenHere"
+    """This request, or another one of the same pod, has the device already."""
     IN_USE = "InUse"
     """Another claim has the device."""
     CAPACITY = "Capacity"
@@ -57,12 +59,8 @@ class RefusalKind(StrEnum):
     """The device has a taint that the request does not tolerate."""
     CONSTRAINT = "Constraint"
     """The device does not go with the others of the claim."""
-    TAKEN_HERE = "TakenHere"
-    """Another request of the same pod has the device."""
     LIMIT = "Limit"
     """The claim would get more devices than a claim may have."""
-    GAVE_UP = "GaveUp"
-    """The search for a reason was cut short."""
 
 
 _NEARNESS: Final = {kind: position for position, kind in enumerate(RefusalKind)}
@@ -113,7 +111,6 @@ _SENTENCES: Final[dict[RefusalKind, str]] = {
     RefusalKind.CONSTRAINT: "constraint on {subject} not met",
     RefusalKind.TAKEN_HERE: "needed by another request of the same pod",
     RefusalKind.LIMIT: f"more than {MAX_DEVICES_PER_CLAIM} devices in one claim",
-    RefusalKind.GAVE_UP: "too many combinations to tell",
 }
 
 
@@ -144,6 +141,8 @@ class NoFitReason:
 
     def __str__(self) -> str:
         """One sentence without names of objects, so that equal reasons of many nodes read the same."""
+        if self.found and self.nearest.kind is RefusalKind.TAKEN_HERE:
+            return f"only {self.found} of {self.wanted} devices"
         short = f"{self.found} of {self.wanted} devices, then " if self.found else ""
         busy = dict(self.counts).get(self.nearest.kind, 0)
         several = self.nearest.kind is RefusalKind.IN_USE and busy > 1
@@ -154,13 +153,13 @@ class ExplainingSearch(Search):
     """A search that remembers where it got furthest and why it got no further."""
 
     max_steps: Final = 5_000
-    """Reasons are good enough after so many steps; with as many, a search has seen what matters."""
+    """When to be content with the best reason found so far."""
 
     def explain(self) -> NoFitReason | None:
         """Search again and tell why nothing was found; None when there is no request to tell of."""
         self._depth = (-1, -1, -1)
         self.reason: NoFitReason | None = None
-        self._cancelled = lambda: self.steps > self.max_steps
+        self._cancelled = lambda: self.reason is not None and self.steps > self.max_steps
         # What ends this search early has been reported by the first one, or is the limit above.
         with suppress(AllocationError):
             self.run()

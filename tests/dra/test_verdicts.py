@@ -1,0 +1,75 @@
+"""Verdicts for every node, in the form of ``dra-spawner fit --format json``."""
+
+from __future__ import annotations
+
+from dra_spawner.dra.allocator import NoFitKind
+from dra_spawner.dra.errors import FatalReason
+from dra_spawner.dra.objects import Node
+from dra_spawner.dra.reasons import RefusalKind
+from dra_spawner.dra.verdicts import VerdictKind, judge_nodes
+from tests.dra.builders import GPU, device_json, make_claim, make_slice, request, share, used
+
+SHARED = device_json("d0", capacity={"memory": "40Gi"}, allowMultipleAllocations=True)
+NODES = [Node("n1"), Node("n2"), Node("n3")]
+SLICES = [
+    make_slice("a", [SHARED]),
+    make_slice("b", [SHARED], pool="q", nodeName="n2"),
+    make_slice("c", [device_json("d0"), device_json("d0")], pool="r", nodeName="n3"),
+]
+
+
+def test_every_node_and_all_claims_together() -> None:
+    claims = [
+        make_claim(request(capacity={"memory": "15Gi"}), name="first"),
+        used(share("d0", memory="20Gi")),
+        make_claim(request(capacity={"memory": "20Gi"}), name="second"),
+    ]
+    verdicts = judge_nodes(NODES, SLICES, [GPU], claims)
+    assert {verdict.node: verdict.to_json() for verdict in verdicts} == {
+        "n1": {"unavailable": "memory: 5Gi left, 20Gi needed"},
+        "n2": {
+            "allocations": [
+                {
+                    "claim": f"ns/{name}",
+                    "results": [
+                        {
+                            "request": "r",
+                            "driver": "gpu.example.com",
+                            "pool": "q",
+                            "device": "d0",
+                            "shareID": True,
+                            "consumedCapacity": {"memory": amount},
+                        }
+                    ],
+                }
+                for name, amount in (("first", "15Gi"), ("second", "20Gi"))
+            ]
+        },
+        "n3": {"unavailable": "pool gpu.example.com/r is invalid: device d0 is published twice"},
+    }
+    assert [verdict.kind for verdict in verdicts] == [
+        VerdictKind.UNAVAILABLE,
+        VerdictKind.FITS,
+        VerdictKind.UNAVAILABLE,
+    ]
+    assert [verdict.no_fit for verdict in verdicts] == [NoFitKind.NO_SOLUTION, None, NoFitKind.INVALID_POOLS]
+    assert verdicts[0].reason is not None
+    assert verdicts[0].reason.nearest.kind is RefusalKind.CAPACITY
+
+
+def test_admin_access_is_shown() -> None:
+    [verdict] = judge_nodes([Node("n1")], SLICES, [GPU], [make_claim(request(adminAccess=True))])
+    assert verdict.to_json()["allocations"][0]["results"][0]["adminAccess"] is True
+
+
+def test_an_error_is_told_node_by_node() -> None:
+    claims = [make_claim(request(allocationMode="All", capacity={"memory": "1Gi"}))]
+    verdicts = judge_nodes(NODES, SLICES, [GPU], claims)
+    assert [verdict.kind for verdict in verdicts] == [VerdictKind.FITS, VerdictKind.FITS, VerdictKind.ERROR]
+    assert verdicts[2].fatal is FatalReason.POOL_INVALID
+    assert verdicts[2].to_json() == {"error": verdicts[2].message}
+    assert "gpu.example.com/r is invalid" in verdicts[2].message
+
+
+def test_without_claims_everything_fits() -> None:
+    assert [verdict.to_json() for verdict in judge_nodes(NODES, SLICES, [], [])] == [{"allocations": []}] * 3
