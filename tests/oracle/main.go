@@ -11,6 +11,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -30,6 +31,18 @@ type Scenario struct {
 	Classes  []*resourceapi.DeviceClass   `json:"classes"`
 	Existing []*resourceapi.ResourceClaim `json:"existing"`
 	Claims   []*resourceapi.ResourceClaim `json:"claims"`
+	// Repeat asks for timings instead of verdicts: so many attempts, each with an allocator of its own.
+	Repeat int `json:"repeat"`
+}
+
+// Timing is how long one attempt took, from decoded objects on.
+type Timing struct {
+	// Gather is for the allocated state, from the claims.
+	Gather float64 `json:"gatherSeconds"`
+	// Loop is for making the allocator and asking it for every node.
+	Loop float64 `json:"loopSeconds"`
+	// Fits is the number of nodes where the claims fit.
+	Fits int `json:"fits"`
 }
 
 // Verdict says what the allocator does on one node.
@@ -47,6 +60,7 @@ type Answer struct {
 	Variant  string    `json:"variant"`
 	Error    string    `json:"error,omitempty"`
 	Verdicts []Verdict `json:"verdicts"`
+	Timings  []Timing  `json:"timings,omitempty"`
 }
 
 type classLister map[string]*resourceapi.DeviceClass
@@ -207,10 +221,10 @@ func answer(ctx context.Context, line []byte) Answer {
 	for _, class := range scenario.Classes {
 		classes[class.Name] = class
 	}
-	cache := cel.NewCache(10, cel.Features{
-		EnableConsumableCapacity: scenario.Features.ConsumableCapacity,
-		EnableListTypeAttributes: scenario.Features.ListTypeAttributes,
-	})
+	if scenario.Repeat > 0 {
+		return measure(ctx, scenario, classes)
+	}
+	cache := newCache(scenario.Features)
 	state := allocatedState(scenario.Existing, scenario.Features)
 	allocator, err := structured.NewAllocator(ctx, scenario.Features, state, classes, scenario.Slices, cache)
 	if err != nil {
@@ -220,6 +234,43 @@ func answer(ctx context.Context, line []byte) Answer {
 	for _, node := range scenario.Nodes {
 		limited := &stepLimit{Context: ctx, left: scenario.MaxSteps}
 		result.Verdicts = append(result.Verdicts, allocate(limited, allocator, node, scenario.Claims))
+	}
+	return result
+}
+
+func newCache(features structured.Features) *cel.Cache {
+	return cel.NewCache(10, cel.Features{
+		EnableConsumableCapacity: features.ConsumableCapacity,
+		EnableListTypeAttributes: features.ListTypeAttributes,
+	})
+}
+
+// measure times attempts on all nodes, one after the other, as the scheduler's plugin makes them in one goroutine.
+func measure(ctx context.Context, scenario Scenario, classes classLister) Answer {
+	result := Answer{Name: scenario.Name}
+	cache := newCache(scenario.Features)
+	for range scenario.Repeat {
+		var timing Timing
+		start := time.Now()
+		state := allocatedState(scenario.Existing, scenario.Features)
+		timing.Gather = time.Since(start).Seconds()
+		start = time.Now()
+		allocator, err := structured.NewAllocator(ctx, scenario.Features, state, classes, scenario.Slices, cache)
+		if err != nil {
+			return Answer{Name: scenario.Name, Error: err.Error()}
+		}
+		result.Variant = variant(allocator)
+		for _, node := range scenario.Nodes {
+			results, err := allocator.Allocate(ctx, node, scenario.Claims)
+			if err != nil && !errors.Is(err, structured.ErrFailedAllocationOnNode) {
+				return Answer{Name: scenario.Name, Error: err.Error()}
+			}
+			if results != nil {
+				timing.Fits++
+			}
+		}
+		timing.Loop = time.Since(start).Seconds()
+		result.Timings = append(result.Timings, timing)
 	}
 	return result
 }
