@@ -21,6 +21,7 @@ from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pod_affinity import PodAffinity
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import CPU
+from dra_spawner.simulator.topology_spread import TopologySpread
 
 __all__ = ["FITS", "Filter", "FitCode", "NodeFit", "NodeVerdict", "eligible_nodes", "selects"]
 
@@ -35,6 +36,7 @@ class Filter(StrEnum):
     NODE_PORTS = "NodePorts"
     NODE_RESOURCES_FIT = "NodeResourcesFit"
     VOLUME_BINDING = "VolumeBinding"
+    POD_TOPOLOGY_SPREAD = "PodTopologySpread"
     INTER_POD_AFFINITY = "InterPodAffinity"
     DYNAMIC_RESOURCES = "DynamicResources"
     NOT_MODELLED = "NotModelled"
@@ -91,6 +93,7 @@ class NodeFit:
         self.pod = pod
         self._by_devices = frozenset(name for name, wanted in pod.requests.items() if wanted and name in by_devices)
         self._affinity = PodAffinity.of(pod, nodes)
+        self._spread = TopologySpread.of(pod, nodes) if pod.spread_constraints else TopologySpread()
         self._selector_terms = _valid_terms(pod.required_nodes) if pod.required_nodes is not None else ()
 
     def verdict(self, state: NodeState) -> NodeVerdict:
@@ -103,6 +106,7 @@ class NodeFit:
             self._ports,
             self._resources,
             self._not_modelled,
+            self._topology_spread,
             self._pod_affinity,
         ):
             refusal = judge(state)
@@ -172,6 +176,14 @@ class NodeFit:
             return None
         reason = f"node(s) about which this scheduler cannot decide: it does not understand {', '.join(parts)}"
         return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
+
+    def _topology_spread(self, state: NodeState) -> NodeVerdict | None:
+        reason = "node(s) didn't match pod topology spread constraints"
+        if self._spread.missing_label(state.node.labels):
+            return _never(Filter.POD_TOPOLOGY_SPREAD, f"{reason} (missing required label)")
+        if not self._spread.is_even(state.node.labels):
+            return _not_now(Filter.POD_TOPOLOGY_SPREAD, reason)
+        return None
 
     def _pod_affinity(self, state: NodeState) -> NodeVerdict | None:
         labels, affinity = state.node.labels, self._affinity

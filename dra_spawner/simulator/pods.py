@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -10,9 +10,19 @@ from dra_spawner.dra.decoding import Reader
 from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.dra.objects import Toleration
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.simulator.labels import label_requirements
 from dra_spawner.simulator.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
-__all__ = ["DEFAULT_SCHEDULER", "ClaimReference", "HostPort", "Pod", "PodAffinityTerm", "PreferredNodes"]
+__all__ = [
+    "DEFAULT_SCHEDULER",
+    "ClaimReference",
+    "Container",
+    "HostPort",
+    "Pod",
+    "PodAffinityTerm",
+    "PreferredNodes",
+    "SpreadConstraint",
+]
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
@@ -80,6 +90,61 @@ class PodAffinityTerm:
         return all(requirement.matches_labels(pod.labels) for requirement in self.labels)
 
 
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """An entry of ``topologySpreadConstraints`` that must be satisfied (``DoNotSchedule``)."""
+
+    topology_key: str
+    max_skew: int
+    labels: tuple[Requirement, ...] | None
+    """Conditions on the labels of the pods to spread, ``matchLabelKeys`` included; None selects no pod."""
+    min_domains: int = 1
+    honors_node_affinity: bool = True
+    """Whether only nodes count that the pod's node selector and affinity leave open."""
+    honors_taints: bool = False
+    """Whether only nodes count whose taints the pod tolerates."""
+
+    @classmethod
+    def decode(cls, reader: Reader, pod_labels: Mapping[str, str]) -> SpreadConstraint:
+        selector = reader.child("labelSelector")
+        labels = label_requirements(selector) if selector is not None else None
+        if labels is not None:
+            own = [key for key in reader.texts("matchLabelKeys") or () if key in pod_labels]
+            labels = (*(Requirement(key, "In", (pod_labels[key],)) for key in own), *labels)
+        return cls(
+            topology_key=reader.text("topologyKey"),
+            max_skew=reader.integer("maxSkew", minimum=1),
+            labels=labels,
+            min_domains=reader.integer("minDomains", default=1),
+            honors_node_affinity=reader.text("nodeAffinityPolicy") != "Ignore",
+            honors_taints=reader.text("nodeTaintsPolicy") == "Honor",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Container:
+    """A container of a pod as far as devices are concerned."""
+
+    requests: PodRequests
+    is_init: bool = False
+    is_sidecar: bool = False
+    """An init container that keeps running beside the others."""
+    claims: tuple[str, ...] = ()
+    """Entries of the pod's ``resourceClaims`` that it uses."""
+
+    @classmethod
+    def decode(cls, reader: Reader, *, is_init: bool) -> Container:
+        resources = reader.child("resources")
+        if resources is None:
+            return cls({}, is_init, is_init and reader.text("restartPolicy") == "Always")
+        return cls(
+            requests=resources.quantity_map("requests") or {},
+            is_init=is_init,
+            is_sidecar=is_init and reader.text("restartPolicy") == "Always",
+            claims=tuple(claim.text("name") for claim in resources.children("claims")),
+        )
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Pod:
     """A pod and everything about it that decides where it may run. Pods are compared by identity."""
@@ -124,6 +189,22 @@ class Pod:
     """Names of the PersistentVolumeClaims it mounts."""
     undecidable: tuple[str, ...] = ()
     """Parts of the spec that decide where it may run and that are not modelled here."""
+    spread_constraints: tuple[SpreadConstraint, ...] = ()
+    containers: tuple[Container, ...] = ()
+    """Init containers first."""
+    has_pod_level_requests: bool = False
+    """Whether ``spec.resources.requests`` says what the pod may use as a whole."""
+    controller: str = ""
+    """Kind of its controlling owner, for example DaemonSet; empty if there is none."""
+
+    def wants_node(self, name: str, labels: Mapping[str, str]) -> bool:
+        """Whether node selector and required node affinity leave a node open; terms that are malformed do not."""
+        if any(labels.get(key) != value for key, value in self.node_selector.items()):
+            return False
+        return self.required_nodes is None or any(
+            not term.is_empty and not NodeSelector((term,)).problem and term.matches(name, labels)
+            for term in self.required_nodes.terms
+        )
 
     @property
     def is_finished(self) -> bool:
@@ -149,16 +230,21 @@ class Pod:
         root = Reader.root(obj, "Pod")
         metadata, spec = root.required_child("metadata"), root.required_child("spec")
         status = root.child("status") or Reader({}, "status", root)
-        namespace = metadata.text("namespace")
+        namespace, labels = metadata.text("namespace"), metadata.text_map("labels")
         containers, init_containers = spec.children("containers"), spec.children("initContainers")
         affinity = _Affinity(spec.child("affinity"), namespace)
-        requests = _requests(spec, containers, init_containers, {})
+        by_devices = [
+            claim_status.quantity_map("resources") or {}
+            for claim_status in status.children("nodeAllocatableResourceClaimStatuses")
+        ]
+        requests = _requests(spec, containers, init_containers, {}, by_devices)
+        pod_level = spec.child("resources")
         scoring = to_amounts(_requests(spec, containers, init_containers, _SCORING_DEFAULTS))
         return cls(
             name=metadata.required_text("name"),
             namespace=namespace,
             uid=metadata.text("uid"),
-            labels=metadata.text_map("labels"),
+            labels=labels,
             created=metadata.text("creationTimestamp"),
             is_deleted=metadata.has("deletionTimestamp"),
             node_name=spec.text("nodeName"),
@@ -194,12 +280,31 @@ class Pod:
                 if (claim := volume.child("persistentVolumeClaim")) is not None
             ),
             undecidable=tuple(_undecidable(spec)),
+            spread_constraints=tuple(
+                SpreadConstraint.decode(constraint, labels)
+                for constraint in spec.children("topologySpreadConstraints")
+                if constraint.text("whenUnsatisfiable") != "ScheduleAnyway"
+            ),
+            containers=(
+                *(Container.decode(container, is_init=True) for container in init_containers),
+                *(Container.decode(container, is_init=False) for container in containers),
+            ),
+            has_pod_level_requests=pod_level is not None and bool(pod_level.quantity_map("requests")),
+            controller=next(
+                (owner.text("kind") for owner in metadata.children("ownerReferences") if owner.boolean("controller")),
+                "",
+            ),
         )
 
 
 def _requests(
-    spec: Reader, containers: list[Reader], init_containers: list[Reader], defaults: PodRequests
+    spec: Reader,
+    containers: list[Reader],
+    init_containers: list[Reader],
+    defaults: PodRequests,
+    by_devices: Iterable[PodRequests] = (),
 ) -> dict[str, Quantity]:
+    """Requests of the whole pod; ``by_devices`` is what its devices take of the node's own resources (KEP-5517)."""
     total = container_sum(
         [_container_requests(container, defaults) for container in containers],
         [
@@ -207,13 +312,19 @@ def _requests(
             for container in init_containers
         ],
     )
+    for amounts in by_devices:
+        _add(total, amounts)
     pod_level = spec.child("resources")
     if pod_level is not None:
         requests = pod_level.quantity_map("requests") or {}
         total |= {name: amount for name, amount in requests.items() if name.startswith(_POD_LEVEL_RESOURCES)}
-    for name, amount in (spec.quantity_map("overhead") or {}).items():
-        total[name] = total[name] + amount if name in total else amount
+    _add(total, spec.quantity_map("overhead") or {})
     return total
+
+
+def _add(total: dict[str, Quantity], more: PodRequests) -> None:
+    for name, amount in more.items():
+        total[name] = total[name] + amount if name in total else amount
 
 
 def _container_requests(container: Reader, defaults: PodRequests) -> PodRequests:
@@ -250,12 +361,7 @@ def _claims(spec: Reader, status: Reader) -> tuple[ClaimReference, ...]:
 
 
 def _undecidable(spec: Reader) -> list[str]:
-    found = [
-        f"spec.topologySpreadConstraints[{index}]"
-        for index, constraint in enumerate(spec.children("topologySpreadConstraints"))
-        if constraint.text("whenUnsatisfiable") != "ScheduleAnyway"
-    ]
-    return [*found, "spec.schedulingGroup"] if spec.has("schedulingGroup") else found
+    return ["spec.schedulingGroup"] if spec.has("schedulingGroup") else []
 
 
 class _Affinity:
@@ -305,7 +411,7 @@ class _Affinity:
         namespaces = frozenset(term.texts("namespaces") or ()) or frozenset((self._namespace,))
         return PodAffinityTerm(
             topology_key=term.text("topologyKey"),
-            labels=_label_requirements(selector) if selector is not None else None,
+            labels=label_requirements(selector) if selector is not None else None,
             namespaces=None if everywhere else namespaces,
             weight=weight,
             unmodelled=tuple(_unmodelled(term)),
@@ -316,15 +422,6 @@ def _unmodelled(term: Reader) -> list[str]:
     """An empty namespace selector is none of them: it means all namespaces."""
     found = [key for key in ("matchLabelKeys", "mismatchLabelKeys") if term.texts(key)]
     namespaces = term.child("namespaceSelector")
-    if namespaces is not None and _label_requirements(namespaces):
+    if namespaces is not None and label_requirements(namespaces):
         found.append("namespaceSelector")
     return found
-
-
-def _label_requirements(selector: Reader) -> tuple[Requirement, ...]:
-    exact = [Requirement(key, "In", (value,)) for key, value in selector.text_map("matchLabels").items()]
-    expressions = [
-        Requirement(item.text("key"), item.text("operator"), item.texts("values") or ())
-        for item in selector.children("matchExpressions")
-    ]
-    return (*exact, *expressions)
