@@ -52,7 +52,9 @@ class FitCode(StrEnum):
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not now, and preempting pods would not help."""
     UNDECIDABLE = "Undecidable"
-    """Not known: the pod uses something that is not modelled."""
+    """Not known: the pod uses something that is not modelled, or an object that matters makes no sense."""
+    ERROR = "Error"
+    """kube-scheduler gives up on the pod altogether, on all nodes: more nodes would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +89,20 @@ class NodeFit:
         All nodes of the cluster, for what the pod and others wish about their neighbours.
     by_devices
         Names of extended resources for which, on nodes that do not offer them themselves, devices stand.
+    devices_follow
+        Whether the caller finds out himself if these devices are there; otherwise such a node is undecidable.
     """
 
-    def __init__(self, pod: Pod, nodes: Sequence[NodeState], by_devices: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        nodes: Sequence[NodeState],
+        by_devices: frozenset[str] = frozenset(),
+        *,
+        devices_follow: bool = False,
+    ) -> None:
         self.pod = pod
+        self._devices_follow = devices_follow
         self._by_devices = frozenset(name for name, wanted in pod.requests.items() if wanted and name in by_devices)
         self._affinity = PodAffinity.of(pod, nodes)
         self._spread = TopologySpread.of(pod, nodes) if pod.spread_constraints else TopologySpread()
@@ -113,6 +125,10 @@ class NodeFit:
             if refusal is not None:
                 return refusal
         return FITS
+
+    def needs_devices(self, state: NodeState) -> frozenset[str]:
+        """Extended resources of the pod for which devices have to stand on this node."""
+        return frozenset(name for name in self._by_devices if not state.node.allocatable.get(name, 0))
 
     def _unschedulable(self, state: NodeState) -> NodeVerdict | None:
         if not state.node.is_unschedulable:
@@ -167,11 +183,8 @@ class NodeFit:
 
     def _not_modelled(self, state: NodeState) -> NodeVerdict | None:
         parts = [*self.pod.undecidable, *self._affinity.undecidable]
-        parts += [
-            f"how devices stand for {name}"
-            for name in sorted(self._by_devices)
-            if not state.node.allocatable.get(name, 0)
-        ]
+        if not self._devices_follow:
+            parts += [f"how devices stand for {name}" for name in sorted(self.needs_devices(state))]
         if not parts:
             return None
         reason = f"node(s) about which this scheduler cannot decide: it does not understand {', '.join(parts)}"
