@@ -92,17 +92,21 @@ class DeviceClass:
     """CEL expressions; None is a kind of selector that this version of the API does not know."""
     config: tuple[DeviceConfiguration, ...] = ()
     extended_resource_name: str | None = None
+    created: str = ""
+    """``metadata.creationTimestamp``, RFC 3339 in UTC; decides between classes of one extended resource."""
 
     @classmethod
     def from_json(cls, obj: object) -> DeviceClass:
         """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
         reader = Reader.root(obj, "DeviceClass")
-        name = reader.required_child("metadata").required_text("name")
+        metadata = reader.required_child("metadata")
+        name, created = metadata.required_text("name"), metadata.text("creationTimestamp")
         spec = reader.child("spec")
         if spec is None:
-            return cls(name)
+            return cls(name, created=created)
         return cls(
             name=name,
+            created=created,
             selectors=_decode_selectors(spec),
             config=tuple(DeviceConfiguration.decode(item) for item in spec.children("config")),
             extended_resource_name=spec.optional_text("extendedResourceName"),
