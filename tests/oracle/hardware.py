@@ -162,6 +162,7 @@ def _make_term(rng: random.Random, family: Family, nodes: list[str]) -> Json:
     expression = rng.choice(
         (
             {"key": "tier", "operator": "NotIn", "values": ["b"]},
+            {"key": "example.com/none", "operator": "NotIn", "values": ["b"]},
             {"key": "rank", "operator": "Gt", "values": [rng.choice(("0", "1", "2"))]},
             {"key": "rank", "operator": "Lt", "values": ["2"]},
             {"key": "rank", "operator": "Exists"},
@@ -282,6 +283,9 @@ def _make_capacity(rng: random.Random, family: Family, driver: str, shared: bool
         entry: Json = {"value": value}
         if shared and rng.random() < family.policies:
             entry["requestPolicy"] = _make_policy(rng, unit, size, family.odd_amounts)
+            if rng.random() < family.odd_amounts * 0.3:
+                # Refused by the API server, but what is written there counts before anything else.
+                entry["requestPolicy"]["default"] = f"{rng.randint(0, size)}{unit}"
         prefix = f"{driver}/" if rng.random() < family.odd_names * 0.3 else ""
         capacity[f"{prefix}{name}"] = entry
         if prefix and rng.random() < 0.3:

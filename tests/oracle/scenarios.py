@@ -76,8 +76,21 @@ _PARTITIONS = Family(counters=0.9, busy=0.15, devices=(2, 6))
 
 FAMILIES: dict[str, Family] = {
     "plain": Family(),
-    "network": Family(network=0.8, odd_node_selectors=0.3, per_device_nodes=0.2),
-    "pools": Family(extra_slices=0.6, generations=0.4, incomplete=0.25, contradicting=0.2, take_all=0.2),
+    "network": Family(
+        nodes=(2, 3),
+        network=1.0,
+        odd_node_selectors=0.6,
+        per_device_nodes=0.3,
+        binds_to_node=0.05,
+        busy=0.05,
+        count=(1, 4),
+    ),
+    "pools": Family(
+        nodes=(2, 3), network=0.8, extra_slices=0.6, generations=0.4, incomplete=0.25, contradicting=0.2, take_all=0.2
+    ),
+    "generations": Family(
+        nodes=(2, 3), network=1.0, extra_slices=0.3, generations=0.8, incomplete=0.1, take_all=0.4, requests=(1, 1)
+    ),
     "all": Family(take_all=0.6, incomplete=0.04, contradicting=0.04, admin=0.2, shared=0.3, constraints=0.2),
     "admin": Family(admin=0.6, busy=0.5, counters=0.4, shared=0.3, taints=0.1),
     "match": Family(constraints=0.9, distinct=0.0, requests=(1, 3), devices=(2, 5)),
@@ -102,16 +115,29 @@ FAMILIES: dict[str, Family] = {
     "share-names": replace(_SHARES, odd_names=0.5, uncounted=0.1),
     "share-constraints": replace(_SHARES, constraints=0.5, claims=(1, 3), take_all=0.15),
     "share-counters": replace(_SHARES, counters=0.9, uncounted=0.2, claims=(1, 3), admin=0.1),
-    "first-available": Family(first_available=0.8, requests=(1, 3), claims=(1, 3), count=(1, 3)),
+    "first-available": Family(first_available=0.8, requests=(1, 3), claims=(1, 3), count=(1, 3), constraints=0.4),
     "partitions": _PARTITIONS,
-    "partition-nodes": replace(_PARTITIONS, per_device_nodes=0.5, network=0.6, extra_slices=0.5),
+    "partition-nodes": replace(
+        _PARTITIONS, nodes=(2, 3), per_device_nodes=0.4, network=1.0, extra_slices=0.5, contradicting=0.15
+    ),
     "partition-binding": replace(_PARTITIONS, binding=0.3, binds_to_node=0.2),
     "partition-names": replace(_PARTITIONS, same_pool_names=0.8, admin=0.1, claims=(1, 3)),
     "partition-all": replace(_PARTITIONS, take_all=0.4, incomplete=0.15, network=0.5, extra_slices=0.4),
-    "binding": Family(binding=0.3, binds_to_node=0.2, network=0.6),
+    "binding": Family(binding=0.3, binds_to_node=0.2, network=0.8),
     "taints": Family(taints=0.5, take_all=0.15, first_available=0.1),
     "config": Family(config=0.9, first_available=0.4, requests=(1, 4)),
-    "limits": Family(count=(1, 20), devices=(8, 14), first_available=0.5, take_all=0.2, busy=0.02, requests=(1, 3)),
+    "limits": Family(
+        nodes=(1, 1),
+        count=(1, 20),
+        devices=(11, 17),
+        extra_slices=0.5,
+        first_available=0.5,
+        take_all=0.1,
+        busy=0.02,
+        requests=(1, 2),
+        claims=(1, 3),
+        selectors=0.1,
+    ),
     "malformed": Family(malformed=0.5, failing_selectors=0.3, first_available=0.3),
     "selectors": Family(selectors=0.9, failing_selectors=0.15, shared=0.3),
     "features": Family(

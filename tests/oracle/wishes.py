@@ -160,7 +160,9 @@ def _make_wanted(rng: random.Random, family: Family, lists: bool) -> Json:
     if rng.random() < family.take_all:
         wanted["allocationMode"] = "All"
     else:
-        count = rng.randint(*family.count)
+        # Where counts are large, those around the limit of a claim are the interesting ones.
+        near_limit = family.count[1] > 16 and rng.random() < 0.7
+        count = rng.choice((1, 11, 12, 16, 20, 31, 32)) if near_limit else rng.randint(*family.count)
         if count > 1 or rng.random() < 0.5:
             wanted["count"] = count
         if rng.random() < 0.5:
