@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
@@ -103,6 +103,18 @@ class AllocatedState:
     def has_shares(self, device: DeviceId) -> bool:
         """Whether a claim holds a share of the device."""
         return device in self._shares
+
+    def uses(self, devices: Iterable[DeviceId]) -> tuple[Hashable, ...]:
+        """Of each device, how it is used as far as that decides anything; None while it is free."""
+        taken, shared = self._devices, self._shares
+        return tuple(
+            [(device in taken) or None if device not in shared else self._use_of_shared(device) for device in devices]
+        )
+
+    def _use_of_shared(self, device: DeviceId) -> Hashable:
+        shares = self._shares[device]
+        consumed = tuple(sorted(shares.consumed.items())) if shares.with_capacity else None
+        return device in self._devices, consumed
 
     def _add_share(self, device: DeviceId, consumed: Mapping[str, Quantity] | None, sign: int) -> None:
         shares = self._shares.get(device)

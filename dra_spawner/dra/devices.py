@@ -119,6 +119,9 @@ class DeviceCapacity:
     policy: CapacityPolicy | None = None
 
 
+_ALWAYS_CONVERTIBLE: Final = (AttributeKind.STRING, AttributeKind.INT, AttributeKind.BOOL)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DeviceDescription:
     """What selectors and capacity requests see of a device; equal for devices that look the same to them."""
@@ -132,18 +135,19 @@ class DeviceDescription:
     """Whether the device is shared by consumable capacity; otherwise it is *dedicated* to one request."""
     key: tuple[object, ...] = field(init=False, repr=False)
     """The content in an order that does not depend on the maps'."""
+    common_key: tuple[object, ...] = field(init=False, repr=False)
+    """The same without attributes, except those that may make every selector fail: lists, versions, unknown kinds."""
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         # The kind of an attribute tells 1, true and "1" apart; a policy's quantities are told apart by format, too,
         # because a default is printed as it was written.
-        key = (
-            self.driver,
-            self.allow_multiple_allocations,
-            tuple(sorted((name, attribute.kind, attribute.value) for name, attribute in self.attributes.items())),
-            tuple((name, repr(self.capacity[name])) for name in sorted(self.capacity)),
-        )
+        attributes = sorted((name, attribute.kind, attribute.value) for name, attribute in self.attributes.items())
+        capacity = tuple((name, repr(self.capacity[name])) for name in sorted(self.capacity))
+        key = (self.driver, self.allow_multiple_allocations, tuple(attributes), capacity)
+        odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
         object.__setattr__(self, "key", key)
+        object.__setattr__(self, "common_key", (self.driver, self.allow_multiple_allocations, odd, capacity))
         object.__setattr__(self, "_hash", hash(key))
 
     def __hash__(self) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from dra_spawner.dra.devices import CounterName, Device, PoolId, ResourceSlice
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Node
 
-__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "gather_pools", "selects_node"]
+__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "selects_node"]
 
 
 class PoolState(StrEnum):
@@ -61,6 +62,18 @@ class Pool:
         return [Candidate(device, part, self) for part in self.slices for device in part.devices]
 
 
+class SliceSource(Protocol):
+    """What pools are gathered from."""
+
+    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
+        """Slices that may concern the node: those of this node first, then those bound to no node."""
+        ...
+
+    def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
+        """Slices of one pool, of all generations and for all nodes."""
+        ...
+
+
 class SliceIndex:
     """All ResourceSlices of the cluster, arranged so that one node's are found at once."""
 
@@ -86,7 +99,7 @@ class SliceIndex:
         return self._by_pool.get(pool_id, ())
 
 
-def gather_pools(index: SliceIndex, node: Node, features: Features, quirks: Quirks) -> list[Pool]:
+def gather_pools(index: SliceSource, node: Node, features: Features, quirks: Quirks) -> list[Pool]:
     """Pools with devices or counters for a node, in the order in which devices are tried.
 
     Raises
@@ -115,7 +128,7 @@ def selects_node(node: Node, node_name: str | None, all_nodes: bool, selector: N
 
 
 def _relevant_slices(
-    index: SliceIndex, node: Node, features: Features, quirks: Quirks
+    index: SliceSource, node: Node, features: Features, quirks: Quirks
 ) -> dict[PoolId, list[ResourceSlice]]:
     """Slices that concern the node, of the highest generation among them."""
     pools: dict[PoolId, list[ResourceSlice]] = {}
