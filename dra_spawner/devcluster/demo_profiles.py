@@ -22,30 +22,30 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
         "kubespawner_override": {
             "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
         },
-        "profile_options": {
-            "memory": {
-                "display_name": "GPU memory",
-                "choices": {
-                    size: {
-                        "display_name": f"{size.removesuffix('Gi')} GiB",
-                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
-                        **({"default": True} if size == "10Gi" else {}),
-                    }
-                    for size in ("5Gi", "10Gi", "20Gi", "40Gi")
-                },
-            }
-        },
     },
     {
-        "display_name": "GPU partition, 1g.5gb",
+        "display_name": "GPU partition",
         "slug": "gpu-partition",
-        "description": "A seventh of a GPU, cut out by the hardware",
-        "kubespawner_override": {
-            "device_claims": {
-                "gpu": {
-                    "device_class": "mig.example.com",
-                    "where": 'device.attributes["gpu.example.com"].profile == "1g.5gb"',
-                }
+        "description": "A part of a GPU, cut out by the hardware",
+        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "mig.example.com"}}},
+        "profile_options": {
+            "size": {
+                "display_name": "Size",
+                "choices": {
+                    profile: {
+                        "display_name": f"{profile}: {part} of a GPU",
+                        "kubespawner_override": {
+                            "device_claims": {
+                                "gpu": {"where": f'device.attributes["gpu.example.com"].profile == "{profile}"'}
+                            }
+                        },
+                    }
+                    for profile, part in (
+                        ("1g.5gb", "a seventh"),
+                        ("2g.10gb", "two sevenths"),
+                        ("3g.20gb", "three sevenths"),
+                    )
+                },
             }
         },
     },

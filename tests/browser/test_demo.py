@@ -8,6 +8,7 @@ import queue
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -121,20 +122,21 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
 
         page.get_by_text("GPU slice, 10 GiB", exact=True).click()
         picture(page, "demo-form")
-        page.click("input[type=submit]")
+        page.get_by_role("button", name="Start").click()
 
         page.wait_for_url("**/user/admin/lab**")
         page.locator(".jp-LauncherCard[data-category=Notebook]").first.click()
+        page.get_by_text("| Idle").wait_for()
         cell = page.locator(".jp-Notebook .jp-CodeCell .cm-content").first
         cell.click()
-        page.keyboard.type("import os")
-        page.keyboard.press("Enter")
-        page.keyboard.type("for name in sorted(os.environ):")
-        page.keyboard.press("Enter")
-        page.keyboard.type("if name.startswith('DRA_'): print(name, os.environ[name])")
+        page.keyboard.type("!env | sort | grep DRA_")
         page.keyboard.press("Shift+Enter")
         output = page.locator(".jp-OutputArea-output").filter(has_text="DRA_").first
-        output.wait_for()
+        try:
+            output.wait_for()
+        except playwright.TimeoutError:
+            picture(page, "demo-failed")
+            raise
         seen = output.inner_text()
         picture(page, "demo-lab")
         assert "10Gi" in seen
@@ -151,8 +153,6 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
 
 def test_a_port_that_is_taken_is_said_in_a_sentence():
     command = Path(sys.executable).with_name("dra-spawner")
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
