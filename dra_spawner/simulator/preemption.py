@@ -68,6 +68,9 @@ def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceCla
     """
     if refusal.no_nodes:
         return Resolution("", clears_nomination=True)
+    if refusal.general and Filter.DYNAMIC_RESOURCES not in refusal.filters:
+        # The scheduler stumbles over its own state here: what looks after claims has not seen the pod yet.
+        return Resolution("not found")
     pod = attempt.question.pod
     idle = [
         claim

@@ -119,7 +119,7 @@ async def embedded_cluster(background_loop: BackgroundLoop, tmp_path: Path) -> A
 
     Nodes are served by the test's own kubelet stand-in, as on the real control plane.
     """
-    directory = tmp_path / "cluster"
+    directory = tmp_path / "embedded-cluster"
     directory.mkdir()
     embedded = EmbeddedCluster(directory / "embedded", run_pods=False)
     await background_loop.await_(embedded.start())

@@ -129,8 +129,7 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
                 problem='persistentvolumeclaim "home" not found',
                 problem_filter=Filter.VOLUME_BINDING,
             ),
-            '0/1 nodes are available: persistentvolumeclaim "home" not found. no new claims to deallocate, '
-            f"preemption: 0/1 nodes are available: 1 {NOT_HELPFUL}",
+            '0/1 nodes are available: persistentvolumeclaim "home" not found. not found',
             id="no such volume",
         ),
         pytest.param(
