@@ -23,14 +23,9 @@ if settings["own_processes"]:
     # Pods are processes of this machine: they run what is installed here.
     c.DRASpawner.image = "this-machine/jupyterlab:installed"
     c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
-    # JupyterLab would ask the project's site for news and newer versions.
-    c.DRASpawner.args = [
-        "--LabApp.news_url=None",
-        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
-    ]
     if os.geteuid() == 0:
         # A notebook server refuses this for good reasons; here it was root who started the demo.
-        c.DRASpawner.args.append("--allow-root")
+        c.DRASpawner.args = ["--allow-root"]
 elif settings["image"]:
     c.DRASpawner.image = settings["image"]
 

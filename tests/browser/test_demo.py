@@ -138,6 +138,9 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
             picture(page, "demo-failed")
             raise
         seen = output.inner_text()
+        news = page.get_by_role("button", name="No", exact=True)
+        if news.is_visible():
+            news.click()
         picture(page, "demo-lab")
         assert "10Gi" in seen
         assert "gpu" in seen

@@ -27,7 +27,7 @@ from .control_plane import ControlPlane
 from .harness_binary import BinaryUnavailable, control_plane_binary
 from .under_test import ClusterUnderTest
 
-REQUIRE_REAL = "DRA_SPAWNER_REQUIRE_REAL"
+REQUIRE_ALL = "DRA_SPAWNER_REQUIRE_ALL"
 # Of the scheduler and the controller manager: tests are not for waiting on a rate limit.
 _CLIENT_QPS = 500
 
@@ -57,8 +57,8 @@ def control_plane_path(control_plane_report: Callable[[str], None]) -> Path:
     try:
         return control_plane_binary(control_plane_report)
     except BinaryUnavailable as error:
-        if os.environ.get(REQUIRE_REAL):
-            pytest.fail(f"{REQUIRE_REAL} is set, but there is no real control plane: {error}", pytrace=False)
+        if os.environ.get(REQUIRE_ALL):
+            pytest.fail(f"{REQUIRE_ALL} is set, but there is no real control plane: {error}", pytrace=False)
         pytest.skip(f"no real control plane: {error}")
 
 
