@@ -17,7 +17,7 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Node
 
-__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "selects_node"]
+__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "pool_order", "selects_node"]
 
 
 class PoolState(StrEnum):
@@ -113,8 +113,8 @@ def gather_pools(index: SliceSource, node: Node, features: Features, quirks: Qui
         pool = _make_pool(pool_id, slices, index.of_pool(pool_id), features)
         if pool is not None:
             (with_binding_conditions if pool.has_binding_conditions else plain).append(pool)
-    plain.sort(key=_pool_order)
-    with_binding_conditions.sort(key=_pool_order)
+    plain.sort(key=pool_order)
+    with_binding_conditions.sort(key=pool_order)
     return plain + with_binding_conditions
 
 
@@ -234,5 +234,6 @@ def _unknown_counter(slices: Iterable[ResourceSlice], set_names: set[str], count
     return ""
 
 
-def _pool_order(pool: Pool) -> tuple[bytes, bytes]:
+def pool_order(pool: Pool) -> tuple[bytes, bytes]:
+    """Pools are tried in this order, those with binding conditions after all others."""
     return pool.id.driver.encode(), pool.id.pool.encode()

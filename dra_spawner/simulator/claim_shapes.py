@@ -1,0 +1,142 @@
+"""What claims ask for, whatever they are called: claims of one shape share every verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import Final
+
+from dra_spawner.dra.cel.influences import attributes_that_matter
+from dra_spawner.dra.claims import ClaimStatus, DeviceClass, DeviceRequest, RequestAlternative, ResourceClaim
+from dra_spawner.dra.errors import AllocationError
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.requests import PreparedClaim, prepare_claims
+from dra_spawner.dra.selectors import SelectorCache
+
+__all__ = ["ClaimShape", "ClaimShapes"]
+
+_MOST_KEPT: Final = 4096
+"""Shapes, and claims whose shape is known; more are forgotten all at once."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClaimShape:
+    """Claims that are to be allocated together, without their names.
+
+    Attributes
+    ----------
+    id
+        A number that no other shape ever has.
+    prepared
+        The claims, called "0", "1" and so on.
+    attributes
+        Attributes of devices that can change a verdict: ``domain/name``, ``domain/`` for all of a domain, or ``name``
+        as published; None for all attributes.
+    """
+
+    id: int
+    prepared: tuple[PreparedClaim, ...]
+    attributes: frozenset[str] | None
+
+
+class ClaimShapes:
+    """Recognises shapes; to be cleared when a class changes."""
+
+    def __init__(self, features: Features, quirks: Quirks) -> None:
+        self._features = features
+        self._quirks = quirks
+        self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
+        self._shapes: dict[tuple[Hashable, ...], ClaimShape] = {}
+        self._keys: dict[int, tuple[ResourceClaim, Hashable]] = {}
+        self._ids = count()
+
+    def shape(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:
+        """The shape of claims that are to be allocated together, in this order.
+
+        Raises
+        ------
+        AllocationError
+            When they cannot be allocated on any node.
+        """
+        key = tuple([self._key(claim) for claim in claims])
+        shape = self._shapes.get(key)
+        if shape is None:
+            if len(self._shapes) >= _MOST_KEPT:
+                self._shapes.clear()
+            shape = self._shapes[key] = self._make(claims, classes)
+        return shape
+
+    def clear(self) -> None:
+        """Forget all shapes: classes have changed."""
+        self._shapes.clear()
+
+    def _key(self, claim: ResourceClaim) -> Hashable:
+        known = self._keys.get(id(claim))
+        if known is not None:
+            return known[1]
+        if len(self._keys) >= _MOST_KEPT:
+            self._keys.clear()
+        key = _claim_key(claim)
+        # The claim is kept, too, so that no other can have its id.
+        self._keys[id(claim)] = (claim, key)
+        return key
+
+    def _make(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:
+        nameless = [
+            replace(claim, name=str(index), namespace="", uid="", status=ClaimStatus())
+            for index, claim in enumerate(claims)
+        ]
+        try:
+            prepared = prepare_claims(nameless, classes, self._features, self._quirks, self._selectors)
+        except AllocationError:
+            # Again, for the message to have the claim's own name.
+            prepare_claims(claims, classes, self._features, self._quirks, self._selectors)
+            raise
+        return ClaimShape(next(self._ids), prepared, _attributes(prepared))
+
+
+def _attributes(claims: Sequence[PreparedClaim]) -> frozenset[str] | None:
+    attributes: set[str] = set()
+    for claim in claims:
+        for constraint in claim.claim.constraints:
+            attributes.update(name for name in (constraint.match_attribute, constraint.distinct_attribute) if name)
+        for alternatives in claim.requests:
+            for alternative in alternatives:
+                for expression in (*alternative.device_class.selectors, *alternative.wanted.selectors):
+                    seen = attributes_that_matter(expression or "")
+                    if seen is None:
+                        return None
+                    attributes |= seen
+    return frozenset(attributes)
+
+
+def _claim_key(claim: ResourceClaim) -> Hashable:
+    return (
+        tuple([_request_key(request) for request in claim.requests]),
+        claim.constraints,
+        tuple([(item.requests, repr(item.content)) for item in claim.config]) if claim.config else (),
+    )
+
+
+def _request_key(request: DeviceRequest) -> Hashable:
+    return (
+        request.name,
+        _alternative_key(request.exactly) if request.exactly is not None else None,
+        tuple([_alternative_key(item) for item in request.first_available]),
+    )
+
+
+def _alternative_key(wanted: RequestAlternative) -> Hashable:
+    capacity = wanted.capacity_requests
+    return (
+        wanted.name,
+        wanted.device_class_name,
+        wanted.selectors,
+        wanted.allocation_mode,
+        wanted.count,
+        wanted.admin_access,
+        wanted.tolerations,
+        # The text and the format, because amounts are printed as they were written.
+        None if capacity is None else tuple([(name, str(item), item.format) for name, item in capacity.items()]),
+    )

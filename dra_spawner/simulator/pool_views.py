@@ -1,0 +1,292 @@
+"""Which pools each node sees, found anew only for the nodes that a change concerns.
+
+A pool is *local* when all its slices name the same node: then no other node can use its devices. All other pools
+(network-attached, selected by labels, spread over nodes, with a choice of nodes for each device) are *common*.
+
+Of a local pool, other nodes see at most that something is wrong with it: by a peculiarity of kube-scheduler 1.36,
+slices with counters concern every node, and an incomplete or invalid pool changes the verdict even where it has no
+devices. Such pools are *troubled*; they are shown to every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from dra_spawner.dra.devices import DeviceId, PoolId, ResourceSlice
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.node_selector import NodeSelectorError
+from dra_spawner.dra.objects import Node
+from dra_spawner.dra.pools import Candidate, Pool, PoolState, gather_pools, pool_order
+
+__all__ = ["Concerned", "NodeView", "PoolViews"]
+
+Concerned = frozenset[str] | None
+"""Names of the nodes that see other pools after a change; None for all nodes."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NodeView:
+    """The pools that one node sees; as long as it is the same object, nothing about them has changed.
+
+    Attributes
+    ----------
+    pools
+        In the order in which devices are tried.
+    local
+        Which of them are local to this node.
+    error
+        Why the pools cannot be told, where the scheduler would give up on the pod; empty if they can.
+    local_devices, common_devices
+        Devices whose use decides about the node, in the order of the pools; of common pools also such as are for
+        other nodes and draw on the same counters.
+    """
+
+    node: Node
+    pools: tuple[Pool, ...]
+    local: frozenset[PoolId]
+    error: str = ""
+    local_devices: tuple[DeviceId, ...] = field(init=False)
+    common_devices: tuple[DeviceId, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        local: list[DeviceId] = []
+        common: list[DeviceId] = []
+        for pool in self.pools:
+            devices = local if pool.id in self.local else common
+            for part in pool.slices:
+                devices.extend([device.id for device in part.devices])
+            for part in pool.other_slices:
+                devices.extend([device.id for device in part.devices])
+        object.__setattr__(self, "local_devices", tuple(local))
+        object.__setattr__(self, "common_devices", tuple(common))
+
+    def candidate(self, position: tuple[int, int, int]) -> Candidate:
+        """The device at this position: of the pool, of the slice in it, of the device in that."""
+        pool = self.pools[position[0]]
+        part = pool.slices[position[1]]
+        return Candidate(part.devices[position[2]], part, pool)
+
+    def positions(self) -> dict[DeviceId, tuple[int, int, int]]:
+        """Where each device stands."""
+        return {
+            device.id: (in_pools, in_slices, in_devices)
+            for in_pools, pool in enumerate(self.pools)
+            for in_slices, part in enumerate(pool.slices)
+            for in_devices, device in enumerate(part.devices)
+        }
+
+
+@dataclass(slots=True, eq=False)
+class _KnownPool:
+    """All slices of a pool."""
+
+    slices: list[ResourceSlice]
+    """In the order in which they came."""
+    owner: str | None = None
+    """The node to which the pool is local; empty if it is common, None while that is not settled."""
+    trouble: Pool | None = None
+    """What nodes other than the owner see of it, if it matters to them."""
+
+
+class PoolViews:
+    """All slices of the cluster, arranged by the nodes that see them.
+
+    Attributes
+    ----------
+    slices
+        By name.
+    serials
+        By name of a slice, a number that no other version of it ever has.
+    """
+
+    def __init__(self, features: Features, quirks: Quirks, slices: Iterable[ResourceSlice] = ()) -> None:
+        self.slices: dict[str, ResourceSlice] = {}
+        self.serials: dict[str, int] = {}
+        self._features = features
+        self._quirks = quirks
+        self._places: dict[str, int] = {}
+        self._next_place = count()
+        self._next_serial = count()
+        self._pools: dict[PoolId, _KnownPool] = {}
+        self._local: dict[str, dict[PoolId, _KnownPool]] = {}
+        self._common: list[ResourceSlice] | None = None
+        self._troubled: list[_KnownPool] | None = None
+        self._entangled: frozenset[str] | None = None
+        for item in {item.name: item for item in slices}.values():
+            self._enter(item)
+            self._pools.setdefault(item.pool_id, _KnownPool([])).slices.append(item)
+        for pool_id in self._pools:
+            self._settle(pool_id)
+
+    # --- changes ---------------------------------------------------------------------------------------------------
+
+    def put(self, item: ResourceSlice, place: int | None = None) -> Concerned:
+        """Add a slice, or replace the one of this name.
+
+        Parameters
+        ----------
+        place
+            Where it stands among the others; None keeps the place it has, or puts it last.
+        """
+        before = self.slices.get(item.name)
+        if place is not None:
+            self._places[item.name] = place
+        self._enter(item)
+        pool = self._pools.setdefault(item.pool_id, _KnownPool([]))
+        pool.slices = [known for known in pool.slices if known is not before] + [item]
+        pool.slices.sort(key=lambda known: self._places[known.name])
+        concerned = self._settle(item.pool_id)
+        if before is None or before.pool_id == item.pool_id:
+            return concerned
+        return _union(concerned, self._leave(before))
+
+    def remove(self, name: str) -> tuple[int, Concerned]:
+        """Remove a slice; returns the place it had, too. KeyError when there is none."""
+        item = self.slices.pop(name)
+        del self.serials[name]
+        return self._places.pop(name), self._leave(item)
+
+    # --- questions -------------------------------------------------------------------------------------------------
+
+    def view(self, node: Node) -> NodeView:
+        """What the node sees."""
+        try:
+            pools = gather_pools(self, node, self._features, self._quirks)
+        except NodeSelectorError as error:
+            return NodeView(node, (), frozenset(), f"a resource slice's node selector: {error}")
+        trouble = self._trouble_for(node.name)
+        if trouble:
+            pools = sorted([*pools, *trouble], key=lambda pool: (pool.has_binding_conditions, *pool_order(pool)))
+        return NodeView(node, tuple(pools), frozenset(self._local.get(node.name, ())))
+
+    def owner(self, device: DeviceId) -> str | None:
+        """The one node whose verdicts depend on the use of the device; empty if it may be any, None if it is none."""
+        pool = self._pools.get(PoolId(device.driver, device.pool))
+        return pool.owner if pool is not None else None
+
+    @property
+    def entangled_names(self) -> frozenset[str]:
+        """Names of pools whose counters may be mistaken for one another's within one attempt to place a pod.
+
+        kube-scheduler remembers what is left of counters by the pool's name alone. That is harmless where all pools
+        of a name are local to one node, or the name is of one pool whose counters look alike from every node.
+        """
+        if self._entangled is None:
+            self._entangled = self._find_entangled() if self._quirks.counters_by_pool_name else frozenset()
+        return self._entangled
+
+    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
+        """Slices of pools that are local to the node, then all of common pools."""
+        if self._common is None:
+            common = [item for pool in self._pools.values() if not pool.owner for item in pool.slices]
+            self._common = sorted(common, key=lambda item: self._places[item.name])
+        known = self._local.get(node_name)
+        if not known:
+            return self._common
+        return [item for pool in known.values() for item in pool.slices] + self._common
+
+    def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
+        """Slices of one pool, of all generations and for all nodes."""
+        pool = self._pools.get(pool_id)
+        return pool.slices if pool is not None else ()
+
+    # --- upkeep ----------------------------------------------------------------------------------------------------
+
+    def _enter(self, item: ResourceSlice) -> None:
+        self.slices[item.name] = item
+        self.serials[item.name] = next(self._next_serial)
+        if item.name not in self._places:
+            self._places[item.name] = next(self._next_place)
+
+    def _leave(self, item: ResourceSlice) -> Concerned:
+        pool = self._pools[item.pool_id]
+        pool.slices = [known for known in pool.slices if known is not item]
+        return self._settle(item.pool_id)
+
+    def _settle(self, pool_id: PoolId) -> Concerned:
+        """Find out anew whose the pool is, after its slices have changed."""
+        pool = self._pools[pool_id]
+        before = (pool.owner, pool.trouble is not None)
+        if pool.owner:
+            del self._local[pool.owner][pool_id]
+        if pool.slices:
+            names = {item.node_name for item in pool.slices}
+            pool.owner = (len(names) == 1 and names.pop()) or ""
+            pool.trouble = self._find_trouble(pool_id, pool) if pool.owner else None
+        else:
+            pool.owner = pool.trouble = None
+            del self._pools[pool_id]
+        if pool.owner:
+            self._local.setdefault(pool.owner, {})[pool_id] = pool
+        after = (pool.owner, pool.trouble is not None)
+        self._entangled = None
+        if before[1] or after[1]:
+            self._troubled = None
+        if before[0] == "" or after[0] == "":
+            self._common = None
+            return None
+        if before[1] or after[1]:
+            return None
+        return frozenset(owner for owner in (before[0], after[0]) if owner)
+
+    def _find_trouble(self, pool_id: PoolId, pool: _KnownPool) -> Pool | None:
+        counter_slices = [item for item in pool.slices if item.shared_counters]
+        if not counter_slices:
+            return None
+        # No node has the empty name: what such a node sees is what all nodes but the owner see.
+        seen = gather_pools(_OnePool(counter_slices, pool.slices), Node(""), self._features, self._quirks)
+        return next((item for item in seen if item.state is not PoolState.USABLE), None)
+
+    def _trouble_for(self, node_name: str) -> list[Pool]:
+        """Troubled pools of other nodes: the first of each state says all that many would."""
+        if self._troubled is None:
+            troubled = [pool for pool in self._pools.values() if pool.trouble is not None]
+            self._troubled = sorted(troubled, key=lambda pool: pool_order(pool.trouble) if pool.trouble else ())
+        first: dict[PoolState, Pool] = {}
+        for pool in self._troubled:
+            if pool.trouble is not None and pool.owner != node_name:
+                first.setdefault(pool.trouble.state, pool.trouble)
+                if len(first) == len(PoolState) - 1:
+                    break
+        return list(first.values())
+
+    def _find_entangled(self) -> frozenset[str]:
+        with_counters: dict[str, list[_KnownPool]] = {}
+        for pool_id, pool in self._pools.items():
+            if any(item.shared_counters for item in pool.slices):
+                with_counters.setdefault(pool_id.pool, []).append(pool)
+        return frozenset(
+            name
+            for name, pools in with_counters.items()
+            if (
+                any(not pool.owner for pool in pools)
+                and (len(pools) > 1 or not _looks_alike_everywhere(pools[0].slices))
+            )
+            or len({pool.owner for pool in pools}) > 1
+        )
+
+
+class _OnePool:
+    """Slices of one pool, of which a node sees some."""
+
+    def __init__(self, visible: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice]) -> None:
+        self._visible = visible
+        self._everywhere = everywhere
+
+    def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
+        return self._visible
+
+    def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
+        return self._everywhere
+
+
+def _looks_alike_everywhere(slices: Sequence[ResourceSlice]) -> bool:
+    """Whether nodes that can use the pool at all see the same slices of it, be it as those of other nodes."""
+    first = slices[0]
+    return all(item.generation == first.generation and item.resource_slice_count == len(slices) for item in slices)
+
+
+def _union(one: Concerned, other: Concerned) -> Concerned:
+    return None if one is None or other is None else one | other
