@@ -1,4 +1,8 @@
-"""Fixtures of all tests."""
+"""Fixtures of all tests, and the rule that nothing may be skipped where everything is there."""
+
+import os
+
+import pytest
 
 from .cluster.fixtures import (
     background_loop,
@@ -10,6 +14,10 @@ from .cluster.fixtures import (
     real_cluster,
 )
 
+#: Set in CI: a test that is skipped makes the run fail, unless it needs what CI does not promise.
+REQUIRE_ALL = "DRA_SPAWNER_REQUIRE_ALL"
+_MAY_BE_MISSING = ("kubectl is not installed",)
+
 __all__ = [
     "background_loop",
     "cluster",
@@ -19,3 +27,17 @@ __all__ = [
     "embedded_cluster",
     "real_cluster",
 ]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get(REQUIRE_ALL) or reporter is None:
+        return
+    skipped = [
+        f"{report.nodeid}: {report.longrepr[2]}"
+        for report in reporter.stats.get("skipped", ())
+        if not report.longrepr[2].endswith(_MAY_BE_MISSING)
+    ]
+    if skipped:
+        reporter.write_line(f"\n{REQUIRE_ALL} is set, but these were skipped:\n  " + "\n  ".join(skipped), red=True)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

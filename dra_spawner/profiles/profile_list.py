@@ -148,7 +148,9 @@ def _default_problems(own: object, options: Mapping[str, Any], path: str, own_pa
     merged, touched = own, False
     for option in options.values():
         choices = option.get("choices") or {}
-        chosen: Mapping[str, Any] = next((c for c in choices.values() if c.get("default")), next(iter(choices.values()), {}))
+        chosen: Mapping[str, Any] = next(
+            (c for c in choices.values() if c.get("default")), next(iter(choices.values()), {})
+        )
         override = chosen.get("kubespawner_override")
         if isinstance(override, Mapping) and isinstance(override.get(_TRAIT), Mapping):
             touched = True
