@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
-from tests.oracle.binary import BinaryUnavailable, ask, oracle_binary
+from tests.oracle.binary import ask, binary_or_skip
 from tests.oracle.comparison import verdicts
 
 FILES = sorted((Path(__file__).parent / "quirks").glob("*.json"))
@@ -52,10 +52,7 @@ def test_every_switch_has_a_scenario() -> None:
 
 
 def test_scenarios_are_what_kube_scheduler_decides() -> None:
-    try:
-        oracle = oracle_binary()
-    except BinaryUnavailable as reason:
-        pytest.skip(str(reason))
+    oracle = binary_or_skip()
     cases = [case.values[0] for case in CASES]
     for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):
         assert [outcome(item) for item in answer["verdicts"]] == case["expected"], case["what"]

@@ -11,9 +11,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.cluster.fixtures import REQUIRE_ALL
 from tests.cluster.harness_binary import BinaryUnavailable, BuildFailed, cache_directory, find_go
 
-__all__ = ["BinaryUnavailable", "BuildFailed", "ask", "oracle_binary"]
+__all__ = ["BinaryUnavailable", "BuildFailed", "ask", "binary_or_skip", "oracle_binary"]
 
 MODULE = Path(__file__).parent
 _CHUNK = 250
@@ -51,6 +54,16 @@ def oracle_binary() -> Path:
         raise BuildFailed(f"`go build` in {MODULE} failed:\n{done.stderr[-4000:]}")
     unfinished.rename(binary)
     return binary
+
+
+def binary_or_skip() -> Path:
+    """The binary for a test, which is skipped without one unless all tests are required."""
+    try:
+        return oracle_binary()
+    except BinaryUnavailable as reason:
+        if os.environ.get(REQUIRE_ALL):
+            pytest.fail(f"{REQUIRE_ALL} is set, but there is no allocator oracle: {reason}", pytrace=False)
+        pytest.skip(str(reason))
 
 
 def ask(binary: Path, scenarios: Iterable[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.oracle.binary import BinaryUnavailable, ask, oracle_binary
+from tests.oracle.binary import ask, binary_or_skip
 from tests.oracle.comparison import differences, verdicts
 from tests.oracle.scenarios import FAMILIES, make_scenario, scenarios
 
@@ -17,10 +17,7 @@ SCENARIOS_PER_PART = 500
 
 @pytest.fixture(scope="module")
 def oracle() -> Path:
-    try:
-        return oracle_binary()
-    except BinaryUnavailable as reason:
-        pytest.skip(str(reason))
+    return binary_or_skip()
 
 
 @pytest.mark.parametrize("part", range(PARTS))
