@@ -1,0 +1,164 @@
+"""ResourceClaims with what decides about their life, and the templates they are made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+from dra_spawner.dra.decoding import Reader
+from dra_spawner.dra.objects import AllocatedDevice, ClaimStatus, ConsumerReference, NodeSelector, ResourceClaim
+from dra_spawner.dra.results import Allocation
+from dra_spawner.simulator.pods import Pod
+
+__all__ = [
+    "MAX_CONSUMERS",
+    "ClaimTemplate",
+    "ObjectKey",
+    "TrackedClaim",
+    "allocated_devices",
+    "consumer_of",
+    "simulated_name",
+]
+
+MAX_CONSUMERS: Final = 256
+"""Entries of ``status.reservedFor`` that the API server admits (``ResourceClaimReservedForMaxSize``)."""
+
+_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+_POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
+_FOR_EXTENDED_RESOURCES: Final = "resource.kubernetes.io/extended-resource-claim"
+_PODS: Final = "pods"
+
+
+class ObjectKey(NamedTuple):
+    """Where an object is found among those of its kind."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, obj: Pod | ResourceClaim) -> ObjectKey:
+        return cls(obj.namespace, obj.name)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class TrackedClaim:
+    """A claim and what decides who may use it and when it goes."""
+
+    claim: ResourceClaim
+    owner: str = ""
+    """Name of the pod that controls it: the claim was made for this pod and goes with it; empty for a standing one."""
+    owner_uid: str = ""
+    entry: str = ""
+    """The entry of its owner's ``resourceClaims`` that it was made for."""
+    is_deleted: bool = False
+    """Whether deletion has been asked for; no pod can start to use it then."""
+    is_protected: bool = True
+    """Whether it has the finalizer that an allocation brings: only then is it deallocated after its last consumer."""
+    is_for_extended_resources: bool = False
+
+    @classmethod
+    def from_json(cls, obj: object) -> TrackedClaim:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        claim = ResourceClaim.from_json(obj)
+        metadata = Reader.root(obj, "ResourceClaim").required_child("metadata")
+        annotations = metadata.text_map("annotations")
+        owner = next(
+            (
+                each
+                for each in metadata.children("ownerReferences")
+                if each.boolean("controller") and each.text("kind") == "Pod" and each.text("apiVersion") == "v1"
+            ),
+            None,
+        )
+        return cls(
+            claim=claim,
+            owner=owner.text("name") if owner is not None else "",
+            owner_uid=owner.text("uid") if owner is not None else "",
+            entry=annotations.get(_POD_CLAIM, ""),
+            is_deleted=metadata.has("deletionTimestamp"),
+            is_protected=_FINALIZER in (metadata.texts("finalizers") or ()),
+            is_for_extended_resources=annotations.get(_FOR_EXTENDED_RESOURCES) == "true",
+        )
+
+    @classmethod
+    def made_for(cls, pod: Pod, entry: str, claim: ResourceClaim) -> TrackedClaim:
+        """A claim made for a pod; without `entry` it is for its extended resources."""
+        return cls(claim, pod.name, pod.uid, entry, is_protected=False, is_for_extended_resources=not entry)
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey.of(self.claim)
+
+    @property
+    def consumers(self) -> tuple[ConsumerReference, ...]:
+        return self.claim.status.reserved_for
+
+    def belongs_to(self, pod: Pod) -> bool:
+        """Whether it was made for this pod."""
+        return bool(self.owner) and (self.claim.namespace, self.owner, self.owner_uid) == (
+            pod.namespace,
+            pod.name,
+            pod.uid,
+        )
+
+    def is_reserved_for(self, pod: Pod) -> bool:
+        return consumer_of(pod) in self.consumers
+
+    def allocated(
+        self, devices: tuple[AllocatedDevice, ...], node_selector: NodeSelector | None = None
+    ) -> TrackedClaim:
+        """The claim with these devices."""
+        status = replace(self.claim.status, devices=devices, node_selector=node_selector)
+        return replace(self, claim=replace(self.claim, status=status), is_protected=True)
+
+    def with_consumers(self, consumers: tuple[ConsumerReference, ...]) -> TrackedClaim:
+        status = replace(self.claim.status, reserved_for=consumers)
+        return replace(self, claim=replace(self.claim, status=status))
+
+    def deallocated(self) -> TrackedClaim:
+        """The claim as before it was allocated."""
+        return replace(self, claim=replace(self.claim, status=ClaimStatus()), is_protected=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimTemplate:
+    """A ResourceClaimTemplate."""
+
+    name: str
+    namespace: str
+    pattern: ResourceClaim
+    """A claim with the template's spec, and no name."""
+
+    @classmethod
+    def from_json(cls, obj: object) -> ClaimTemplate:
+        """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
+        root = Reader.root(obj, "ResourceClaimTemplate")
+        metadata = root.required_child("metadata")
+        name, namespace = metadata.required_text("name"), metadata.text("namespace")
+        return cls(name, namespace, ResourceClaim.decode("", namespace, root.required_child("spec").child("spec")))
+
+    def claim_for(self, pod: Pod, entry: str) -> TrackedClaim:
+        """The claim that is going to be made for a pod."""
+        name = simulated_name(pod, entry)
+        return TrackedClaim.made_for(pod, entry, replace(self.pattern, name=name, uid=f"{pod.uid}/{entry}"))
+
+
+def simulated_name(pod: Pod, entry: str) -> str:
+    """Name of a claim that is not made yet: the pod's name and the entry, apart by what no object's name has."""
+    return f"{pod.name}:{entry}"
+
+
+def consumer_of(pod: Pod) -> ConsumerReference:
+    """The pod as an entry of ``reservedFor``."""
+    return ConsumerReference(_PODS, pod.name, pod.uid)
+
+
+def allocated_devices(allocation: Allocation, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
+    """The devices of an allocation as they stand in the claim; ids of shares are made up, one of a kind each."""
+    return tuple(
+        result.as_allocated(f"{claim.namespace}/{claim.name}/{index}")
+        for index, result in enumerate(allocation.results)
+    )

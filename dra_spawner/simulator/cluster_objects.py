@@ -1,0 +1,128 @@
+"""API objects taken in one by one: what makes no sense is kept aside with the reason, and stops nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from dra_spawner.dra.objects import (
+    Device,
+    DeviceClass,
+    DeviceDescription,
+    DeviceId,
+    ObjectError,
+    PoolId,
+    ResourceSlice,
+)
+from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.nodes import SchedulableNode
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["BrokenObject", "ClusterObject", "Kind", "decode", "decode_all", "stand_in"]
+
+ClusterObject = SchedulableNode | Pod | TrackedClaim | ClaimTemplate | DeviceClass | ResourceSlice
+
+
+class Kind(StrEnum):
+    """Kinds of objects that decide where pods run."""
+
+    NODE = "Node"
+    POD = "Pod"
+    RESOURCE_CLAIM = "ResourceClaim"
+    RESOURCE_CLAIM_TEMPLATE = "ResourceClaimTemplate"
+    DEVICE_CLASS = "DeviceClass"
+    RESOURCE_SLICE = "ResourceSlice"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenObject:
+    """An object that makes no sense."""
+
+    kind: Kind
+    key: ObjectKey
+    problem: str
+    """Object, field and what is wrong with it."""
+    node_name: str = ""
+    """Node that it concerns, as far as that can be made out: where a pod runs, what a slice is for."""
+    pool_id: PoolId | None = None
+    """Pool that a slice belongs to, as far as that can be made out."""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.key}: {self.problem}"
+
+
+_DECODERS: Final[Mapping[str, Callable[[object], ClusterObject]]] = {
+    Kind.NODE: SchedulableNode.from_json,
+    Kind.POD: Pod.from_json,
+    Kind.RESOURCE_CLAIM: TrackedClaim.from_json,
+    Kind.RESOURCE_CLAIM_TEMPLATE: ClaimTemplate.from_json,
+    Kind.DEVICE_CLASS: DeviceClass.from_json,
+    Kind.RESOURCE_SLICE: ResourceSlice.from_json,
+}
+
+
+def decode(obj: object, number: int = 0) -> ClusterObject | BrokenObject | None:
+    """Decode an API object by its ``kind``; None for kinds that do not matter here.
+
+    Parameters
+    ----------
+    number
+        What to call the object if it has no name.
+    """
+    kind = obj.get("kind") if isinstance(obj, Mapping) else None
+    if not isinstance(kind, str) or kind not in _DECODERS:
+        return None
+    try:
+        return _DECODERS[kind](obj)
+    except ObjectError as error:
+        return _broken(Kind(kind), obj, str(error), number)
+
+
+def decode_all(objects: Iterable[object]) -> list[ClusterObject | BrokenObject]:
+    """Decode all objects that matter."""
+    decoded = (decode(obj, number) for number, obj in enumerate(objects, start=1))
+    return [item for item in decoded if item is not None]
+
+
+def stand_in(broken: BrokenObject) -> ResourceSlice | None:
+    """A slice that makes the pool of a broken slice invalid, so that nothing is decided on half a pool.
+
+    None when it cannot be made out which pool, or for which node.
+    """
+    if broken.pool_id is None or not broken.node_name:
+        return None
+    what = DeviceId(*broken.pool_id, f"of slice {broken.key.name}, which makes no sense,")
+    device = Device(what, DeviceDescription(broken.pool_id.driver, {}, {}, allow_multiple_allocations=False))
+    return ResourceSlice(
+        broken.key.name,
+        broken.pool_id,
+        generation=_NEWEST,
+        resource_slice_count=1,
+        node_name=broken.node_name,
+        devices=(device, device),
+    )
+
+
+_NEWEST: Final = 2**63 - 1
+"""The newest generation a pool can have."""
+
+
+def _broken(kind: Kind, obj: object, problem: str, number: int) -> BrokenObject:
+    metadata, spec = _map(obj, "metadata"), _map(obj, "spec")
+    name = _text(metadata, "name") or f"(object {number})"
+    pool_id = None
+    if kind is Kind.RESOURCE_SLICE:
+        driver, pool = _text(spec, "driver"), _text(_map(spec, "pool"), "name")
+        pool_id = PoolId(driver, pool) if driver and pool else None
+    return BrokenObject(kind, ObjectKey(_text(metadata, "namespace"), name), problem, _text(spec, "nodeName"), pool_id)
+
+
+def _map(obj: object, field: str) -> object:
+    return obj.get(field) if isinstance(obj, Mapping) else None
+
+
+def _text(obj: object, field: str) -> str:
+    value = _map(obj, field)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,244 @@
+"""All objects that decide where pods run, kept consistent with one another through every change.
+
+What this class changes goes into the journal, entry by entry, so that any number of changes can be reverted at the
+price of these changes. It checks nothing: that is :class:`~dra_spawner.simulator.snapshot.Snapshot`'s part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dra_spawner.dra.objects import ConsumerReference, Device, DeviceClass, ResourceSlice
+from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim, consumer_of
+from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, stand_in
+from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.table import Groups, Table
+
+__all__ = ["ClusterState"]
+
+
+class ClusterState:
+    """See the module.
+
+    Attributes
+    ----------
+    devices
+        Slices, classes and who holds which device.
+    nodes
+        Nodes with their pods, by name.
+    pods, claims, templates
+        By namespace and name.
+    broken
+        Objects that make no sense.
+    pods_of_node
+        Pods that have a place on a node, also while the node is not there.
+    nominated
+        Pods for which a place is being cleared, by node.
+    claims_made_for
+        Claims that were made for a pod.
+    claims_reserved_for
+        Claims that a pod uses.
+    shy_pods
+        By node: pods that must not be near to certain others.
+    """
+
+    def __init__(self, journal: Journal, devices: DeviceState) -> None:
+        self.journal = journal
+        self.devices = devices
+        self.nodes: Table[str, NodeState] = Table(journal)
+        self.pods: Table[ObjectKey, Pod] = Table(journal)
+        self.claims: Table[ObjectKey, TrackedClaim] = Table(journal)
+        self.templates: Table[ObjectKey, ClaimTemplate] = Table(journal)
+        self.broken: Table[tuple[Kind, ObjectKey], BrokenObject] = Table(journal)
+        self.pods_of_node: Groups[str, ObjectKey] = Groups(journal)
+        self.nominated: Groups[str, ObjectKey] = Groups(journal)
+        self.claims_made_for: Groups[ObjectKey, ObjectKey] = Groups(journal)
+        self.claims_reserved_for: Groups[tuple[str, ConsumerReference], ObjectKey] = Groups(journal)
+        self.shy_pods: Groups[str, ObjectKey] = Groups(journal)
+        self._devices_by_name: dict[tuple[str, str], Device] | None = None
+
+    # --- nodes, slices, classes, templates -------------------------------------------------------------------------
+
+    def put_node(self, node: SchedulableNode) -> None:
+        """Add or replace a node; pods that have a place there are on it at once."""
+        known = self.nodes.get(node.name)
+        if known is not None:
+            self.nodes.put(node.name, known.with_node(node))
+        else:
+            pods = [self.pods[key] for key in self.pods_of_node[node.name]]
+            self.nodes.put(node.name, NodeState.of(node, pods))
+        self.devices.add_node(node.identity)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; its pods stay, without a node."""
+        self.nodes.discard(name)
+        self.devices.remove_node(name)
+
+    def put_slice(self, item: ResourceSlice) -> None:
+        self.devices.put_slice(item)
+        self._forget_devices()
+
+    def remove_slice(self, name: str) -> None:
+        self.devices.remove_slice(name)
+        self._forget_devices()
+
+    def put_class(self, item: DeviceClass) -> None:
+        self.devices.put_class(item)
+
+    def remove_class(self, name: str) -> None:
+        self.devices.remove_class(name)
+
+    def put_template(self, template: ClaimTemplate) -> None:
+        self.templates.put(ObjectKey(template.namespace, template.name), template)
+
+    def find_device(self, pool: str, name: str) -> Device | None:
+        """The first device of this name in any pool of this name, whatever the driver."""
+        if self._devices_by_name is None:
+            found: dict[tuple[str, str], Device] = {}
+            for item in self.devices.slices.values():
+                for device in item.devices:
+                    found.setdefault((device.id.pool, device.id.device), device)
+            self._devices_by_name = found
+        return self._devices_by_name.get((pool, name))
+
+    def _forget_devices(self) -> None:
+        def forget() -> None:
+            self._devices_by_name = None
+
+        forget()
+        self.journal.record(forget)
+
+    # --- objects that make no sense --------------------------------------------------------------------------------
+
+    def put_broken(self, broken: BrokenObject) -> None:
+        """Keep an object aside; a slice's pool counts as invalid until the slice makes sense."""
+        self.broken.put((broken.kind, broken.key), broken)
+        substitute = stand_in(broken) if broken.kind is Kind.RESOURCE_SLICE else None
+        if substitute is not None:
+            self.put_slice(substitute)
+
+    # --- pods ------------------------------------------------------------------------------------------------------
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or replace a pod; one that has ended needs nothing any more."""
+        key = ObjectKey.of(pod)
+        known = self.pods.get(key)
+        if known is not None:
+            self._leave(known)
+        self.pods.put(key, pod)
+        self._enter(pod)
+        if known is not None and known.uid != pod.uid:
+            self.release_claims(known)
+        if pod.is_finished:
+            self.release_claims(pod)
+
+    def remove_pod(self, key: ObjectKey) -> Pod:
+        """Remove a pod, and what was there for it alone."""
+        pod = self.pods[key]
+        self._leave(pod)
+        self.pods.discard(key)
+        self.release_claims(pod)
+        return pod
+
+    def _enter(self, pod: Pod) -> None:
+        if pod.is_finished:
+            return
+        key = ObjectKey.of(pod)
+        if not pod.node_name:
+            if pod.nominated_node_name:
+                self.nominated.add(pod.nominated_node_name, key)
+            return
+        self.pods_of_node.add(pod.node_name, key)
+        if pod.required_anti_affinity:
+            self.shy_pods.add(pod.node_name, key)
+        state = self.nodes.get(pod.node_name)
+        if state is not None:
+            self.nodes.put(pod.node_name, state.with_pods((pod,)))
+
+    def _leave(self, pod: Pod) -> None:
+        if pod.is_finished:
+            return
+        key = ObjectKey.of(pod)
+        if not pod.node_name:
+            if pod.nominated_node_name:
+                self.nominated.remove(pod.nominated_node_name, key)
+            return
+        self.pods_of_node.remove(pod.node_name, key)
+        if pod.required_anti_affinity:
+            self.shy_pods.remove(pod.node_name, key)
+        state = self.nodes.get(pod.node_name)
+        if state is not None:
+            self.nodes.put(pod.node_name, state.without_pods((pod,)))
+
+    # --- claims ----------------------------------------------------------------------------------------------------
+
+    def put_claim(self, tracked: TrackedClaim) -> None:
+        """Add or replace a claim, with what it holds and who uses it."""
+        key = tracked.key
+        known = self.claims.get(key)
+        before = known.claim.status if known is not None else None
+        after = tracked.claim.status
+        self.claims.put(key, tracked)
+        if before is None or before.devices != after.devices:
+            if before is not None and before.devices is not None:
+                self.devices.release(key)
+            if after.devices is not None:
+                self.devices.record(key, after.devices)
+        self._link_consumers(key, before.reserved_for if before is not None else (), after.reserved_for)
+        owners = [ObjectKey(key.namespace, each.owner) if each is not None else None for each in (known, tracked)]
+        if owners[0] != owners[1]:
+            if owners[0] is not None and owners[0].name:
+                self.claims_made_for.remove(owners[0], key)
+            if tracked.owner:
+                self.claims_made_for.add(ObjectKey(key.namespace, tracked.owner), key)
+
+    def remove_claim(self, key: ObjectKey) -> TrackedClaim:
+        """Remove a claim; what it held is free."""
+        tracked = self.claims[key]
+        self.claims.discard(key)
+        if tracked.claim.is_allocated:
+            self.devices.release(key)
+        self._link_consumers(key, tracked.consumers, ())
+        if tracked.owner:
+            self.claims_made_for.remove(ObjectKey(key.namespace, tracked.owner), key)
+        return tracked
+
+    def release_claims(self, pod: Pod) -> None:
+        """What the claim controller does when a pod is gone or has ended: claims that nobody uses any more are
+        deallocated, and those made for the pod are deleted.
+        """
+        consumer = consumer_of(pod)
+        for key in self.claims_reserved_for[pod.namespace, consumer]:
+            self.put_consumers(key, [each for each in self.claims[key].consumers if each != consumer])
+        for key in self.claims_made_for[ObjectKey.of(pod)]:
+            tracked = self.claims[key]
+            if not tracked.belongs_to(pod):
+                continue
+            if tracked.consumers:
+                self.put_claim(replace(tracked, is_deleted=True))
+            else:
+                self.remove_claim(key)
+
+    def put_consumers(self, key: ObjectKey, consumers: Iterable[ConsumerReference]) -> None:
+        """Who uses a claim from now on; without its last consumer it is deallocated, and goes if it was to go."""
+        tracked = self.claims[key].with_consumers(tuple(consumers))
+        if tracked.consumers:
+            self.put_claim(tracked)
+        elif tracked.is_deleted:
+            self.remove_claim(key)
+        else:
+            self.put_claim(tracked.deallocated() if tracked.is_protected else tracked)
+
+    def _link_consumers(
+        self, key: ObjectKey, before: tuple[ConsumerReference, ...], after: tuple[ConsumerReference, ...]
+    ) -> None:
+        for consumer in dict.fromkeys(before):
+            if consumer not in after:
+                self.claims_reserved_for.remove((key.namespace, consumer), key)
+        for consumer in dict.fromkeys(after):
+            if consumer not in before:
+                self.claims_reserved_for.add((key.namespace, consumer), key)

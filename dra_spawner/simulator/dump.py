@@ -1,0 +1,72 @@
+"""A snapshot as plain values that compare equal exactly when two snapshots are in the same state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from typing import Any
+
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.table import Groups
+
+__all__ = ["Plain", "dump", "plain"]
+
+Plain = str | int | bool | None | tuple["Plain", ...]
+"""Nested tuples of simple values."""
+
+
+def dump(snapshot: Snapshot) -> dict[str, Plain]:
+    """Everything that a snapshot holds, and what it derives from that, by part; the order of objects does not matter.
+
+    The order of slices is kept, for it can decide.
+    """
+    state = snapshot.state
+    devices = state.devices
+    indexes: dict[str, Groups[Any, Any]] = {
+        "pods_of_node": state.pods_of_node,
+        "nominated": state.nominated,
+        "claims_made_for": state.claims_made_for,
+        "claims_reserved_for": state.claims_reserved_for,
+        "shy_pods": state.shy_pods,
+    }
+    return {
+        "nodes": plain({name: node.node for name, node in snapshot.nodes.items()}),
+        "pods_there": plain({name: sorted(map(ObjectKey.of, node.pods)) for name, node in snapshot.nodes.items()}),
+        "requested": plain({name: _nonzero(node.requested) for name, node in snapshot.nodes.items()}),
+        "scored": plain({name: _nonzero(node.scoring_requested) for name, node in snapshot.nodes.items()}),
+        "pods": plain(snapshot.pods),
+        "claims": plain(snapshot.claims),
+        "templates": plain(snapshot.templates),
+        "slices": plain(list(snapshot.slices.values())),
+        "classes": plain(snapshot.classes),
+        "broken": plain(snapshot.broken),
+        "device_nodes": plain(devices.nodes),
+        "holders": plain(devices.holders),
+    } | {name: plain({key: sorted(map(repr, groups[key])) for key in groups}) for name, groups in indexes.items()}
+
+
+def plain(value: object) -> Plain:
+    """A value as nested tuples: objects with their class and fields, mappings and sets sorted."""
+    match value:
+        case Quantity():
+            return ("Quantity", value.nano, value.format.value)
+        case Enum():
+            return str(value.value)
+        case str() | int() | None:
+            return value
+        case Mapping():
+            return tuple(sorted(((plain(key), plain(item)) for key, item in value.items()), key=repr))
+        case Set():
+            return tuple(sorted(map(plain, value), key=repr))
+        case tuple() | list():
+            return tuple(map(plain, value))
+    if is_dataclass(value):
+        return (type(value).__name__, *(plain(getattr(value, item.name)) for item in fields(value)))
+    raise TypeError(f"no plain form of {type(value).__name__}")
+
+
+def _nonzero(amounts: Mapping[str, int]) -> dict[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount}

@@ -1,0 +1,327 @@
+"""Where one pod fits in a snapshot: node filters and devices together, with the reason for every no.
+
+The same filters decide for every pod, also for one that has a nominated node or that no claim was made for yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, NoFitKind
+from dra_spawner.dra.objects import DeviceClass, ResourceClaim
+from dra_spawner.dra.reasons import NoFitReason
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.cluster_state import ClusterState
+from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
+from dra_spawner.simulator.node_allocatable import check_room, is_mapped, needs_of_devices
+from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import Amounts
+from dra_spawner.simulator.wishes import Wish, leftover_claim, wishes_of
+
+__all__ = ["Fitting", "NodeAnswer", "PodFit"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeAnswer:
+    """Whether a pod fits on a node.
+
+    Attributes
+    ----------
+    verdict
+        Yes, or which filter refuses and in what words.
+    reason
+        What devices lack, in numbers, where devices are what is lacking and the caller asked for it.
+    allocations
+        What claims get that are not allocated yet; empty unless the pod fits.
+    requests
+        What the pod then needs of the node, if its devices add to what it requests; otherwise None.
+    """
+
+    verdict: NodeVerdict
+    reason: NoFitReason | None = None
+    allocations: tuple[tuple[TrackedClaim, Allocation], ...] = ()
+    requests: Amounts | None = None
+
+    @property
+    def fits(self) -> bool:
+        return self.verdict.fits
+
+    def __str__(self) -> str:
+        if self.fits:
+            return "fits"
+        return str(self.reason) if self.reason is not None else "; ".join(self.verdict.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class PodFit:
+    """Whether a pod fits, on each node.
+
+    Attributes
+    ----------
+    pod
+        The pod.
+    nodes
+        Answer by node; nodes with equal devices share one, so allocations are those of one of them.
+    general
+        What rules out all nodes at once; None if nothing does.
+    """
+
+    pod: ObjectKey
+    nodes: Mapping[str, NodeAnswer] = field(default_factory=dict)
+    general: NodeVerdict | None = None
+
+    @property
+    def fitting(self) -> tuple[str, ...]:
+        """Nodes where it fits, if the scheduler gets as far as choosing one."""
+        return tuple(name for name, answer in self.nodes.items() if answer.fits)
+
+    @property
+    def error(self) -> NodeVerdict | None:
+        """Why kube-scheduler gives up on the pod altogether, were other nodes ever so good; None if it does not."""
+        verdicts = [self.general] if self.general is not None else [answer.verdict for answer in self.nodes.values()]
+        return next((verdict for verdict in verdicts if verdict.code is FitCode.ERROR), None)
+
+
+_KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
+
+
+class Fitting:
+    """One pod and its claims, held against the nodes of a cluster that does not change meanwhile.
+
+    Parameters
+    ----------
+    node_allocatable
+        Whether devices may stand for the node's own resources (gate DRANodeAllocatableResources).
+    """
+
+    def __init__(self, pod: Pod, state: ClusterState, *, node_allocatable: bool = False) -> None:
+        self.pod = pod
+        self._state = state
+        self._node_allocatable = node_allocatable
+        self._extended = self._extended_resources()
+        wishes = wishes_of(pod, state)
+        self.wishes: tuple[Wish, ...] = () if isinstance(wishes, NodeVerdict) else wishes
+        self.general = self._general_problem() or (wishes if isinstance(wishes, NodeVerdict) else None)
+
+    def answer(self, node_name: str, explain: bool = False) -> NodeAnswer:
+        """Whether the pod fits on one node.
+
+        Parameters
+        ----------
+        explain
+            Find out what devices lack; costs about a second search.
+        """
+        verdict = self._besides_devices(node_name)
+        return self._with_devices(node_name, explain) if verdict.fits else NodeAnswer(verdict)
+
+    def answers(self, explain: bool = True) -> PodFit:
+        """Whether the pod fits, on all nodes."""
+        key = ObjectKey.of(self.pod)
+        if self.general is not None:
+            return PodFit(key, {name: NodeAnswer(self.general) for name in sorted(self._state.nodes)}, self.general)
+        besides = {name: self._besides_devices(name) for name in sorted(self._state.nodes)}
+        answers = {name: NodeAnswer(verdict) for name, verdict in besides.items()}
+        open_nodes = [name for name, verdict in besides.items() if verdict.fits]
+        answers |= self._devices_of_nodes(open_nodes, explain)
+        return PodFit(key, answers)
+
+    def candidates(self) -> Iterator[str]:
+        """Nodes where the pod's devices are, some of which may be unfit for other reasons; in a fixed order.
+
+        One where the scheduler would give up comes first.
+        """
+        if self.general is not None:
+            return
+        claims = self._to_allocate(frozenset())
+        if self._extended or not claims:
+            yield from sorted(self._state.nodes)
+            return
+        groups = self._state.devices.verdicts(claims, explain=False)
+        for group in groups:
+            if isinstance(group.verdict, AllocationError):
+                yield from group.nodes
+        for group in groups:
+            if group.fits:
+                yield from group.nodes
+
+    # --- all nodes at once -----------------------------------------------------------------------------------------
+
+    def _general_problem(self) -> NodeVerdict | None:
+        pod = self.pod
+        if pod.is_gated:
+            return NodeVerdict(FitCode.UNRESOLVABLE, None, ("Scheduling is blocked due to non-empty scheduling gates",))
+        if pod.is_deleted or pod.is_finished:
+            return NodeVerdict(FitCode.UNRESOLVABLE, None, ("the pod has ended or is being deleted",))
+        if eligible_nodes(pod) == frozenset():
+            return NodeVerdict(FitCode.UNRESOLVABLE, Filter.NODE_AFFINITY, ("pod affinity terms conflict",))
+        return None
+
+    def _extended_resources(self) -> frozenset[str]:
+        """Those of the pod's extended resources that some class stands for."""
+        names = {name for name, wanted in self.pod.requests.items() if wanted} - _KNOWN_RESOURCES
+        return frozenset(names & self._classes.keys()) if names else frozenset()
+
+    @cached_property
+    def _classes(self) -> Mapping[str, DeviceClass]:
+        return classes_by_resource(self._state.devices.classes.values())
+
+    # --- what decides besides devices ------------------------------------------------------------------------------
+
+    def _besides_devices(self, name: str) -> NodeVerdict:
+        state = self._state.nodes.get(name)
+        if state is None:
+            broken = self._state.broken.get((Kind.NODE, ObjectKey("", name)))
+            return _unknown(str(broken)) if broken is not None else _never(Filter.NODE_NAME, f'node "{name}" not found')
+        if self.general is not None:
+            return self.general
+        rivals = self._rivals(name)
+        if rivals:
+            crowded = state.with_pods(rivals)
+            others = [crowded if other is state else other for other in self._neighbours]
+            verdict = self._node_fit(others if crowded in others else [*others, crowded]).verdict(crowded)
+            if not verdict.fits:
+                return verdict
+        verdict = self._fit.verdict(state)
+        return self._unreadable_pod(name) or verdict if verdict.fits else verdict
+
+    def _rivals(self, name: str) -> list[Pod]:
+        """Pods that are to get a place on the node, and before this one."""
+        key = ObjectKey.of(self.pod)
+        nominated = [self._state.pods[other] for other in self._state.nominated[name] if other != key]
+        return [other for other in nominated if other.priority >= self.pod.priority]
+
+    @cached_property
+    def _neighbours(self) -> list[NodeState]:
+        """The nodes whose pods matter to this one."""
+        pod, nodes = self.pod, self._state.nodes
+        if pod.required_affinity or pod.required_anti_affinity or pod.spread_constraints:
+            return list(nodes.values())
+        return [nodes[name] for name in self._state.shy_pods if name in nodes]
+
+    @cached_property
+    def _fit(self) -> NodeFit:
+        return self._node_fit(self._neighbours)
+
+    def _node_fit(self, nodes: Sequence[NodeState]) -> NodeFit:
+        return NodeFit(self.pod, nodes, self._extended, devices_follow=True)
+
+    def _unreadable_pod(self, node_name: str) -> NodeVerdict | None:
+        """A pod on the node that makes no sense: how much room it leaves is not known."""
+        for broken in self._state.broken.values():
+            if broken.kind is Kind.POD and broken.node_name == node_name:
+                return _unknown(str(broken))
+        return None
+
+    # --- devices ---------------------------------------------------------------------------------------------------
+
+    def _to_allocate(self, by_devices: frozenset[str]) -> list[ResourceClaim]:
+        """Claims without devices; on a node where devices stand for extended resources, with a claim for those."""
+        claims = [wish.claim for wish in self.wishes if not wish.claim.is_allocated]
+        if by_devices:
+            claims.append(extended_resource_claim(self.pod, by_devices, self._classes))
+        return claims
+
+    def _devices_of_nodes(self, names: Sequence[str], explain: bool) -> dict[str, NodeAnswer]:
+        """Answers of nodes where nothing else is in the way."""
+        if self._extended or self._node_allocatable or len(names) < 2:
+            return {name: self._with_devices(name, explain) for name in names}
+        claims = self._to_allocate(frozenset())
+        answers: dict[str, NodeAnswer] = {}
+        wanted = set(names)
+        groups = self._state.devices.verdicts(claims, explain) if claims else ()
+        for group in groups:
+            answer = self._devices_answer(group.verdict, claims)
+            answers |= {name: answer for name in group.nodes if name in wanted}
+        fitting = NodeAnswer(FITS)
+        return {name: self._where_claims_are(name, answers.get(name, fitting)) for name in names}
+
+    def _with_devices(self, name: str, explain: bool) -> NodeAnswer:
+        """The answer of one node where nothing else is in the way."""
+        by_devices = self._fit.needs_devices(self._state.nodes[name])
+        leftover = leftover_claim(self.pod, self._state) if self._extended else None
+        if leftover is not None and leftover.claim.requests:
+            return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "cannot schedule extended resource claim"))
+        claims = self._to_allocate(by_devices)
+        answer = NodeAnswer(FITS)
+        if claims:
+            found: tuple[Allocation, ...] | DoesNotFit | AllocationError
+            try:
+                found = self._state.devices.allocate(name, claims, explain)
+            except AllocationError as error:
+                found = error
+            answer = self._devices_answer(found, claims)
+        if answer.fits and self._node_allocatable:
+            answer = self._with_room(name, answer)
+        return self._where_claims_are(name, answer)
+
+    def _devices_answer(
+        self, found: tuple[Allocation, ...] | DoesNotFit | AllocationError, claims: Sequence[ResourceClaim]
+    ) -> NodeAnswer:
+        if isinstance(found, AllocationError):
+            return NodeAnswer(NodeVerdict(FitCode.ERROR, Filter.DYNAMIC_RESOURCES, (str(found),)))
+        if isinstance(found, DoesNotFit):
+            invalid = found.kind is NoFitKind.INVALID_POOLS
+            words = "invalid resource pools were encountered" if invalid else "cannot allocate all claims"
+            return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, words), found.reason)
+        tracked = {wish.claim.name: wish.tracked for wish in self.wishes}
+        return NodeAnswer(
+            FITS,
+            allocations=tuple(
+                (tracked.get(claim.name) or self._extended_claim(claim), allocation)
+                for claim, allocation in zip(claims, found, strict=True)
+            ),
+        )
+
+    def _extended_claim(self, claim: ResourceClaim) -> TrackedClaim:
+        named = replace(claim, name=simulated_name(self.pod, claim.name), uid=f"{self.pod.uid}/{claim.name}")
+        return TrackedClaim.made_for(self.pod, "", named)
+
+    def _where_claims_are(self, name: str, answer: NodeAnswer) -> NodeAnswer:
+        """The answer, given that some claims have devices already, which may be elsewhere."""
+        if not answer.fits:
+            return answer
+        node = self._state.nodes[name].node
+        for wish in self.wishes:
+            selector = wish.claim.status.node_selector
+            if selector is not None and not selector.matches(node.name, node.labels):
+                return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
+        return answer
+
+    def _with_room(self, name: str, answer: NodeAnswer) -> NodeAnswer:
+        """The answer, given what the devices need of the node's own resources."""
+        find = self._state.find_device
+        for wish in self.wishes:
+            devices = wish.claim.status.devices or ()
+            others = any(consumer.uid != self.pod.uid for consumer in wish.claim.status.reserved_for)
+            if others and is_mapped(devices, find):
+                words = f"node allocatable resource claim {wish.claim.name} is already used by another pod"
+                return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, words))
+        entries = {wish.claim.name: wish.entry for wish in self.wishes}
+        needs = needs_of_devices(
+            self.pod,
+            [
+                (entries.get(tracked.claim.name, ""), tracked.claim.name, allocation.results)
+                for tracked, allocation in answer.allocations
+            ],
+            find,
+        )
+        if isinstance(needs, NodeVerdict):
+            return NodeAnswer(needs)
+        if not needs:
+            return answer
+        room = check_room(self.pod, needs, self._state.nodes[name])
+        return NodeAnswer(room) if isinstance(room, NodeVerdict) else replace(answer, requests=room)
+
+
+def _never(judge: Filter, reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNRESOLVABLE, judge, (reason,))
+
+
+def _unknown(reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))

@@ -1,0 +1,380 @@
+"""The cluster as a model that can be tried out: fork it, change it, ask what would fit, and take everything back.
+
+Examples
+--------
+>>> snapshot = Snapshot.from_objects(objects)
+>>> with snapshot.trial():
+...     add_node(snapshot, template, "new")
+...     where = snapshot.place(pod)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.simulator import claim_changes
+from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
+from dra_spawner.simulator.cluster_state import ClusterState
+from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
+from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.object_changes import put_object, remove_object
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
+
+__all__ = ["Snapshot", "SnapshotError", "SnapshotProblem"]
+
+
+class Snapshot:
+    """Nodes, slices, classes, claims, templates and pods of a cluster.
+
+    Every change happens as a whole or not at all. An object that makes no sense is kept in `broken` and costs a
+    verdict of what it touches: the pod that names it, the node it runs on, the pool it belongs to.
+
+    Parameters
+    ----------
+    features, quirks
+        See :class:`~dra_spawner.dra.allocator.Allocator`.
+    node_allocatable
+        Whether devices may stand for a node's own CPU or memory (gate DRANodeAllocatableResources, alpha in 1.36).
+    max_steps
+        Steps of the search for devices on one node after which it is given up; None for no limit.
+    """
+
+    def __init__(
+        self,
+        objects: Iterable[ClusterObject | BrokenObject] = (),
+        *,
+        features: Features = SCHEDULER_1_36,
+        quirks: Quirks = QUIRKS_1_36,
+        node_allocatable: bool = False,
+        max_steps: int | None = None,
+    ) -> None:
+        items = list(objects)
+        self._journal = Journal()
+        devices = DeviceState(
+            [item for item in items if isinstance(item, ResourceSlice)],
+            [item for item in items if isinstance(item, DeviceClass)],
+            features=features,
+            quirks=quirks,
+            journal=self._journal,
+            max_steps=max_steps,
+        )
+        self._state = ClusterState(self._journal, devices)
+        self._node_allocatable = node_allocatable
+        self._forks: list[int] = []
+        for item in items:
+            if not isinstance(item, (ResourceSlice, DeviceClass)):
+                put_object(self._state, item)
+
+    @classmethod
+    def from_objects(
+        cls,
+        objects: Iterable[object],
+        *,
+        features: Features = SCHEDULER_1_36,
+        quirks: Quirks = QUIRKS_1_36,
+        node_allocatable: bool = False,
+        max_steps: int | None = None,
+    ) -> Snapshot:
+        """Snapshot of API objects as JSON; kinds that do not matter are passed over."""
+        return cls(
+            decode_all(objects),
+            features=features,
+            quirks=quirks,
+            node_allocatable=node_allocatable,
+            max_steps=max_steps,
+        )
+
+    # --- what there is ---------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> Mapping[str, NodeState]:
+        """Nodes with the pods that have a place there, by name."""
+        return self._state.nodes
+
+    @property
+    def pods(self) -> Mapping[ObjectKey, Pod]:
+        return self._state.pods
+
+    @property
+    def claims(self) -> Mapping[ObjectKey, TrackedClaim]:
+        return self._state.claims
+
+    @property
+    def templates(self) -> Mapping[ObjectKey, ClaimTemplate]:
+        return self._state.templates
+
+    @property
+    def slices(self) -> Mapping[str, ResourceSlice]:
+        """Slices by name, in the order that counts; one that makes no sense is replaced by one that is invalid."""
+        return self._state.devices.slices
+
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        return self._state.devices.classes
+
+    @property
+    def broken(self) -> tuple[BrokenObject, ...]:
+        """Objects that make no sense."""
+        return tuple(self._state.broken[key] for key in sorted(self._state.broken))
+
+    @property
+    def state(self) -> ClusterState:
+        """All of it, for reading: what is changed here past the snapshot may leave it in pieces."""
+        return self._state
+
+    def claims_of(self, pod: Pod) -> tuple[TrackedClaim | None, ...]:
+        """The claims a pod has, in its order; None for one that is not there."""
+        names = [reference.claim for reference in pod.claims if reference.is_needed]
+        found = [self._state.claims.get(ObjectKey(pod.namespace, name)) if name else None for name in names]
+        made = (self._state.claims[key] for key in self._state.claims_made_for[ObjectKey.of(pod)])
+        return (*found, *(each for each in made if each.is_for_extended_resources and each.belongs_to(pod)))
+
+    # --- forks -----------------------------------------------------------------------------------------------------
+
+    def fork(self) -> None:
+        """From here on, changes can be reverted. Forks nest."""
+        self._forks.append(self._journal.mark())
+
+    def commit(self) -> None:
+        """Keep what was changed since the latest fork; an outer fork can still revert it."""
+        self._journal.forget_to(self._close_fork())
+
+    def revert(self) -> None:
+        """Take back what was changed since the latest fork, at the price of these changes."""
+        self._journal.revert_to(self._close_fork())
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """What happens in the block is taken back at its end, forks that it left open included."""
+        depth = len(self._forks)
+        self.fork()
+        try:
+            yield
+        finally:
+            mark = self._forks[depth]
+            del self._forks[depth:]
+            self._journal.revert_to(mark)
+
+    def _close_fork(self) -> int:
+        if not self._forks:
+            raise SnapshotError(SnapshotProblem.NO_FORK, "no fork is open")
+        return self._forks.pop()
+
+    # --- objects come and go ---------------------------------------------------------------------------------------
+
+    def apply(self, obj: object) -> BrokenObject | None:
+        """Take in an API object as JSON, new or changed. Returns what is wrong if it makes no sense."""
+        item = decode(obj)
+        if item is None:
+            return None
+        self.put(item)
+        return item if isinstance(item, BrokenObject) else None
+
+    def put(self, item: ClusterObject | BrokenObject) -> None:
+        """Add an object, or replace the one of its kind and name.
+
+        A pod on a node uses it from now on; a claim with an allocation holds its devices.
+        """
+        with self._journal.all_or_nothing():
+            put_object(self._state, item)
+
+    def remove(self, kind: Kind, key: ObjectKey) -> None:
+        """Remove an object.
+
+        With a pod go the claims that were made for it, and others are deallocated if it was the last to use them. A
+        claim's devices are free. Pods of a node that is removed stay; see `take_down_node`.
+
+        Raises
+        ------
+        SnapshotError
+            When there is none.
+        """
+        with self._journal.all_or_nothing():
+            remove_object(self._state, kind, key)
+
+    def add_pod(self, pod: Pod) -> None:
+        """Add a pod, or replace the one of this name."""
+        self.put(pod)
+
+    def remove_pod(self, key: ObjectKey) -> None:
+        """Remove a pod as `remove` does."""
+        self.remove(Kind.POD, key)
+
+    def add_claim(self, claim: TrackedClaim) -> None:
+        """Add a claim, or replace the one of this name."""
+        self.put(claim)
+
+    def remove_claim(self, key: ObjectKey) -> None:
+        """Remove a claim as `remove` does."""
+        self.remove(Kind.RESOURCE_CLAIM, key)
+
+    def take_down_node(self, name: str) -> tuple[Pod, ...]:
+        """Remove a node with its own slices and all its pods, which are returned."""
+        with self._journal.all_or_nothing():
+            find(self._state.nodes, name, "node")
+            pods = tuple(self._state.remove_pod(key) for key in self._state.pods_of_node[name])
+            for item in [each for each in self.slices.values() if each.node_name == name]:
+                self._state.remove_slice(item.name)
+            self._state.remove_node(name)
+        return pods
+
+    # --- claims ----------------------------------------------------------------------------------------------------
+
+    def allocate(self, key: ObjectKey, node_name: str) -> None:
+        """Give a claim devices that can be used on a node.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such claim or node, the claim has devices already, or there are none for it.
+        """
+        with self._journal.all_or_nothing():
+            claim_changes.allocate(self._state, key, node_name)
+
+    def deallocate(self, key: ObjectKey) -> None:
+        """Take a claim's devices and consumers away, as the scheduler does with an idle claim in a pod's way.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such claim, or it has no devices.
+        """
+        with self._journal.all_or_nothing():
+            claim_changes.deallocate(self._state, key)
+
+    def reserve(self, key: ObjectKey, pod: Pod) -> None:
+        """Enter a pod among the consumers of an allocated claim; once is enough.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such claim, it has no devices, or as many consumers as it may have.
+        """
+        with self._journal.all_or_nothing():
+            claim_changes.reserve(self._state, key, pod)
+
+    def unreserve(self, key: ObjectKey, pod: Pod) -> None:
+        """Strike a pod off the consumers of a claim, which is deallocated after its last one.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such claim.
+        """
+        with self._journal.all_or_nothing():
+            claim_changes.unreserve(self._state, key, pod)
+
+    # --- pods ------------------------------------------------------------------------------------------------------
+
+    def fits(self, pod: Pod, *, explain: bool = True) -> PodFit:
+        """Where a pod fits, and why not elsewhere. The pod need not be in the snapshot.
+
+        Parameters
+        ----------
+        explain
+            Tell in numbers what devices lack; costs about a second search for devices.
+        """
+        return self._fitting(pod).answers(explain)
+
+    def fits_on(self, pod: Pod, node_name: str, *, explain: bool = True) -> NodeAnswer:
+        """Whether a pod fits on one node, with what its claims would get there."""
+        return self._fitting(pod).answer(node_name, explain)
+
+    def schedule(self, pod: Pod, node_name: str) -> NodeAnswer:
+        """Place a pod on a node if it fits there: claims are made, allocated and reserved, and the pod is bound.
+
+        The answer tells whether it does. If not, nothing has changed.
+        """
+        return self._schedule(self._fitting(pod), node_name)
+
+    def place(self, pod: Pod, choose: Callable[[Sequence[str]], str] | None = None) -> str | PodFit:
+        """Place a pod on any node where it fits; as with kube-scheduler, its nominated node is tried first.
+
+        Parameters
+        ----------
+        choose
+            Picks one of the names of all nodes that fit. Without it the first node found is taken, which spares
+            looking at the others.
+
+        Returns
+        -------
+        str or PodFit
+            Name of the node; or why it fits nowhere, or is given up.
+        """
+        fitting = self._fitting(pod)
+        names: Iterable[str] = fitting.candidates()
+        if choose is not None:
+            fit = fitting.answers()
+            if fit.error is not None or not fit.fitting:
+                return fit
+            names = (choose(fit.fitting),)
+        if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
+            return pod.nominated_node_name
+        for name in names:
+            answer = self._schedule(fitting, name)
+            if answer.fits:
+                return name
+            if answer.verdict.code is FitCode.ERROR:
+                break
+        return fitting.answers()
+
+    def place_nominated(self) -> dict[ObjectKey, NodeAnswer]:
+        """Place the pods for which a node was cleared, the most important first, with all checks that others pass.
+
+        A pod that fits only without pods on their way out there, of lower priority, takes their place: they are
+        removed. One that does not fit even so stays where it is, and so do these.
+
+        Returns
+        -------
+        dict
+            What became of each such pod.
+        """
+        waiting = [self._state.pods[key] for name in self._state.nominated for key in self._state.nominated[name]]
+        waiting.sort(key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+        return {ObjectKey.of(pod): self._place_nominated(pod) for pod in waiting}
+
+    def _place_nominated(self, pod: Pod) -> NodeAnswer:
+        name = pod.nominated_node_name
+        answer = self.schedule(pod, name)
+        state = self._state.nodes.get(name)
+        if answer.fits or state is None:
+            return answer
+        victims = [other for other in state.pods if other.is_deleted and other.priority < pod.priority]
+        self.fork()
+        for victim in victims:
+            self.remove_pod(ObjectKey.of(victim))
+        answer = self.schedule(pod, name) if victims else answer
+        if answer.fits:
+            self.commit()
+        else:
+            self.revert()
+        return answer
+
+    def settle_claims(self) -> None:
+        """Do what the claim controller is yet to do: strike off pods that are gone or have ended, with what follows."""
+        with self._journal.all_or_nothing():
+            claim_changes.settle(self._state)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _fitting(self, pod: Pod) -> Fitting:
+        return Fitting(pod, self._state, node_allocatable=self._node_allocatable)
+
+    def _schedule(self, fitting: Fitting, node_name: str) -> NodeAnswer:
+        known = self._state.pods.get(ObjectKey.of(fitting.pod))
+        if known is not None and known.node_name:
+            reason = f"pod {known} has a place on node {known.node_name} already"
+            return NodeAnswer(NodeVerdict(FitCode.UNRESOLVABLE, Filter.NODE_NAME, (reason,)))
+        answer = fitting.answer(node_name)
+        if answer.fits:
+            with self._journal.all_or_nothing():
+                claim_changes.bind(self._state, fitting, node_name, answer)
+        return answer

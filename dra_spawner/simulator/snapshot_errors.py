@@ -1,0 +1,45 @@
+"""Why a change of a snapshot was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+__all__ = ["SnapshotError", "SnapshotProblem", "find"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SnapshotProblem(StrEnum):
+    """Why a change was refused."""
+
+    NOT_FOUND = "NotFound"
+    NO_FORK = "NoFork"
+    """There is nothing to commit or revert."""
+    ALLOCATED = "Allocated"
+    NOT_ALLOCATED = "NotAllocated"
+    DOES_NOT_FIT = "DoesNotFit"
+    TOO_MANY_CONSUMERS = "TooManyConsumers"
+
+
+class SnapshotError(Exception):
+    """A change that is not possible; the snapshot is as it was.
+
+    Attributes
+    ----------
+    problem
+        What kind of problem it is.
+    """
+
+    def __init__(self, problem: SnapshotProblem, message: str) -> None:
+        self.problem = problem
+        super().__init__(message)
+
+
+def find(known: Mapping[K, V], key: K, what: str) -> V:
+    """The item of this key; :class:`SnapshotError` when there is none."""
+    if key not in known:
+        raise SnapshotError(SnapshotProblem.NOT_FOUND, f"{what} {key} not found")
+    return known[key]

@@ -1,0 +1,132 @@
+"""The claims that a pod needs: those that are there, and those that are going to be made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.simulator.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.cluster_state import ClusterState
+from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
+from dra_spawner.simulator.pods import ClaimReference, Pod
+
+__all__ = ["Wish", "leftover_claim", "wishes_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """A claim that a pod needs.
+
+    Attributes
+    ----------
+    entry
+        Where the pod names it: an entry of its ``resourceClaims``.
+    tracked
+        The claim; not among the cluster's claims yet if it is new.
+    is_new
+        Whether it is going to be made for the pod from a template.
+    """
+
+    entry: str
+    tracked: TrackedClaim
+    is_new: bool = False
+
+    @property
+    def claim(self) -> ResourceClaim:
+        return self.tracked.claim
+
+
+def wishes_of(pod: Pod, state: ClusterState) -> tuple[Wish, ...] | NodeVerdict:
+    """The claims in the order of ``spec.resourceClaims``, each once; or what rules out all nodes.
+
+    A claim that is not made yet, or was deleted before the pod ran, is what the claim controller would make from the
+    template.
+    """
+    wishes: dict[ObjectKey, Wish] = {}
+    for reference in pod.claims:
+        if not reference.is_needed:
+            continue
+        wish = _resolve(pod, reference, state)
+        if isinstance(wish, NodeVerdict):
+            return wish
+        wishes.setdefault(wish.tracked.key, wish)
+    return next(_problems(pod, list(wishes.values()), state), tuple(wishes.values()))
+
+
+def leftover_claim(pod: Pod, state: ClusterState) -> TrackedClaim | None:
+    """A claim for the pod's extended resources that an earlier attempt to place it has left behind."""
+    for key in state.claims_made_for[ObjectKey.of(pod)]:
+        tracked = state.claims[key]
+        if tracked.is_for_extended_resources and tracked.belongs_to(pod):
+            return tracked
+    return None
+
+
+def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish | NodeVerdict:
+    if reference.claim is not None:
+        key = ObjectKey(pod.namespace, reference.claim)
+        broken = state.broken.get((Kind.RESOURCE_CLAIM, key))
+        if broken is not None:
+            return _unknown(str(broken))
+        tracked = state.claims.get(key)
+        if tracked is not None and (reference.template is None or tracked.belongs_to(pod)):
+            return Wish(reference.name, tracked)
+        if tracked is not None:
+            return _refused(f"ResourceClaim {key} was not created for Pod {pod} (Pod is not owner)")
+        if reference.template is None:
+            return _refused(f'resourceclaim.resource.k8s.io "{reference.claim}" not found')
+    for key in state.claims_made_for[ObjectKey.of(pod)]:
+        tracked = state.claims[key]
+        if tracked.entry == reference.name and tracked.belongs_to(pod):
+            return Wish(reference.name, tracked)
+    return _from_template(pod, reference, state)
+
+
+def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish | NodeVerdict:
+    key = ObjectKey(pod.namespace, reference.template or "")
+    template = state.templates.get(key)
+    if template is not None:
+        return Wish(reference.name, template.claim_for(pod, reference.name), is_new=True)
+    broken = state.broken.get((Kind.RESOURCE_CLAIM_TEMPLATE, key))
+    if broken is not None:
+        return _unknown(str(broken))
+    return _refused(
+        f'pod "{pod}": ResourceClaim not created yet: '
+        f'resourceclaimtemplate.resource.k8s.io "{reference.template}" not found'
+    )
+
+
+def _problems(pod: Pod, wishes: list[Wish], state: ClusterState) -> Iterator[NodeVerdict]:
+    """What keeps the pod from any node, as far as its claims say so themselves."""
+    for wish in wishes:
+        claim, status = wish.claim, wish.claim.status
+        if wish.tracked.is_deleted:
+            yield _refused(f'resourceclaim "{claim.name}" is being deleted')
+        if len(status.reserved_for) >= MAX_CONSUMERS and not wish.tracked.is_reserved_for(pod):
+            yield _refused(f'resourceclaim "{claim.name}" has {MAX_CONSUMERS} consumers already, the most it may have')
+        if status.node_selector is not None and status.node_selector.problem:
+            yield NodeVerdict(
+                FitCode.ERROR, Filter.DYNAMIC_RESOURCES, (f"claim {claim}: {status.node_selector.problem}",)
+            )
+        if claim.is_allocated:
+            continue
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                name = alternative.device_class_name
+                if name in state.devices.classes:
+                    continue
+                broken = state.broken.get((Kind.DEVICE_CLASS, ObjectKey("", name)))
+                if broken is not None:
+                    yield _unknown(str(broken))
+                where = f"{request.name}/{alternative.name}" if request.first_available else request.name
+                yield _refused(f"request {where}: device class {name} does not exist")
+
+
+def _refused(reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNRESOLVABLE, Filter.DYNAMIC_RESOURCES, (reason,))
+
+
+def _unknown(reason: str) -> NodeVerdict:
+    return NodeVerdict(FitCode.UNDECIDABLE, Filter.NOT_MODELLED, (reason,))
