@@ -1,51 +1,41 @@
 """Who holds which device on which node, and what else would fit: the allocator's answers for a cluster that changes.
 
-`DeviceState` decides as :class:`~dra_spawner.dra.allocator.Allocator` does.
+`DeviceState` decides as :class:`~dra_spawner.dra.allocator.Allocator` does, and searches once for all nodes that are
+alike: nodes whose pools and devices differ in names only, or in attributes that no selector or constraint of the claims
+can see, and whose devices are used alike. What has been found out about such a class of nodes is kept, for these claims
+and for all that ask for the same under other names, for as long as a class like this exists.
+
+Where that would not be exact it searches on every node: when one attempt on all nodes meets pools of one name whose
+counters kube-scheduler mistakes for one another's (`PoolViews.entangled_names`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Final
 
-from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, DoesNotFit
+from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import AllocatedDevice, DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.requests import prepare_claims
 from dra_spawner.dra.results import DeviceResult
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.claim_shapes import ClaimShape, ClaimShapes
+from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, no_fit
 from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
+from dra_spawner.simulator.pool_views import Concerned, NodeView, PoolViews
+from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
 
-__all__ = ["DeviceState", "Verdict", "VerdictGroup"]
+__all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
 
-K = TypeVar("K", bound=Hashable)
-V = TypeVar("V")
-
-Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError
-"""What the claims get on a node, why they do not fit, or why the scheduler would give up on the pod."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class VerdictGroup:
-    """Nodes on which the same claims meet the same end.
-
-    Attributes
-    ----------
-    nodes
-        Names, in the order in which the nodes were added.
-    verdict
-        That of the first node.
-    """
-
-    nodes: tuple[str, ...]
-    verdict: Verdict
-
-    @property
-    def fits(self) -> bool:
-        return isinstance(self.verdict, tuple)
+_MOST_DIVISIONS: Final = 16
+"""Ways to divide nodes into classes, one for each set of attributes that claims look at."""
 
 
 class DeviceState:
@@ -82,13 +72,20 @@ class DeviceState:
         self.journal = journal if journal is not None else Journal()
         self._features = features
         self._quirks = quirks
-        self._max_steps = max_steps
-        self._slices = {item.name: item for item in slices}
+        self._pools = PoolViews(features, quirks, slices)
         self._classes = {item.name: item for item in classes}
         self._nodes = {node.name: node for node in nodes}
+        self._places = {name: place for place, name in enumerate(self._nodes)}
+        self._next_place = count(len(self._nodes))
         self._allocated = AllocatedState(features)
         self._holders: dict[Hashable, tuple[AllocatedDevice, ...]] = {}
-        self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
+        self._judge = Judge(self._allocated, features, quirks, max_steps)
+        self._shapes = ClaimShapes(features, quirks)
+        self._views: dict[str, NodeView] = {}
+        self._divisions: dict[frozenset[str] | None, NodeClasses] = {}
+        self._common_change = 0
+        self._answers: dict[Hashable, Verdicts] = {}
+        self._fitting: dict[int, _FittingClasses] = {}
         for claim in claims:
             if claim.status.devices is not None:
                 self.record((claim.namespace, claim.name), claim.status.devices)
@@ -101,7 +98,11 @@ class DeviceState:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        return MappingProxyType(self._slices)
+        return MappingProxyType(self._pools.slices)
+
+    def in_order(self) -> tuple[list[ResourceSlice], list[Node]]:
+        """All slices and nodes in the order in which they count."""
+        return self._pools.in_order(), [self._nodes[name] for name in sorted(self._nodes, key=self._places.__getitem__)]
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
@@ -124,6 +125,8 @@ class DeviceState:
     ) -> tuple[Allocation, ...] | DoesNotFit:
         """Devices for all claims together on one node, or why there are none; nothing is recorded.
 
+        The answer is that of an :class:`~dra_spawner.dra.allocator.Allocator` which is asked for this node only.
+
         Raises
         ------
         AllocationError
@@ -131,20 +134,57 @@ class DeviceState:
         KeyError
             When there is no such node.
         """
-        return self._allocate(self._allocator(), self._nodes[node_name], claims, explain)
+        shape = self._shapes.shape(claims, self._classes)
+        division = self._division(shape)
+        node_class = division.class_of(node_name)
+        view = self._view(node_name)
+        verdict = self._verdict(node_class, view, shape)
+        if isinstance(verdict, Fits):
+            return self._judge.allocations(verdict, view, shape.prepared)
+        if isinstance(verdict, Fatal):
+            raise self._error(verdict, view, claims, self._judge.counters())
+        return no_fit(verdict, self._reason(node_class, view, shape) if explain else None, view, claims)
 
-    def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> tuple[VerdictGroup, ...]:
-        """What one attempt to place a pod with these claims finds on each node, nodes with the same end together."""
-        allocator = self._allocator()
-        groups = []
-        for node in self._nodes.values():
-            verdict: Verdict
-            try:
-                verdict = self._allocate(allocator, node, claims, explain)
-            except AllocationError as error:
-                verdict = error
-            groups.append(VerdictGroup((node.name,), verdict))
-        return tuple(groups)
+    def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
+        """What one attempt to place a pod with these claims finds on each node, nodes with the same end together.
+
+        The answer is that of one :class:`~dra_spawner.dra.allocator.Allocator` which is asked for one node after the
+        other, in the order in which they were added.
+
+        Raises
+        ------
+        AllocationError
+            When the claims cannot be allocated whatever the nodes are.
+        """
+        shape = self._shapes.shape(claims, self._classes)
+        key = (shape.id, explain, tuple([(claim.namespace, claim.name) for claim in claims]))
+        answer = self._answers.get(key)
+        if answer is None:
+            question = Question(tuple(claims), shape, self._judge)
+            groups = [self._group(item, question, explain) for item in self._division(shape)]
+            if self._pools.entangled_names:
+                groups = self._untangle(groups, question, explain)
+            groups.sort(key=lambda group: self._places[group.nodes[0]])
+            answer = self._answers[key] = Verdicts(tuple(groups), question, dict(self._views))
+        return answer
+
+    def first_fitting_node(self, claims: Sequence[ResourceClaim]) -> str | None:
+        """The first node, in the order in which they were added, on which `allocate` finds devices; None if none.
+
+        Nodes for which `allocate` raises AllocationError are passed over.
+
+        Raises
+        ------
+        AllocationError
+            When the claims cannot be allocated whatever the nodes are.
+        """
+        shape = self._shapes.shape(claims, self._classes)
+        division = self._division(shape)
+        division.refresh()
+        fitting = self._fitting.get(shape.id)
+        if fitting is None:
+            fitting = self._fitting[shape.id] = _FittingClasses()
+        return fitting.first(division, self._places, self._common_change, partial(self._fits, shape))
 
     # --- changes ---------------------------------------------------------------------------------------------------
 
@@ -158,7 +198,7 @@ class DeviceState:
         """
         if claim_key in self._holders:
             raise ValueError(f"claim {claim_key} is recorded already")
-        held = tuple(item.as_allocated() if isinstance(item, DeviceResult) else item for item in results)
+        held = tuple([item.as_allocated() if isinstance(item, DeviceResult) else item for item in results])
         self._hold(claim_key, held)
         self.journal.record(partial(self._let_go, claim_key))
 
@@ -175,68 +215,237 @@ class DeviceState:
         return held
 
     def add_node(self, node: Node) -> None:
-        """Add a node, or replace the one of this name."""
-        self._put(self._nodes, node.name, node)
+        """Add a node, or replace the one of this name, which keeps its place."""
+        before = self._nodes.get(node.name)
+        place = self._places[node.name] if before is not None else next(self._next_place)
+        self._set_node(node.name, node, place)
+        self.journal.record(partial(self._set_node, node.name, before, place))
 
     def remove_node(self, name: str) -> None:
         """Remove a node; what is allocated there stays allocated. KeyError when there is none."""
-        self._remove(self._nodes, name)
+        node, place = self._nodes[name], self._places[name]
+        self._set_node(name, None, place)
+        self.journal.record(partial(self._set_node, name, node, place))
 
     def put_slice(self, item: ResourceSlice) -> None:
         """Add a slice, or replace the one of this name."""
-        self._put(self._slices, item.name, item)
+        before = self._pools.slices.get(item.name)
+        self._look_again(self._pools.put(item))
+        undo = partial(self._undo_put, before) if before is not None else partial(self._undo_new, item.name)
+        self.journal.record(undo)
 
     def remove_slice(self, name: str) -> None:
         """Remove a slice; what is allocated of it stays allocated. KeyError when there is none."""
-        self._remove(self._slices, name)
+        item = self._pools.slices[name]
+        place, concerned = self._pools.remove(name)
+        self._look_again(concerned)
+        self.journal.record(partial(self._undo_put, item, place))
 
     def put_class(self, item: DeviceClass) -> None:
         """Add a class, or replace the one of this name."""
-        self._put(self._classes, item.name, item)
+        before = self._classes.get(item.name)
+        self._set_class(item.name, item)
+        self.journal.record(partial(self._set_class, item.name, before))
 
     def remove_class(self, name: str) -> None:
         """Remove a class. KeyError when there is none."""
-        self._remove(self._classes, name)
+        before = self._classes[name]
+        self._set_class(name, None)
+        self.journal.record(partial(self._set_class, name, before))
+
+    # --- how changes are made and undone -----------------------------------------------------------------------------
 
     def _hold(self, claim_key: Hashable, held: tuple[AllocatedDevice, ...]) -> None:
         self._holders[claim_key] = held
         self._allocated.add(held)
+        self._note_use(held)
 
     def _let_go(self, claim_key: Hashable) -> tuple[AllocatedDevice, ...]:
         held = self._holders.pop(claim_key)
         self._allocated.remove(held)
+        self._note_use(held)
         return held
 
-    def _put(self, known: dict[K, V], key: K, value: V) -> None:
-        undo: Callable[[], object]
-        undo = partial(known.__setitem__, key, known[key]) if key in known else partial(known.pop, key)
-        known[key] = value
-        self.journal.record(undo)
+    def _note_use(self, held: tuple[AllocatedDevice, ...]) -> None:
+        self._forget_answers()
+        for item in held:
+            if item.admin_access:
+                continue
+            owner = self._pools.owner(item.id)
+            if owner:
+                for division in self._divisions.values():
+                    division.mark_stale(owner)
+            elif owner is not None:
+                self._common_change += 1
 
-    def _remove(self, known: dict[K, V], key: K) -> None:
-        # Order counts, so that the undo puts back all that there was.
-        before = dict(known)
-        del known[key]
+    def _set_node(self, name: str, node: Node | None, place: int) -> None:
+        self._forget_answers()
+        self._views.pop(name, None)
+        if node is None:
+            del self._nodes[name], self._places[name]
+        else:
+            self._nodes[name], self._places[name] = node, place
+        for division in self._divisions.values():
+            division.mark_stale(name)
 
-        def undo() -> None:
-            known.clear()
-            known.update(before)
+    def _look_again(self, concerned: Concerned) -> None:
+        """These nodes see other pools now; None means all of them."""
+        self._forget_answers()
+        # What is allocated of a common pool may only count now.
+        self._common_change += 1
+        names = self._nodes if concerned is None else concerned
+        for name in names:
+            self._views.pop(name, None)
+            for division in self._divisions.values():
+                division.mark_stale(name)
 
-        self.journal.record(undo)
+    def _undo_put(self, item: ResourceSlice, place: int | None = None) -> None:
+        self._look_again(self._pools.put(item, place))
 
-    def _allocator(self) -> Allocator:
-        return Allocator(
-            self._slices.values(),
-            self._classes,
-            self._allocated,
-            self._features,
-            self._quirks,
-            selectors=self._selectors,
-        )
+    def _undo_new(self, name: str) -> None:
+        self._look_again(self._pools.remove(name)[1])
 
-    def _allocate(
-        self, allocator: Allocator, node: Node, claims: Sequence[ResourceClaim], explain: bool
-    ) -> tuple[Allocation, ...] | DoesNotFit:
-        steps, limit = count(1), self._max_steps
-        cancelled = (lambda: next(steps) > limit) if limit is not None else None
-        return allocator.allocate(node, claims, explain=explain, cancelled=cancelled)
+    def _set_class(self, name: str, item: DeviceClass | None) -> None:
+        self._forget_answers()
+        self._shapes.clear()
+        self._fitting.clear()
+        if item is None:
+            del self._classes[name]
+        else:
+            self._classes[name] = item
+
+    def _forget_answers(self) -> None:
+        if self._answers:
+            self._answers.clear()
+
+    # --- how questions are answered ----------------------------------------------------------------------------------
+
+    def _view(self, name: str) -> NodeView:
+        view = self._views.get(name)
+        if view is None:
+            view = self._views[name] = self._pools.view(self._nodes[name])
+        return view
+
+    def _division(self, shape: ClaimShape) -> NodeClasses:
+        """The nodes, divided by what claims of this shape can see."""
+        division = self._divisions.get(shape.attributes)
+        if division is None:
+            if len(self._divisions) >= _MOST_DIVISIONS:
+                del self._divisions[next(iter(self._divisions))]
+                self._fitting.clear()
+            division = NodeClasses(shape.attributes, self._pools.serials, self._view, self._allocated, self._places)
+            self._divisions[shape.attributes] = division
+        return division
+
+    def _verdict(self, node_class: NodeClass, view: NodeView, shape: ClaimShape) -> ClassVerdict:
+        """The verdict on a class, found on one of its nodes if it is not known."""
+        key = (shape.id, node_class.common.number(self._allocated, self._common_change))
+        verdict = node_class.verdicts.get(key)
+        if verdict is None:
+            verdict = self._judge.judge(view, shape.prepared, self._judge.counters())
+            node_class.keep(key, verdict)
+        return verdict
+
+    def _reason(self, node_class: NodeClass, view: NodeView, shape: ClaimShape) -> Reason:
+        key = (shape.id, node_class.common.number(self._allocated, self._common_change))
+        reason = node_class.reasons.get(key)
+        if reason is None:
+            reason = node_class.reasons[key] = self._judge.explain(view, shape.prepared, self._judge.counters())
+        return reason
+
+    def _fits(self, shape: ClaimShape, node_class: NodeClass) -> bool:
+        view = self._view(node_class.first(self._places)[1])
+        return isinstance(self._verdict(node_class, view, shape), Fits)
+
+    def _group(self, node_class: NodeClass, question: Question, explain: bool) -> VerdictGroup:
+        names = tuple(sorted(node_class.nodes, key=self._places.__getitem__))
+        view = self._view(names[0])
+        verdict = self._verdict(node_class, view, question.shape)
+        needs_reason = explain and isinstance(verdict, Misfit)
+        reason = self._reason(node_class, view, question.shape) if needs_reason else None
+        return self._make_group(names, view, question, verdict, reason, self._judge.counters())
+
+    def _make_group(
+        self,
+        names: tuple[str, ...],
+        view: NodeView,
+        question: Question,
+        class_verdict: ClassVerdict,
+        reason: Reason | None,
+        counters: CounterCache,
+    ) -> VerdictGroup:
+        verdict: Verdict
+        if isinstance(class_verdict, Fits):
+            verdict = self._judge.allocations(class_verdict, view, question.shape.prepared)
+        elif isinstance(class_verdict, Fatal):
+            verdict = self._error(class_verdict, view, question.claims, counters)
+        else:
+            verdict = no_fit(class_verdict, reason, view, question.claims)
+        return VerdictGroup(names, verdict, class_verdict, reason)
+
+    def _untangle(self, groups: list[VerdictGroup], question: Question, explain: bool) -> list[VerdictGroup]:
+        """Judge nodes one by one, in order, where one may change the verdict on the next."""
+        entangled = self._pools.entangled_names
+        apart = {name for name in self._nodes if any(pool.id.pool in entangled for pool in self._view(name).pools)}
+        kept = []
+        for group in groups:
+            names = tuple([name for name in group.nodes if name not in apart])
+            if names == group.nodes:
+                kept.append(group)
+            elif names:
+                kept.append(replace(group, nodes=names, verdict=group.on(self._view(names[0]), question)))
+        counters = self._judge.counters()
+        for name in sorted(apart, key=self._places.__getitem__):
+            view = self._view(name)
+            verdict = self._judge.judge(view, question.shape.prepared, counters)
+            reason = None
+            if explain and isinstance(verdict, Misfit):
+                reason = self._judge.explain(view, question.shape.prepared, counters)
+            kept.append(self._make_group((name,), view, question, verdict, reason, counters))
+        return kept
+
+    def _error(
+        self, fatal: Fatal, view: NodeView, claims: Sequence[ResourceClaim], counters: CounterCache
+    ) -> AllocationError:
+        """The error in the names of this node and these claims, which takes another search to find."""
+        if not fatal.is_general:
+            try:
+                selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
+                prepared = prepare_claims(claims, self._classes, self._features, self._quirks, selectors)
+                self._judge.find(view, prepared, counters)
+            except AllocationError as error:
+                return error
+        return AllocationError(fatal.reason, fatal.message)
+
+
+class _FittingClasses:
+    """Which classes claims of one shape fit on, kept up to date by looking at classes with new nodes only."""
+
+    __slots__ = ("_common_change", "_fitting", "_revived", "_seen")
+
+    def __init__(self) -> None:
+        self._fitting: dict[NodeClass, None] = {}
+        self._revived: list[NodeClass] = []
+        self._seen = 0
+        self._common_change = -1
+
+    def first(
+        self,
+        division: NodeClasses,
+        places: Mapping[str, int],
+        common_change: int,
+        fits: Callable[[NodeClass], bool],
+    ) -> str | None:
+        """Name of the first node of a class that fits; None if there is none."""
+        if self._revived is not division.revived or self._common_change != common_change:
+            self._fitting.clear()
+            self._revived, self._seen = division.revived, len(division.revived)
+            self._common_change = common_change
+            self._fitting.update((item, None) for item in division.live if fits(item))
+        for item in self._revived[self._seen :]:
+            if item.nodes and item not in self._fitting and fits(item):
+                self._fitting[item] = None
+        self._seen = len(self._revived)
+        for item in [item for item in self._fitting if not item.nodes]:
+            del self._fitting[item]
+        return min([item.first(places) for item in self._fitting], default=(0, None))[1]

@@ -178,21 +178,32 @@ class PoolViews:
         return self._entangled
 
     def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
-        """Slices of pools that are local to the node, then all of common pools."""
+        """Slices of pools that are local to the node, then all of common pools.
+
+        Within a pool, slices with devices of one node come first, as they do in kube-scheduler: where the slices of a
+        pool disagree about their number, the first one counts.
+        """
         if self._common is None:
             common = [item for pool in self._pools.values() if not pool.owner for item in pool.slices]
-            self._common = sorted(common, key=lambda item: self._places[item.name])
+            self._common = sorted(common, key=self._order)
         known = self._local.get(node_name)
         if not known:
             return self._common
-        return [item for pool in known.values() for item in pool.slices] + self._common
+        return [item for pool in known.values() for item in sorted(pool.slices, key=self._order)] + self._common
 
     def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
         """Slices of one pool, of all generations and for all nodes."""
         pool = self._pools.get(pool_id)
         return pool.slices if pool is not None else ()
 
+    def in_order(self) -> list[ResourceSlice]:
+        """All slices in the order in which they count."""
+        return sorted(self.slices.values(), key=lambda item: self._places[item.name])
+
     # --- upkeep ----------------------------------------------------------------------------------------------------
+
+    def _order(self, item: ResourceSlice) -> tuple[bool, int]:
+        return not item.node_name or bool(item.shared_counters), self._places[item.name]
 
     def _enter(self, item: ResourceSlice) -> None:
         self.slices[item.name] = item

@@ -1,0 +1,166 @@
+"""A verdict on one node, told so that it holds for every alike node: devices by position instead of by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
+from dra_spawner.dra.claims import ResourceClaim
+from dra_spawner.dra.counters import CounterCache
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.pools import PoolState
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, RefusalKind
+from dra_spawner.dra.requests import PreparedAlternative, PreparedClaim
+from dra_spawner.dra.results import ChosenDevice, make_allocation
+from dra_spawner.dra.search import Search
+from dra_spawner.simulator.pool_views import NodeView
+
+__all__ = ["ClassVerdict", "Fatal", "Fits", "Judge", "Misfit"]
+
+Position = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fits:
+    """The claims fit: what each of them gets."""
+
+    chosen: tuple[tuple[tuple[PreparedAlternative, Position, tuple[tuple[str, Quantity], ...] | None], ...], ...]
+    """For each claim and device: for which request, where it stands, and what the share consumes."""
+    alternatives: tuple[tuple[PreparedAlternative, ...], ...]
+    """For each claim and request, what was chosen of it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Misfit:
+    """The claims do not fit."""
+
+    kind: NoFitKind
+    steps: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reason:
+    """Why they do not fit, with the nearest device's position."""
+
+    reason: NoFitReason | None
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fatal:
+    """The scheduler would give up on the pod; the message names what it was about on each node."""
+
+    reason: FatalReason
+    message: str
+
+    @property
+    def is_general(self) -> bool:
+        """Whether the message holds for all nodes and claims."""
+        return self.reason is FatalReason.ABORTED
+
+
+ClassVerdict = Fits | Misfit | Fatal
+
+
+class Judge:
+    """Runs the search on a node's view, and tells its outcome in the terms of another, alike node."""
+
+    def __init__(
+        self, allocated: AllocatedState, features: Features, quirks: Quirks, max_steps: int | None = None
+    ) -> None:
+        self._allocated = allocated
+        self._features = features
+        self._quirks = quirks
+        self._max_steps = max_steps
+
+    def counters(self) -> CounterCache:
+        """What is left of counters, as far as one attempt to place a pod remembers it."""
+        return CounterCache(self._allocated, self._quirks)
+
+    def judge(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> ClassVerdict:
+        """Verdict on the node and on all alike nodes."""
+        try:
+            return self.find(view, claims, counters)
+        except AllocationError as error:
+            return Fatal(error.reason, str(error))
+
+    def find(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> Fits | Misfit:
+        """The same, but raising AllocationError where the scheduler would give up on the pod."""
+        if view.error:
+            raise AllocationError(FatalReason.NODE_SELECTOR, view.error)
+        steps, limit = count(1), self._max_steps
+        cancelled = (lambda: next(steps) > limit) if limit is not None else None
+        search = Search(
+            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks, cancelled
+        )
+        if not search.run():
+            invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
+            return Misfit(NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION, search.steps)
+        positions = view.positions()
+        fits = Fits(
+            tuple(
+                [
+                    tuple([(item.alternative, positions[item.candidate.device.id], item.consumed) for item in chosen])
+                    for chosen in search.chosen
+                ]
+            ),
+            tuple(
+                [
+                    tuple([options[at] for options, at in zip(claim.requests, selected, strict=True)])
+                    for claim, selected in zip(claims, search.selected, strict=True)
+                ]
+            ),
+        )
+        self.allocations(fits, view, claims)
+        return fits
+
+    def allocations(self, fits: Fits, view: NodeView, claims: Sequence[PreparedClaim]) -> tuple[Allocation, ...]:
+        """What the claims get on this node.
+
+        Raises
+        ------
+        AllocationError
+            When a device's node selector cannot be part of an allocation.
+        """
+        return tuple(
+            [
+                make_allocation(
+                    claim,
+                    [ChosenDevice(option, view.candidate(position), consumed) for option, position, consumed in chosen],
+                    alternatives,
+                    view.node.name,
+                    self._features,
+                    self._quirks,
+                )
+                for claim, chosen, alternatives in zip(claims, fits.chosen, fits.alternatives, strict=True)
+            ]
+        )
+
+    def explain(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> Reason:
+        """Why the claims do not fit on the node and on all alike nodes."""
+        reason = ExplainingSearch(
+            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks
+        ).explain()
+        device = reason.nearest.device if reason is not None else None
+        return Reason(reason, view.positions()[device] if device is not None else None)
+
+
+def no_fit(misfit: Misfit, why: Reason | None, view: NodeView, claims: Sequence[ResourceClaim]) -> DoesNotFit:
+    """The verdict in the words of this node and these claims."""
+    reason = why.reason if why is not None else None
+    if why is None or reason is None:
+        return DoesNotFit(misfit.kind, None, misfit.steps)
+    nearest = reason.nearest
+    if why.position is not None:
+        nearest = replace(nearest, device=view.candidate(why.position).device.id)
+    elif nearest.kind is RefusalKind.POOL_INVALID:
+        pool = next(pool for pool in view.pools if pool.state is PoolState.INVALID)
+        nearest = replace(nearest, subject=f"{pool.id} is invalid: {pool.problem}")
+    elif nearest.kind is RefusalKind.POOL_INCOMPLETE:
+        pool = next(pool for pool in view.pools if pool.state is PoolState.INCOMPLETE)
+        nearest = replace(nearest, subject=str(pool.id))
+    return DoesNotFit(misfit.kind, replace(reason, claim=str(claims[int(reason.claim)]), nearest=nearest), misfit.steps)

@@ -1,0 +1,228 @@
+"""Nodes with equal devices and equal free state, kept together while nodes and allocations come and go.
+
+A class is made of what its nodes' pools look like (`node_structure`) and of how their local devices are used. How
+common devices are used is no part of it, or every allocation of one would move every node; verdicts are kept for each
+use of the common devices instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import Final
+
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.devices import DeviceId
+from dra_spawner.simulator.class_verdicts import ClassVerdict, Reason
+from dra_spawner.simulator.node_structure import Signatures
+from dra_spawner.simulator.pool_views import NodeView
+
+__all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
+
+_SPARE: Final = 2_000
+"""So many empty classes are kept in any case: devices that are given back bring them to life again."""
+
+_MOST_DEVICES: Final = 100_000
+_MOST_USES: Final = 1_000
+_MOST_VERDICTS: Final = 1_000
+
+VerdictKey = tuple[int, int]
+"""Of a shape of claims, and of the use of common devices."""
+
+
+class CommonDevices:
+    """Devices of common pools that some nodes see alike, and how they are used."""
+
+    __slots__ = ("_checked", "_next_number", "_number", "_numbers", "devices")
+
+    def __init__(self, devices: tuple[DeviceId, ...]) -> None:
+        self.devices = devices
+        self._numbers: dict[tuple[Hashable, ...], int] = {}
+        self._number = 0
+        self._next_number = count(1)
+        self._checked = -1
+
+    def number(self, allocated: AllocatedState, change: int) -> int:
+        """A number for how the devices are used now.
+
+        Parameters
+        ----------
+        change
+            Number of the last change of the use of any common device.
+        """
+        if self.devices and change != self._checked:
+            uses = allocated.uses(self.devices)
+            number = self._numbers.get(uses)
+            if number is None:
+                if len(self._numbers) >= _MOST_USES:
+                    self._numbers.clear()
+                number = self._numbers[uses] = next(self._next_number)
+            self._number = number
+            self._checked = change
+        return self._number
+
+
+class NodeClass:
+    """Nodes for which every verdict is the same.
+
+    Attributes
+    ----------
+    common
+        The common devices that its nodes see.
+    nodes
+        Names of its nodes now.
+    verdicts, reasons
+        What has been found out for a shape of claims; holds also for nodes that come later.
+    """
+
+    __slots__ = ("_queue", "common", "key", "nodes", "reasons", "verdicts")
+
+    def __init__(self, key: tuple[int, tuple[Hashable, ...]], common: CommonDevices) -> None:
+        self.key = key
+        self.common = common
+        self.nodes: set[str] = set()
+        self.verdicts: dict[VerdictKey, ClassVerdict] = {}
+        self.reasons: dict[VerdictKey, Reason] = {}
+        self._queue: list[tuple[int, str]] = []
+
+    def keep(self, key: VerdictKey, verdict: ClassVerdict) -> None:
+        """Remember a verdict."""
+        if len(self.verdicts) >= _MOST_VERDICTS:
+            self.verdicts.clear()
+            self.reasons.clear()
+        self.verdicts[key] = verdict
+
+    def add(self, name: str, place: int) -> None:
+        """Take a node in."""
+        self.nodes.add(name)
+        heappush(self._queue, (place, name))
+
+    def first(self, places: Mapping[str, int]) -> tuple[int, str]:
+        """Place and name of its first node; there must be one."""
+        queue = self._queue
+        if len(queue) > 2 * len(self.nodes) + 8:
+            queue[:] = [(places[name], name) for name in self.nodes]
+            heapify(queue)
+        while queue[0][1] not in self.nodes or places[queue[0][1]] != queue[0][0]:
+            heappop(queue)
+        return queue[0]
+
+
+class NodeClasses:
+    """All nodes, divided into classes by the attributes of devices that some claims can see.
+
+    Parameters
+    ----------
+    attributes
+        See :class:`~dra_spawner.simulator.claim_shapes.ClaimShape`.
+    serials
+        See :class:`~dra_spawner.simulator.node_structure.Signatures`.
+    view_of
+        What a node sees now, by its name.
+    places
+        By name, the place of each node among the others.
+    """
+
+    def __init__(
+        self,
+        attributes: frozenset[str] | None,
+        serials: Mapping[str, int],
+        view_of: Callable[[str], NodeView],
+        allocated: AllocatedState,
+        places: Mapping[str, int],
+    ) -> None:
+        self._signatures = Signatures(attributes, serials)
+        self._view_of = view_of
+        self._allocated = allocated
+        self._places = places
+        self._stale: dict[str, None] = dict.fromkeys(places)
+        self._views: dict[str, tuple[NodeView, int, CommonDevices]] = {}
+        self._structures: dict[Hashable, int] = {}
+        self._structure_numbers = count()
+        self._commons: dict[tuple[DeviceId, ...], CommonDevices] = {}
+        self._classes: dict[tuple[int, tuple[Hashable, ...]], NodeClass] = {}
+        self._class_of: dict[str, NodeClass] = {}
+        self.live: dict[NodeClass, None] = {}
+        """Classes that have a node."""
+        self.revived: list[NodeClass] = []
+        """Classes that had no node and got one, in this order; one may be there several times."""
+
+    def mark_stale(self, name: str) -> None:
+        """A node, or the use of its devices, may have changed; the name may be no node's."""
+        self._stale[name] = None
+
+    def class_of(self, name: str) -> NodeClass:
+        """The class of a node. KeyError when there is no such node."""
+        if name in self._stale:
+            del self._stale[name]
+            self._classify(name)
+        return self._class_of[name]
+
+    def refresh(self) -> None:
+        """Bring the classes of all nodes up to date."""
+        if self._stale:
+            stale, self._stale = self._stale, {}
+            for name in stale:
+                self._classify(name)
+
+    def __iter__(self) -> Iterator[NodeClass]:
+        """Classes that have a node."""
+        self.refresh()
+        return iter(self.live)
+
+    def _classify(self, name: str) -> None:
+        before = self._class_of.get(name)
+        if name not in self._places:
+            self._views.pop(name, None)
+            if before is not None:
+                del self._class_of[name]
+                self._leave(name, before)
+            return
+        view = self._view_of(name)
+        known = self._views.get(name)
+        if known is None or known[0] is not view:
+            known = self._views[name] = (view, *self._structure(view))
+        key = (known[1], self._allocated.uses(view.local_devices))
+        found = self._classes.get(key)
+        if found is None:
+            self._prune()
+            found = self._classes[key] = NodeClass(key, known[2])
+        if found is before:
+            # Its place may be another one now.
+            found.add(name, self._places[name])
+            return
+        if before is not None:
+            self._leave(name, before)
+        if not found.nodes:
+            self.live[found] = None
+            self.revived.append(found)
+        found.add(name, self._places[name])
+        self._class_of[name] = found
+
+    def _leave(self, name: str, left: NodeClass) -> None:
+        left.nodes.discard(name)
+        if not left.nodes:
+            del self.live[left]
+
+    def _structure(self, view: NodeView) -> tuple[int, CommonDevices]:
+        common = self._commons.get(view.common_devices)
+        if common is None:
+            common = self._commons[view.common_devices] = CommonDevices(view.common_devices)
+        signature = self._signatures.signature(view)
+        number = self._structures.get(signature)
+        if number is None:
+            number = self._structures[signature] = next(self._structure_numbers)
+        return number, common
+
+    def _prune(self) -> None:
+        """Forget classes that no node is in, and structures that no node has, when there are many."""
+        if len(self._classes) > 3 * len(self.live) + _SPARE:
+            self._classes = {live.key: live for live in self.live}
+        if len(self.revived) > 3 * len(self.live) + _SPARE:
+            self.revived = list(self.live)
+        if len(self._structures) > 3 * len(self._views) + _SPARE:
+            used = {number for _, number, _ in self._views.values()}
+            self._structures = {signature: number for signature, number in self._structures.items() if number in used}
+            self._commons = {common.devices: common for _, _, common in self._views.values()}
+            self._signatures.forget_devices(_MOST_DEVICES)

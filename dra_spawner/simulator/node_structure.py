@@ -1,0 +1,149 @@
+"""What of a node's pools decides about claims, with all names taken away that do not: alike nodes are equal.
+
+The use of devices is not part of it; see `node_classes`. Common pools (which other nodes see, too) stand for
+themselves; of local ones the content counts. What a signature must keep follows from what the search looks at: the
+order of pools and devices, descriptions as far as selectors and constraints can see them, counters, taints, choice of
+nodes, and which pools have equal names, because counters are looked up by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from itertools import count
+
+from dra_spawner.dra.devices import Device, DeviceDescription, ResourceSlice
+from dra_spawner.dra.node_selector import NodeSelectorError
+from dra_spawner.dra.objects import Node
+from dra_spawner.dra.pools import Pool, selects_node
+from dra_spawner.simulator.pool_views import NodeView
+
+__all__ = ["Signatures"]
+
+
+class Signatures:
+    """Makes signatures that see the given attributes of devices only.
+
+    Parameters
+    ----------
+    attributes
+        See :class:`~dra_spawner.simulator.claim_shapes.ClaimShape`.
+    serials
+        By name of a slice, a number that no other version of it ever has.
+    """
+
+    def __init__(self, attributes: frozenset[str] | None, serials: Mapping[str, int]) -> None:
+        self._attributes = attributes
+        self._serials = serials
+        self._published: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+        self._devices: dict[Hashable, int] = {}
+        self._numbers = count()
+
+    def signature(self, view: NodeView) -> Hashable:
+        """Equal for nodes that differ in names at most, as long as their devices are used alike."""
+        names: dict[str, int] = {}
+        parts: list[Hashable] = [view.error]
+        for pool in view.pools:
+            index = names.setdefault(pool.id.pool, len(names))
+            parts.append(
+                (index, self._local_pool(pool, view.node) if pool.id in view.local else self._common(pool, view.node))
+            )
+        return tuple(parts)
+
+    def forget_devices(self, most: int) -> None:
+        """Forget devices when there are more than so many; signatures that are made later are unlike earlier ones."""
+        if len(self._devices) > most:
+            self._devices.clear()
+
+    def _local_pool(self, pool: Pool, node: Node) -> Hashable:
+        return (
+            pool.state,
+            pool.problem,
+            tuple([self._local_slice(part, node) for part in pool.slices]),
+            tuple([self._local_slice(part, node) for part in pool.other_slices]),
+            tuple(pool.counters.items()),
+        )
+
+    def _common(self, pool: Pool, node: Node) -> Hashable:
+        return (
+            pool.id,
+            pool.state,
+            pool.problem,
+            self._numbers_of(pool.slices),
+            self._numbers_of(pool.other_slices),
+            tuple(pool.counters.items()),
+            tuple([_choices(part, node) for part in pool.slices if part.per_device_node_selection]),
+        )
+
+    def _numbers_of(self, slices: Iterable[ResourceSlice]) -> tuple[int, ...]:
+        return tuple([self._serials[item.name] for item in slices])
+
+    def _local_slice(self, part: ResourceSlice, node: Node) -> Hashable:
+        devices = tuple([self._device(device) for device in part.devices])
+        if not part.per_device_node_selection:
+            return devices
+        own_selectors = tuple([device.node_selector.terms if device.node_selector else None for device in part.devices])
+        named = tuple([device.node_name is not None for device in part.devices])
+        return devices, own_selectors, named, _choices(part, node)
+
+    def _device(self, device: Device) -> int:
+        """A number that devices share which differ in names and invisible attributes only."""
+        key = (
+            device.description.common_key,
+            self._visible(device.description),
+            device.consumes_counters,
+            device.counter_sets,
+            tuple([(taint.key, taint.value, taint.effect) for taint in device.taints]) if device.taints else (),
+            device.binds_to_node,
+            device.binding_conditions,
+            device.binding_failure_conditions,
+            device.defect,
+        )
+        number = self._devices.get(key)
+        if number is None:
+            number = self._devices[key] = next(self._numbers)
+        return number
+
+    def _visible(self, description: DeviceDescription) -> Hashable:
+        if self._attributes is None:
+            return description.key
+        published = self._published.get(description.driver)
+        if published is None:
+            published = self._published[description.driver] = _published_names(self._attributes, description.driver)
+        names, domains = published
+        attributes = description.attributes
+        visible = tuple([attributes.get(name) for name in names])
+        if not domains:
+            return visible
+        of_domains = [
+            (name, attribute)
+            for name, attribute in attributes.items()
+            if (name.partition("/")[0] if "/" in name else description.driver) in domains
+        ]
+        return visible, tuple(sorted(of_domains, key=lambda item: item[0]))
+
+
+def _published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names under which a driver's devices may have these attributes, and domains that are seen as a whole."""
+    names = set()
+    domains = []
+    for attribute in attributes:
+        domain, slash, name = attribute.partition("/")
+        if slash and not name:
+            domains.append(domain)
+            continue
+        names.add(attribute)
+        if slash and domain == driver:
+            names.add(name)
+    return tuple(sorted(names)), tuple(sorted(domains))
+
+
+def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:
+    """Whether each device chooses the node, where devices do so themselves; or why that cannot be told."""
+    return tuple([_choice(device, node) for device in part.devices])
+
+
+def _choice(device: Device, node: Node) -> Hashable:
+    try:
+        return selects_node(node, device.node_name, device.all_nodes, device.node_selector)
+    except NodeSelectorError as error:
+        return str(error)
