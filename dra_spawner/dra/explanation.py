@@ -86,8 +86,8 @@ def _sentence(reason: NoFitReason) -> str:
             return f"No device has a capacity named {nearest.subject}. An administrator has to mend this choice."
         case RefusalKind.CAPACITY:
             return (
-                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has most. The "
-                f"server starts as soon as enough is free."
+                f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has "
+                "most. The server starts as soon as enough is free."
             )
         case RefusalKind.IN_USE | RefusalKind.COUNTERS | RefusalKind.TAKEN_HERE:
             return "All devices of this kind are in use. The server starts as soon as one is free."
