@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key
 from typing import Final
 
 from dra_spawner.dra.allocator import AllocationError
@@ -19,7 +18,7 @@ from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import Attempt, Choose, Unschedulable, fatal_message, nodes_message
 
-__all__ = ["Preemption", "Resolution", "resolve"]
+__all__ = ["Preemption", "Resolution", "best_preemptions", "preemption_candidates", "resolve"]
 
 _NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
@@ -112,6 +111,19 @@ def _waits_for_victims(attempt: Attempt, refusal: Unschedulable) -> bool:
 
 def _preempt(attempt: Attempt, refusal: Unschedulable) -> Preemption | str:
     """The best node to clear, or why none would do."""
+    candidates, verdicts = preemption_candidates(attempt, refusal)
+    if candidates:
+        return best_preemptions(candidates)[0]
+    return nodes_message(refusal.node_count, verdicts, _NOT_HELPFUL)
+
+
+def preemption_candidates(attempt: Attempt, refusal: Unschedulable) -> tuple[list[Preemption], dict[str, NodeVerdict]]:
+    """Each node that could be cleared; and by name, why others that lack room could not.
+
+    Raises
+    ------
+    AllocationError
+    """
     verdicts: dict[str, NodeVerdict] = {}
     candidates: list[Preemption] = []
     for state in attempt.view.nodes:
@@ -123,9 +135,15 @@ def _preempt(attempt: Attempt, refusal: Unschedulable) -> Preemption | str:
             verdicts[state.node.name] = outcome
         else:
             candidates.append(Preemption(state.node.name, outcome))
-    if candidates:
-        return min(candidates, key=cmp_to_key(_compare))
-    return nodes_message(refusal.node_count, verdicts, _NOT_HELPFUL)
+    return candidates, verdicts
+
+
+def best_preemptions(candidates: Sequence[Preemption]) -> list[Preemption]:
+    """Those that cost least, of which kube-scheduler picks any: the least important victims, the fewest, the newest."""
+    least = min(_cost(each.victims) for each in candidates)
+    cheapest = [each for each in candidates if _cost(each.victims) == least]
+    latest = max(_first_start(each.victims) for each in cheapest)
+    return [each for each in cheapest if _first_start(each.victims) == latest]
 
 
 def _victims_on(attempt: Attempt, state: NodeState) -> tuple[Pod, ...] | NodeVerdict:
@@ -161,15 +179,6 @@ def _importance(pod: Pod) -> tuple[int, str]:
     return -pod.priority, pod.start_time or _NOT_STARTED
 
 
-def _compare(one: Preemption, other: Preemption) -> int:
-    """Which node to clear rather: negative for the first."""
-    keys = [_cost(each.victims) for each in (one, other)]
-    if keys[0] != keys[1]:
-        return -1 if keys[0] < keys[1] else 1
-    starts = [_first_start(each.victims) for each in (one, other)]
-    return (starts[0] < starts[1]) - (starts[0] > starts[1])  # who started last has least to lose
-
-
 def _cost(victims: Sequence[Pod]) -> tuple[int, int, int]:
     # Shifted so that many pods of negative priority cost more than few of them.
     return victims[0].priority, sum(pod.priority + 2**31 for pod in victims), len(victims)
@@ -177,4 +186,5 @@ def _cost(victims: Sequence[Pod]) -> tuple[int, int, int]:
 
 def _first_start(victims: Sequence[Pod]) -> str:
     highest = max(pod.priority for pod in victims)
-    return min(pod.start_time or _NOT_STARTED for pod in victims if pod.priority == highest)
+    starts = [pod.start_time or _NOT_STARTED for pod in victims if pod.priority == highest]
+    return min(starts)  # who started last has least to lose
