@@ -137,6 +137,8 @@ class DeviceDescription:
     """The content in an order that does not depend on the maps'."""
     common_key: tuple[object, ...] = field(init=False, repr=False)
     """The same without attributes, except those that may make every selector fail: lists, versions, unknown kinds."""
+    capacity_key: tuple[object, ...] = field(init=False, repr=False)
+    """Capacity alone."""
     _hash: int = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -148,6 +150,7 @@ class DeviceDescription:
         odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
         object.__setattr__(self, "key", key)
         object.__setattr__(self, "common_key", (self.driver, self.allow_multiple_allocations, odd, capacity))
+        object.__setattr__(self, "capacity_key", capacity)
         object.__setattr__(self, "_hash", hash(key))
 
     def __hash__(self) -> int:

@@ -36,6 +36,7 @@ class PreparedAlternative:
     is_admin: bool
     takes_all: bool
     _shares: dict[DeviceDescription, Share | ShareRefused] = field(default_factory=dict)
+    _shares_by_capacity: dict[tuple[object, ...], Share | ShareRefused] = field(default_factory=dict)
 
     @property
     def full_name(self) -> str:
@@ -75,7 +76,10 @@ class PreparedAlternative:
         """What the request would consume of a device."""
         share = self._shares.get(description)
         if share is None:
-            share = share_of(description.capacity, self.wanted.capacity_requests)
+            share = self._shares_by_capacity.get(description.capacity_key)
+            if share is None:
+                share = share_of(description.capacity, self.wanted.capacity_requests)
+                self._shares_by_capacity[description.capacity_key] = share
             self._shares[description] = share
         return share
 

@@ -1,16 +1,19 @@
 """Selecting devices by CEL, with every verdict remembered.
 
-A selector sees nothing but a device's description, so its verdict is computed once for each pair of selector and
-distinct description, however many nodes and claims ask.
+A selector sees nothing but a device's description, and of that the attributes it names, so its verdict is computed once
+for each pair of selector and description as far as it is seen, however many devices, nodes and claims there are.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.cel.influences import attributes_that_matter
 from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import FatalReason
+from dra_spawner.dra.visibility import Visibility
 
 __all__ = ["DeviceFilter", "SelectorCache", "SelectorFailure"]
 
@@ -28,18 +31,29 @@ class SelectorFailure:
 class DeviceFilter:
     """Selectors that must all select a device, asked in this order until one does not."""
 
-    __slots__ = ("_cache", "_expressions", "_verdicts")
+    __slots__ = ("_cache", "_expressions", "_seen", "_verdicts", "_visibility", "attributes")
+
+    attributes: frozenset[str] | None
+    """Attributes that can change a verdict, see :class:`~dra_spawner.dra.visibility.Visibility`."""
 
     def __init__(self, cache: SelectorCache, expressions: tuple[str, ...]) -> None:
         self._cache = cache
         self._expressions = expressions
+        seen = [attributes_that_matter(expression) for expression in expressions]
+        self.attributes = None if None in seen else frozenset().union(*(item for item in seen if item))
+        self._visibility = Visibility(self.attributes)
+        self._seen: dict[Hashable, bool | SelectorFailure] = {}
         self._verdicts: dict[DeviceDescription, bool | SelectorFailure] = {}
 
     def verdict(self, description: DeviceDescription) -> bool | SelectorFailure:
         """Whether all selectors select devices of this description; a failure where one that was asked failed."""
         verdict = self._verdicts.get(description)
         if verdict is None:
-            verdict = self._verdicts[description] = self._evaluate(description)
+            seen = self._visibility.seen(description)
+            verdict = self._seen.get(seen)
+            if verdict is None:
+                verdict = self._seen[seen] = self._evaluate(description)
+            self._verdicts[description] = verdict
         return verdict
 
     def refused_by(self, description: DeviceDescription) -> int:

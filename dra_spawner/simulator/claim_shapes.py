@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
-from dra_spawner.dra.cel.influences import attributes_that_matter
 from dra_spawner.dra.claims import ClaimStatus, DeviceClass, DeviceRequest, RequestAlternative, ResourceClaim
 from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.features import Features, Quirks
@@ -103,11 +102,9 @@ def _attributes(claims: Sequence[PreparedClaim]) -> frozenset[str] | None:
             attributes.update(name for name in (constraint.match_attribute, constraint.distinct_attribute) if name)
         for alternatives in claim.requests:
             for alternative in alternatives:
-                for expression in (*alternative.device_class.selectors, *alternative.wanted.selectors):
-                    seen = attributes_that_matter(expression or "")
-                    if seen is None:
-                        return None
-                    attributes |= seen
+                if alternative.filter.attributes is None:
+                    return None
+                attributes |= alternative.filter.attributes
     return frozenset(attributes)
 
 

@@ -32,6 +32,10 @@ class Fits:
     """For each claim and device: for which request, where it stands, and what the share consumes."""
     alternatives: tuple[tuple[PreparedAlternative, ...], ...]
     """For each claim and request, what was chosen of it."""
+    view: NodeView
+    """The node on which this was found out."""
+    allocations: tuple[Allocation, ...] = ()
+    """What the claims get there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,9 +118,9 @@ class Judge:
                     for claim, selected in zip(claims, search.selected, strict=True)
                 ]
             ),
+            view,
         )
-        self.allocations(fits, view, claims)
-        return fits
+        return replace(fits, allocations=self.allocations(fits, view, claims))
 
     def allocations(self, fits: Fits, view: NodeView, claims: Sequence[PreparedClaim]) -> tuple[Allocation, ...]:
         """What the claims get on this node.
@@ -126,6 +130,8 @@ class Judge:
         AllocationError
             When a device's node selector cannot be part of an allocation.
         """
+        if view is fits.view and fits.allocations:
+            return fits.allocations
         return tuple(
             [
                 make_allocation(

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from itertools import count
 
-from dra_spawner.dra.devices import Device, DeviceDescription, ResourceSlice
+from dra_spawner.dra.devices import Device, ResourceSlice
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Pool, selects_node
+from dra_spawner.dra.visibility import Visibility
 from dra_spawner.simulator.pool_views import NodeView
 
 __all__ = ["Signatures"]
@@ -32,9 +33,8 @@ class Signatures:
     """
 
     def __init__(self, attributes: frozenset[str] | None, serials: Mapping[str, int]) -> None:
-        self._attributes = attributes
+        self._visibility = Visibility(attributes)
         self._serials = serials
-        self._published: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
         self._devices: dict[Hashable, int] = {}
         self._numbers = count()
 
@@ -88,8 +88,7 @@ class Signatures:
     def _device(self, device: Device) -> int:
         """A number that devices share which differ in names and invisible attributes only."""
         key = (
-            device.description.common_key,
-            self._visible(device.description),
+            self._visibility.seen(device.description),
             device.consumes_counters,
             device.counter_sets,
             tuple([(taint.key, taint.value, taint.effect) for taint in device.taints]) if device.taints else (),
@@ -102,39 +101,6 @@ class Signatures:
         if number is None:
             number = self._devices[key] = next(self._numbers)
         return number
-
-    def _visible(self, description: DeviceDescription) -> Hashable:
-        if self._attributes is None:
-            return description.key
-        published = self._published.get(description.driver)
-        if published is None:
-            published = self._published[description.driver] = _published_names(self._attributes, description.driver)
-        names, domains = published
-        attributes = description.attributes
-        visible = tuple([attributes.get(name) for name in names])
-        if not domains:
-            return visible
-        of_domains = [
-            (name, attribute)
-            for name, attribute in attributes.items()
-            if (name.partition("/")[0] if "/" in name else description.driver) in domains
-        ]
-        return visible, tuple(sorted(of_domains, key=lambda item: item[0]))
-
-
-def _published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names under which a driver's devices may have these attributes, and domains that are seen as a whole."""
-    names = set()
-    domains = []
-    for attribute in attributes:
-        domain, slash, name = attribute.partition("/")
-        if slash and not name:
-            domains.append(domain)
-            continue
-        names.add(attribute)
-        if slash and domain == driver:
-            names.add(name)
-    return tuple(sorted(names)), tuple(sorted(domains))
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:
