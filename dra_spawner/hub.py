@@ -25,9 +25,12 @@ def setup(c: Config) -> None:
     Parameters
     ----------
     c
-        The configuration object of the file. It may still be added to afterwards.
+        The configuration object of the file. It may still be added to afterwards. A subclass of DRASpawner that is
+        set already stays.
     """
-    c.JupyterHub.spawner_class = DRASpawner
+    chosen = c.JupyterHub.get("spawner_class")
+    if not (isinstance(chosen, type) and issubclass(chosen, DRASpawner)):
+        c.JupyterHub.spawner_class = DRASpawner
     try:
         loop = asyncio.get_running_loop()
     except RuntimeError:
@@ -51,4 +54,7 @@ def _begin() -> None:
 def _spawner_of_nobody(hub: JupyterHub) -> DRASpawner:
     """A spawner as the hub configures it, which never starts anything."""
     user: Any = SimpleNamespace(name="hub", id=0, url=hub.base_url)
-    return DRASpawner(config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url=""))
+    spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner
+    return spawner_class(
+        config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url="")
+    )

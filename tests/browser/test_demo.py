@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -18,6 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.integration.devices import classes, node_with, shareable
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -44,12 +47,16 @@ class Demo:
     password: str = ""
     token: str = ""
 
-    def api(self, path: str) -> dict:
+    def api(self, path: str, body: dict | None = None) -> dict | None:
+        """Answer of the hub's REST API; a body makes it a POST."""
         request = urllib.request.Request(
-            f"{self.address}/hub/api{path}", headers={"Authorization": f"token {self.token}"}
+            f"{self.address}/hub/api{path}",
+            headers={"Authorization": f"token {self.token}"},
+            data=json.dumps(body).encode() if body is not None else None,
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            return json.load(answer)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            text = answer.read()
+            return json.loads(text) if text else None
 
 
 def start_demo(*options: str, within_seconds: float = 60) -> Demo:
@@ -150,6 +157,24 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
     finally:
         code = stop_demo(demo)
     assert code == 0
+
+
+async def test_an_existing_cluster_is_used_instead(cluster):
+    """Its classes become profiles, its pods are in its namespace; nothing is published there."""
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    options = ("--kubeconfig", str(cluster.admin_kubeconfig), "--namespace", cluster.namespace)
+    demo = await asyncio.to_thread(start_demo, *options)
+    try:
+        answer = await asyncio.to_thread(demo.api, "/users/admin/server", {"profile": "gpu-share-example-com"})
+        assert answer is None
+        pod = await cluster.wait_for(cluster.path("pods", "jupyter-admin"))
+        assert [claim["name"] for claim in pod["spec"]["resourceClaims"]] == ["device"]
+        nodes = await cluster.admin.list("/api/v1/nodes")
+        assert [node["metadata"]["name"] for node in nodes["items"]] == ["node-a"]
+    finally:
+        assert await asyncio.to_thread(stop_demo, demo) == 0
+    for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
+        await cluster.wait_gone(cluster.path(plural))
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence():
