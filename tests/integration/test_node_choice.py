@@ -18,6 +18,8 @@ from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, Qu
 from tests.cluster.under_test import ClusterUnderTest
 
 STEPS = 50
+# On all nodes from the start: one that has to be pulled would change the scores a moment later.
+IMAGE = "example.com/image:1"
 
 
 def nodes(chance: random.Random) -> list[dict[str, Any]]:
@@ -34,9 +36,7 @@ def nodes(chance: random.Random) -> list[dict[str, Any]]:
         if chance.random() < 0.5:
             effect = chance.choice(("NoSchedule", "PreferNoSchedule", "PreferNoSchedule"))
             taints.append({"key": chance.choice(("gpu", "old")), "value": "yes", "effect": effect})
-        # An image that has to be pulled first would change the scores a moment later.
-        image = "example.com/image:1"
-        node = node_manifest(f"node-{number}", capacity=capacity, labels=labels, taints=taints, images=[image])
+        node = node_manifest(f"node-{number}", capacity=capacity, labels=labels, taints=taints, images=[IMAGE])
         made.append({"apiVersion": "v1", "kind": "Node", **node})
     return made
 
@@ -48,9 +48,9 @@ def pod(name: str, chance: random.Random) -> dict[str, Any]:
         requests["cpu"] = chance.choice(("50m", "130m", "333m", "1", "1500m"))
     if chance.random() < 0.8:
         requests["memory"] = chance.choice(("64Mi", "100M", "700Mi", "1Gi", "1.5Gi"))
-    containers = [{"name": "main", "image": "example.com/image:1", "resources": {"requests": requests}}]
+    containers = [{"name": "main", "image": IMAGE, "resources": {"requests": requests}}]
     if chance.random() < 0.2:
-        containers.append({"name": "side", "image": "example.com/image:1"})
+        containers.append({"name": "side", "image": IMAGE})
     affinity: dict[str, Any] = {}
     if chance.random() < 0.4:
         affinity["nodeAffinity"] = node_affinity(chance)
@@ -176,13 +176,13 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
             "value": value,
         }
         await cluster.publish(rank)
-    made = [node_manifest(f"node-{number}", capacity={"cpu": "4"}) for number in range(3)]
+    made = [node_manifest(f"node-{number}", capacity={"cpu": "4"}, images=[IMAGE]) for number in range(3)]
     await cluster.publish(*({"apiVersion": "v1", "kind": "Node", **each} for each in made))
     preempted = 0
     for step in range(STEPS):
         name, rank = f"pod-{step}", chance.choice(sorted(ranks))
         requests = {"cpu": chance.choice(("500m", "1", "1500m", "2"))}
-        containers = [{"name": "main", "image": "example.com/image:1", "resources": {"requests": requests}}]
+        containers = [{"name": "main", "image": IMAGE, "resources": {"requests": requests}}]
         spec = {"containers": containers, "terminationGracePeriodSeconds": 0, "priorityClassName": rank}
         candidate = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         expected = await expectation(cluster, candidate, ranks[rank])
