@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.cluster.api import resource_path
+from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.node_agent import node_manifest
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.pools import SliceIndex
@@ -166,7 +167,8 @@ async def test_real_scheduler_picks_one_of_our_best_nodes(real_cluster: ClusterU
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderTest, seed: int):
     cluster, chance = real_cluster, random.Random(seed)
-    await cluster.start_kubelet(fake=True, events=False)
+    # No two pods start in the same second: between such, the scheduler decides by chance.
+    await cluster.start_kubelet(fake=True, events=False, clock=ScaledClock(speed=100))
     ranks = {f"{cluster.namespace}-{value}": value for value in (-5, 0, 5, 100)}
     for name, value in ranks.items():
         rank = {
