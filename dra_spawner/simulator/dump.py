@@ -19,12 +19,13 @@ Plain = str | int | bool | None | tuple["Plain", ...]
 
 
 def dump(snapshot: Snapshot) -> dict[str, Plain]:
-    """Everything that a snapshot holds, and what it derives from that, by part; the order of objects does not matter.
+    """Everything that a snapshot holds, and what it derives from that, by part.
 
-    The order of slices is kept, for it can decide.
+    The order of objects does not matter, except that of slices and of nodes, which can decide.
     """
     state = snapshot.state
     devices = state.devices
+    slices, device_nodes = devices.in_order()
     indexes: dict[str, Groups[Any, Any]] = {
         "pods_of_node": state.pods_of_node,
         "nominated": state.nominated,
@@ -40,10 +41,10 @@ def dump(snapshot: Snapshot) -> dict[str, Plain]:
         "pods": plain(snapshot.pods),
         "claims": plain(snapshot.claims),
         "templates": plain(snapshot.templates),
-        "slices": plain(list(snapshot.slices.values())),
+        "slices": plain(slices),
         "classes": plain(snapshot.classes),
         "broken": plain(snapshot.broken),
-        "device_nodes": plain(devices.nodes),
+        "device_nodes": plain(device_nodes),
         "holders": plain(devices.holders),
     } | {name: plain({key: sorted(map(repr, groups[key])) for key in groups}) for name, groups in indexes.items()}
 

@@ -142,7 +142,11 @@ class Fitting:
         if self._extended or not claims:
             yield from sorted(self._state.nodes)
             return
-        groups = self._state.devices.verdicts(claims, explain=False)
+        try:
+            groups = self._state.devices.verdicts(claims, explain=False)
+        except AllocationError:
+            yield from sorted(self._state.nodes)
+            return
         for group in groups:
             if isinstance(group.verdict, AllocationError):
                 yield from group.nodes
@@ -234,7 +238,10 @@ class Fitting:
         claims = self._to_allocate(frozenset())
         answers: dict[str, NodeAnswer] = {}
         wanted = set(names)
-        groups = self._state.devices.verdicts(claims, explain) if claims else ()
+        try:
+            groups = self._state.devices.verdicts(claims, explain) if claims else ()
+        except AllocationError as error:
+            return dict.fromkeys(names, self._devices_answer(error, claims))
         for group in groups:
             answer = self._devices_answer(group.verdict, claims)
             answers |= {name: answer for name in group.nodes if name in wanted}

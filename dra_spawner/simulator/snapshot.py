@@ -113,7 +113,7 @@ class Snapshot:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        """Slices by name, in the order that counts; one that makes no sense is replaced by one that is invalid."""
+        """Slices by name; one that makes no sense is replaced by one that makes its pool invalid."""
         return self._state.devices.slices
 
     @property

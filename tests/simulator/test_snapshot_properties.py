@@ -1,0 +1,189 @@
+"""Whatever is done to a snapshot: reverted it is as before, committed as if done at once, and a refusal changes
+nothing. Its verdicts on devices are those of an allocator that starts from the objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.dump import dump
+from dra_spawner.simulator.node_fit import Filter, FitCode
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
+from tests.simulator import strategies as some
+
+Operation = Callable[[Snapshot], object]
+
+
+class Snapshots(RuleBasedStateMachine):
+    """One snapshot that is forked, and one to which the same is done without forks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.snapshot, self.plain = Snapshot(), Snapshot()
+        # Of each open fork: the state before it, and what was done since.
+        self.forks: list[tuple[dict[str, Any], list[Operation]]] = []
+
+    @initialize(items=some.clusters())
+    def start(self, items: list[Any]) -> None:
+        for item in items:
+            self.do(lambda snapshot, item=item: snapshot.put(item))
+
+    def do(self, operation: Operation) -> None:
+        before = dump(self.snapshot)
+        try:
+            outcome = operation(self.snapshot)
+        except SnapshotError:
+            assert dump(self.snapshot) == before, "a failed operation changed something"
+            return
+        if getattr(outcome, "fits", True) is False:
+            assert dump(self.snapshot) == before, "a pod that does not fit changed something"
+        if self.forks:
+            self.forks[-1][1].append(operation)
+        else:
+            operation(self.plain)
+
+    @rule(item=some.objects)
+    def put(self, item: Any) -> None:
+        self.do(lambda snapshot: snapshot.put(item))
+
+    @rule(kind=st.sampled_from([Kind.POD, Kind.RESOURCE_CLAIM, Kind.NODE, Kind.RESOURCE_SLICE]), data=st.data())
+    def remove(self, kind: Kind, data: st.DataObject) -> None:
+        known: dict[Kind, list[str]] = {
+            Kind.POD: [each.name for each in self.snapshot.pods],
+            Kind.RESOURCE_CLAIM: [each.name for each in self.snapshot.claims],
+            Kind.NODE: list(self.snapshot.nodes),
+            Kind.RESOURCE_SLICE: list(self.snapshot.slices),
+        }
+        name = data.draw(st.sampled_from(sorted({*known[kind], "unknown"})))
+        namespace = some.NAMESPACE if kind in (Kind.POD, Kind.RESOURCE_CLAIM) else ""
+        self.do(lambda snapshot: snapshot.remove(kind, type(some.key(name))(namespace, name)))
+
+    @rule(name=some.names["node"])
+    def take_down(self, name: str) -> None:
+        self.do(lambda snapshot: snapshot.take_down_node(name))
+
+    def without_place(self, pod: Pod) -> Pod:
+        """The pod under a name that none with a place has, while there is one."""
+        placed = {key.name for key, other in self.snapshot.pods.items() if other.node_name}
+        free = [name for name in some.PODS if name not in placed]
+        return pod if pod.name not in placed or not free else replace(pod, name=free[0], uid=free[0])
+
+    @rule(pod=some.pods(), node=some.names["node"])
+    def schedule(self, pod: Pod, node: str) -> None:
+        pod = self.without_place(pod)
+        self.do(lambda snapshot: snapshot.schedule(pod, node))
+
+    @rule(pod=some.pods(), last=st.booleans())
+    def place(self, pod: Pod, last: bool) -> None:
+        pod = self.without_place(pod)
+        choose = (lambda names: names[-1]) if last else None
+        self.do(lambda snapshot: snapshot.place(pod, choose))
+
+    @rule()
+    def place_nominated(self) -> None:
+        self.do(lambda snapshot: snapshot.place_nominated())
+
+    @rule()
+    def settle(self) -> None:
+        self.do(lambda snapshot: snapshot.settle_claims())
+
+    @rule(claim=some.names["claim"], node=some.names["node"])
+    def allocate(self, claim: str, node: str) -> None:
+        self.do(lambda snapshot: snapshot.allocate(some.key(claim), node))
+
+    @rule(claim=some.names["claim"])
+    def deallocate(self, claim: str) -> None:
+        self.do(lambda snapshot: snapshot.deallocate(some.key(claim)))
+
+    @rule(claim=some.names["claim"], pod=some.names["pod"], back=st.booleans())
+    def reserve(self, claim: str, pod: str, back: bool) -> None:
+        known = self.snapshot.pods.get(some.key(pod))
+        if known is not None:
+            change = "unreserve" if back else "reserve"
+            self.do(lambda snapshot: getattr(snapshot, change)(some.key(claim), known))
+
+    @rule()
+    @precondition(lambda self: len(self.forks) < 3)
+    def fork(self) -> None:
+        self.forks.append((dump(self.snapshot), []))
+        self.snapshot.fork()
+
+    @rule()
+    @precondition(lambda self: self.forks)
+    def revert(self) -> None:
+        before, _ = self.forks.pop()
+        self.snapshot.revert()
+        assert dump(self.snapshot) == before
+
+    @rule()
+    @precondition(lambda self: self.forks)
+    def commit(self) -> None:
+        _, done = self.forks.pop()
+        self.snapshot.commit()
+        if self.forks:
+            self.forks[-1][1].extend(done)
+        else:
+            for operation in done:
+                operation(self.plain)
+
+    @invariant()
+    def committed_equals_applied_directly(self) -> None:
+        if not self.forks:
+            assert dump(self.snapshot) == dump(self.plain)
+
+    @invariant()
+    def derived_values_are_those_of_the_objects(self) -> None:
+        snapshot = self.snapshot
+        objects = [
+            *(snapshot.nodes[node.name].node for node in snapshot.state.devices.in_order()[1]),
+            *snapshot.state.devices.in_order()[0],
+            *snapshot.classes.values(),
+            *snapshot.claims.values(),
+            *snapshot.templates.values(),
+            *snapshot.pods.values(),
+        ]
+        anew, known = dump(Snapshot(objects)), dump(snapshot)
+        assert {**anew, "broken": known["broken"]} == known
+
+    @rule(pod=some.pods())
+    def devices_are_as_a_fresh_allocator_says(self, pod: Pod) -> None:
+        snapshot = self.snapshot
+        fitting = snapshot._fitting(pod)
+        claims = [wish.claim for wish in fitting.wishes if not wish.claim.is_allocated]
+        if fitting.general is not None or not claims or "example.com/gpu" in pod.requests:
+            return
+        taken = AllocatedState.from_claims(tracked.claim for tracked in snapshot.claims.values())
+        slices, _ = snapshot.state.devices.in_order()
+        fit = snapshot.fits(pod)
+        for name, state in snapshot.nodes.items():
+            answer = snapshot.fits_on(pod, name)
+            assert answer.verdict == fit.nodes[name].verdict
+            if answer.verdict.filter not in (None, Filter.DYNAMIC_RESOURCES):
+                continue
+            allocator = Allocator(slices, snapshot.classes, taken)
+            try:
+                expected = allocator.allocate(state.node.identity, claims)
+            except AllocationError:
+                assert answer.verdict.code is FitCode.ERROR
+                continue
+            if isinstance(expected, DoesNotFit):
+                assert answer.verdict.code is FitCode.UNRESOLVABLE
+                assert answer.reason == expected.reason
+            elif answer.fits:
+                assert tuple(allocation for _, allocation in answer.allocations) == expected
+            else:
+                assert "resourceclaim not available on the node" in answer.verdict.reasons
+
+
+TestSnapshots = Snapshots.TestCase
+TestSnapshots.settings = settings(
+    max_examples=100, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
+)
