@@ -113,8 +113,10 @@ class AllocatedState:
 
     def _use_of_shared(self, device: DeviceId) -> Hashable:
         shares = self._shares[device]
-        consumed = tuple(sorted(shares.consumed.items())) if shares.with_capacity else None
-        return device in self._devices, consumed
+        if not shares.with_capacity:
+            return device in self._devices, None
+        consumed = shares.consumed.items()
+        return device in self._devices, *(consumed if len(consumed) == 1 else sorted(consumed))
 
     def _add_share(self, device: DeviceId, consumed: Mapping[str, Quantity] | None, sign: int) -> None:
         shares = self._shares.get(device)

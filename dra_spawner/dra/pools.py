@@ -213,18 +213,18 @@ def _build_pool(
 
 
 def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
-    seen = set()
-    for item in slices:
-        for device in item.devices:
-            if device.id in seen:
-                return f"device {device.id.device} is published twice"
-            seen.add(device.id)
-    return ""
+    names = [device.id.device for item in slices for device in item.devices]
+    if len(set(names)) == len(names):
+        return ""
+    twice = next(name for index, name in enumerate(names) if name in names[:index])
+    return f"device {twice} is published twice"
 
 
 def _unknown_counter(slices: Iterable[ResourceSlice], set_names: set[str], counters: Mapping[CounterName, int]) -> str:
     for item in slices:
         for device in item.devices:
+            if not device.counter_sets:
+                continue
             for set_name in device.counter_sets:
                 if set_name not in set_names:
                     return f"device {device.id.device} consumes the unknown counter set {set_name}"

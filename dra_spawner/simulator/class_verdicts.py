@@ -34,7 +34,7 @@ class Fits:
     """For each claim and request, what was chosen of it."""
     view: NodeView
     """The node on which this was found out."""
-    allocations: tuple[Allocation, ...] = ()
+    allocations: tuple[Allocation, ...]
     """What the claims get there."""
 
 
@@ -104,23 +104,21 @@ class Judge:
         if not search.run():
             invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
             return Misfit(NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION, search.steps)
-        positions = view.positions()
-        fits = Fits(
+        alternatives = [
+            tuple([options[at] for options, at in zip(claim.requests, selected, strict=True)])
+            for claim, selected in zip(claims, search.selected, strict=True)
+        ]
+        return Fits(
             tuple(
                 [
-                    tuple([(item.alternative, positions[item.candidate.device.id], item.consumed) for item in chosen])
+                    tuple([(item.alternative, view.position(item.candidate), item.consumed) for item in chosen])
                     for chosen in search.chosen
                 ]
             ),
-            tuple(
-                [
-                    tuple([options[at] for options, at in zip(claim.requests, selected, strict=True)])
-                    for claim, selected in zip(claims, search.selected, strict=True)
-                ]
-            ),
+            tuple(alternatives),
             view,
+            self._make_allocations(view, claims, search.chosen, alternatives),
         )
-        return replace(fits, allocations=self.allocations(fits, view, claims))
 
     def allocations(self, fits: Fits, view: NodeView, claims: Sequence[PreparedClaim]) -> tuple[Allocation, ...]:
         """What the claims get on this node.
@@ -130,19 +128,25 @@ class Judge:
         AllocationError
             When a device's node selector cannot be part of an allocation.
         """
-        if view is fits.view and fits.allocations:
+        if view is fits.view:
             return fits.allocations
+        chosen = [
+            [ChosenDevice(option, view.candidate(position), consumed) for option, position, consumed in of_claim]
+            for of_claim in fits.chosen
+        ]
+        return self._make_allocations(view, claims, chosen, fits.alternatives)
+
+    def _make_allocations(
+        self,
+        view: NodeView,
+        claims: Sequence[PreparedClaim],
+        chosen: Sequence[Sequence[ChosenDevice]],
+        alternatives: Sequence[Sequence[PreparedAlternative]],
+    ) -> tuple[Allocation, ...]:
         return tuple(
             [
-                make_allocation(
-                    claim,
-                    [ChosenDevice(option, view.candidate(position), consumed) for option, position, consumed in chosen],
-                    alternatives,
-                    view.node.name,
-                    self._features,
-                    self._quirks,
-                )
-                for claim, chosen, alternatives in zip(claims, fits.chosen, fits.alternatives, strict=True)
+                make_allocation(claim, devices, options, view.node.name, self._features, self._quirks)
+                for claim, devices, options in zip(claims, chosen, alternatives, strict=True)
             ]
         )
 

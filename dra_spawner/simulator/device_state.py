@@ -11,8 +11,7 @@ counters kube-scheduler mistakes for one another's (`PoolViews.entangled_names`)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import MappingProxyType
@@ -27,10 +26,11 @@ from dra_spawner.dra.results import DeviceResult
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.claim_shapes import ClaimShape, ClaimShapes
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, no_fit
+from dra_spawner.simulator.fitting_classes import FittingClasses
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.pool_views import Concerned, NodeView, PoolViews
-from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
+from dra_spawner.simulator.verdicts import Question, ShapeAnswer, ShapeGroup, Verdict, VerdictGroup, Verdicts
 
 __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
 
@@ -84,8 +84,8 @@ class DeviceState:
         self._views: dict[str, NodeView] = {}
         self._divisions: dict[frozenset[str] | None, NodeClasses] = {}
         self._common_change = 0
-        self._answers: dict[Hashable, Verdicts] = {}
-        self._fitting: dict[int, _FittingClasses] = {}
+        self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
+        self._fitting: dict[int, FittingClasses] = {}
         for claim in claims:
             if claim.status.devices is not None:
                 self.record((claim.namespace, claim.name), claim.status.devices)
@@ -142,7 +142,7 @@ class DeviceState:
         if isinstance(verdict, Fits):
             return self._judge.allocations(verdict, view, shape.prepared)
         if isinstance(verdict, Fatal):
-            raise self._error(verdict, view, claims, self._judge.counters())
+            raise self._error(verdict, view, claims)
         return no_fit(verdict, self._reason(node_class, view, shape) if explain else None, view, claims)
 
     def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
@@ -157,16 +157,15 @@ class DeviceState:
             When the claims cannot be allocated whatever the nodes are.
         """
         shape = self._shapes.shape(claims, self._classes)
-        key = (shape.id, explain, tuple([(claim.namespace, claim.name) for claim in claims]))
-        answer = self._answers.get(key)
+        answer = self._answers.get((shape.id, explain))
         if answer is None:
-            question = Question(tuple(claims), shape, self._judge)
-            groups = [self._group(item, question, explain) for item in self._division(shape)]
-            if self._pools.entangled_names:
-                groups = self._untangle(groups, question, explain)
-            groups.sort(key=lambda group: self._places[group.nodes[0]])
-            answer = self._answers[key] = Verdicts(tuple(groups), question, dict(self._views))
-        return answer
+            answer = self._answers[shape.id, explain] = self._answer(shape, explain)
+        errors = {
+            group: self._error(group.verdict, group.view, claims, group.counters)
+            for group in answer.fatal
+            if isinstance(group.verdict, Fatal)
+        }
+        return Verdicts(answer, Question(tuple(claims), shape, self._judge, errors))
 
     def first_fitting_node(self, claims: Sequence[ResourceClaim]) -> str | None:
         """The first node, in the order in which they were added, on which `allocate` finds devices; None if none.
@@ -183,7 +182,7 @@ class DeviceState:
         division.refresh()
         fitting = self._fitting.get(shape.id)
         if fitting is None:
-            fitting = self._fitting[shape.id] = _FittingClasses()
+            fitting = self._fitting[shape.id] = FittingClasses()
         return fitting.first(division, self._places, self._common_change, partial(self._fits, shape))
 
     # --- changes ---------------------------------------------------------------------------------------------------
@@ -357,95 +356,43 @@ class DeviceState:
         view = self._view(node_class.first(self._places)[1])
         return isinstance(self._verdict(node_class, view, shape), Fits)
 
-    def _group(self, node_class: NodeClass, question: Question, explain: bool) -> VerdictGroup:
+    def _answer(self, shape: ClaimShape, explain: bool) -> ShapeAnswer:
+        groups = [self._group(item, shape, explain) for item in self._division(shape)]
+        if self._pools.entangled_names:
+            groups = self._untangle(groups, shape, explain)
+        groups.sort(key=lambda group: self._places[group.nodes[0]])
+        return ShapeAnswer(tuple(groups), dict(self._views))
+
+    def _group(self, node_class: NodeClass, shape: ClaimShape, explain: bool) -> ShapeGroup:
         names = tuple(sorted(node_class.nodes, key=self._places.__getitem__))
         view = self._view(names[0])
-        verdict = self._verdict(node_class, view, question.shape)
+        verdict = self._verdict(node_class, view, shape)
         needs_reason = explain and isinstance(verdict, Misfit)
-        reason = self._reason(node_class, view, question.shape) if needs_reason else None
-        return self._make_group(names, view, question, verdict, reason, self._judge.counters())
+        return ShapeGroup(names, view, verdict, self._reason(node_class, view, shape) if needs_reason else None)
 
-    def _make_group(
-        self,
-        names: tuple[str, ...],
-        view: NodeView,
-        question: Question,
-        class_verdict: ClassVerdict,
-        reason: Reason | None,
-        counters: CounterCache,
-    ) -> VerdictGroup:
-        verdict: Verdict
-        if isinstance(class_verdict, Fits):
-            verdict = self._judge.allocations(class_verdict, view, question.shape.prepared)
-        elif isinstance(class_verdict, Fatal):
-            verdict = self._error(class_verdict, view, question.claims, counters)
-        else:
-            verdict = no_fit(class_verdict, reason, view, question.claims)
-        return VerdictGroup(names, verdict, class_verdict, reason)
-
-    def _untangle(self, groups: list[VerdictGroup], question: Question, explain: bool) -> list[VerdictGroup]:
+    def _untangle(self, groups: list[ShapeGroup], shape: ClaimShape, explain: bool) -> list[ShapeGroup]:
         """Judge nodes one by one, in order, where one may change the verdict on the next."""
         entangled = self._pools.entangled_names
         apart = {name for name in self._nodes if any(pool.id.pool in entangled for pool in self._view(name).pools)}
-        kept = []
-        for group in groups:
-            names = tuple([name for name in group.nodes if name not in apart])
-            if names == group.nodes:
-                kept.append(group)
-            elif names:
-                kept.append(replace(group, nodes=names, verdict=group.on(self._view(names[0]), question)))
+        remaining = [left for group in groups if (left := group.without(apart, self._views)) is not None]
         counters = self._judge.counters()
         for name in sorted(apart, key=self._places.__getitem__):
             view = self._view(name)
-            verdict = self._judge.judge(view, question.shape.prepared, counters)
-            reason = None
-            if explain and isinstance(verdict, Misfit):
-                reason = self._judge.explain(view, question.shape.prepared, counters)
-            kept.append(self._make_group((name,), view, question, verdict, reason, counters))
-        return kept
+            verdict = self._judge.judge(view, shape.prepared, counters)
+            needs_reason = explain and isinstance(verdict, Misfit)
+            reason = self._judge.explain(view, shape.prepared, counters) if needs_reason else None
+            remaining.append(ShapeGroup((name,), view, verdict, reason, counters))
+        return remaining
 
     def _error(
-        self, fatal: Fatal, view: NodeView, claims: Sequence[ResourceClaim], counters: CounterCache
+        self, fatal: Fatal, view: NodeView, claims: Sequence[ResourceClaim], counters: CounterCache | None = None
     ) -> AllocationError:
         """The error in the names of this node and these claims, which takes another search to find."""
         if not fatal.is_general:
             try:
                 selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
                 prepared = prepare_claims(claims, self._classes, self._features, self._quirks, selectors)
-                self._judge.find(view, prepared, counters)
+                self._judge.find(view, prepared, counters or self._judge.counters())
             except AllocationError as error:
                 return error
         return AllocationError(fatal.reason, fatal.message)
-
-
-class _FittingClasses:
-    """Which classes claims of one shape fit on, kept up to date by looking at classes with new nodes only."""
-
-    __slots__ = ("_common_change", "_fitting", "_revived", "_seen")
-
-    def __init__(self) -> None:
-        self._fitting: dict[NodeClass, None] = {}
-        self._revived: list[NodeClass] = []
-        self._seen = 0
-        self._common_change = -1
-
-    def first(
-        self,
-        division: NodeClasses,
-        places: Mapping[str, int],
-        common_change: int,
-        fits: Callable[[NodeClass], bool],
-    ) -> str | None:
-        """Name of the first node of a class that fits; None if there is none."""
-        if self._revived is not division.revived or self._common_change != common_change:
-            self._fitting.clear()
-            self._revived, self._seen = division.revived, len(division.revived)
-            self._common_change = common_change
-            self._fitting.update((item, None) for item in division.live if fits(item))
-        for item in self._revived[self._seen :]:
-            if item.nodes and item not in self._fitting and fits(item):
-                self._fitting[item] = None
-        self._seen = len(self._revived)
-        for item in [item for item in self._fitting if not item.nodes]:
-            del self._fitting[item]
-        return min([item.first(places) for item in self._fitting], default=(0, None))[1]

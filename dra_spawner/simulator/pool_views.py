@@ -68,6 +68,15 @@ class NodeView:
         part = pool.slices[position[1]]
         return Candidate(part.devices[position[2]], part, pool)
 
+    def position(self, candidate: Candidate) -> tuple[int, int, int]:
+        """Where a device of this view stands."""
+        for in_slices, part in enumerate(candidate.pool.slices):
+            if part is candidate.slice:
+                for in_devices, device in enumerate(part.devices):
+                    if device is candidate.device:
+                        return self.pools.index(candidate.pool), in_slices, in_devices
+        raise ValueError(f"device {candidate.device.id} is not in this view")
+
     def positions(self) -> dict[DeviceId, tuple[int, int, int]]:
         """Where each device stands."""
         return {

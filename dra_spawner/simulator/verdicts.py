@@ -3,18 +3,73 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit
 from dra_spawner.dra.claims import ResourceClaim
+from dra_spawner.dra.counters import CounterCache
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Reason, no_fit
 from dra_spawner.simulator.pool_views import NodeView
 
-__all__ = ["Question", "Verdict", "VerdictGroup", "Verdicts"]
+__all__ = ["Question", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
 
 Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError
 """What the claims get on a node, why they do not fit, or why the scheduler would give up on the pod."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeGroup:
+    """Nodes on which claims of one shape meet the same end.
+
+    Attributes
+    ----------
+    view
+        What the first of the nodes sees.
+    reason
+        Why they do not fit, if that was asked for.
+    counters
+        What is left of counters, where that depends on the nodes which were asked before.
+    """
+
+    nodes: tuple[str, ...]
+    view: NodeView
+    verdict: ClassVerdict
+    reason: Reason | None
+    counters: CounterCache | None = None
+
+    def without(self, names: set[str], views: Mapping[str, NodeView]) -> ShapeGroup | None:
+        """The group without these nodes; None if nothing is left."""
+        left = tuple([name for name in self.nodes if name not in names])
+        if left == self.nodes:
+            return self
+        return replace(self, nodes=left, view=views[left[0]]) if left else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShapeAnswer:
+    """The verdicts for claims of one shape, whatever they are called.
+
+    Attributes
+    ----------
+    groups
+        In the order of their first nodes.
+    views
+        What each node sees, by its name.
+    group_of
+        By the name of a node.
+    fatal
+        Groups on which the scheduler would give up on the pod.
+    """
+
+    groups: tuple[ShapeGroup, ...]
+    views: Mapping[str, NodeView]
+    group_of: dict[str, ShapeGroup] = field(init=False, default_factory=dict)
+    fatal: list[ShapeGroup] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.group_of.update([(name, group) for group in self.groups for name in group.nodes])
+        self.fatal.extend([group for group in self.groups if isinstance(group.verdict, Fatal)])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,66 +79,67 @@ class Question:
     claims: tuple[ResourceClaim, ...]
     shape: ClaimShape
     judge: Judge
+    errors: Mapping[ShapeGroup, AllocationError] = field(default_factory=dict)
+    """For each group on which the scheduler would give up on the pod, why, in the names of its first node."""
+
+    def verdict(self, group: ShapeGroup, view: NodeView) -> Verdict:
+        """The verdict on a node of the group; of an error, always in the names of its first node."""
+        verdict = group.verdict
+        if isinstance(verdict, Fits):
+            return self.judge.allocations(verdict, view, self.shape.prepared)
+        if isinstance(verdict, Fatal):
+            return self.errors[group]
+        return no_fit(verdict, group.reason, view, self.claims)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VerdictGroup:
-    """Nodes on which the same claims meet the same end.
+    """Nodes on which the same claims meet the same end."""
 
-    Attributes
-    ----------
-    nodes
-        Names, in the order in which the nodes were added; at least one.
-    verdict
-        That of the first node. For the others it differs in names of devices and pools at most.
-    """
+    _group: ShapeGroup
+    _question: Question
 
-    nodes: tuple[str, ...]
-    verdict: Verdict
-    _class_verdict: ClassVerdict
-    _reason: Reason | None
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names, in the order in which the nodes were added; at least one."""
+        return self._group.nodes
 
     @property
     def fits(self) -> bool:
-        return isinstance(self._class_verdict, Fits)
+        return isinstance(self._group.verdict, Fits)
 
-    def on(self, view: NodeView, question: Question) -> Verdict:
-        """The verdict on one of the nodes."""
-        verdict = self._class_verdict
-        if view.node.name == self.nodes[0] or isinstance(verdict, Fatal):
-            return self.verdict
-        if isinstance(verdict, Fits):
-            return question.judge.allocations(verdict, view, question.shape.prepared)
-        return no_fit(verdict, self._reason, view, question.claims)
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the first node; on the others it differs in names of devices and pools at most."""
+        return self._question.verdict(self._group, self._group.view)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Verdicts:
-    """The verdict on every node; stays as it is when the cluster changes.
+    """The verdict on every node at one moment: it stays as it is when the cluster changes."""
 
-    Attributes
-    ----------
-    groups
-        In the order of their first nodes.
-    """
+    __slots__ = ("_answer", "_question")
 
-    groups: tuple[VerdictGroup, ...]
-    _question: Question
-    _views: Mapping[str, NodeView]
-    _group_of: dict[str, VerdictGroup] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[VerdictGroup]:
-        return iter(self.groups)
+    def __init__(self, answer: ShapeAnswer, question: Question) -> None:
+        self._answer = answer
+        self._question = question
 
     def __len__(self) -> int:
-        return len(self.groups)
+        return len(self._answer.groups)
 
-    def group_of(self, node_name: str) -> VerdictGroup:
-        """The group of a node. KeyError when there is no such node."""
-        if not self._group_of:
-            self._group_of.update((name, group) for group in self.groups for name in group.nodes)
-        return self._group_of[node_name]
+    def __iter__(self) -> Iterator[VerdictGroup]:
+        """Groups in the order of their first nodes."""
+        return (VerdictGroup(group, self._question) for group in self._answer.groups)
+
+    def fits(self, node_name: str) -> bool:
+        """Whether the claims fit on the node. KeyError when there is no such node."""
+        return isinstance(self._answer.group_of[node_name].verdict, Fits)
 
     def on(self, node_name: str) -> Verdict:
-        """The verdict on a node, in its own devices' names; of an error, in the names of its group's first node."""
-        return self.group_of(node_name).on(self._views[node_name], self._question)
+        """The verdict on a node, in its own devices' names; of an error, in the names of its group's first node.
+
+        Raises
+        ------
+        KeyError
+            When there is no such node.
+        """
+        return self._question.verdict(self._answer.group_of[node_name], self._answer.views[node_name])

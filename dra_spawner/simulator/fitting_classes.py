@@ -1,0 +1,52 @@
+"""Which classes of nodes claims of one shape fit on, found by looking at classes with new nodes only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
+
+__all__ = ["FittingClasses"]
+
+
+class FittingClasses:
+    """Of one shape of claims."""
+
+    __slots__ = ("_common_change", "_fitting", "_revived", "_seen")
+
+    def __init__(self) -> None:
+        self._fitting: dict[NodeClass, None] = {}
+        self._revived: list[NodeClass] = []
+        self._seen = 0
+        self._common_change = -1
+
+    def first(
+        self,
+        division: NodeClasses,
+        places: Mapping[str, int],
+        common_change: int,
+        fits: Callable[[NodeClass], bool],
+    ) -> str | None:
+        """Name of the first node of a class that fits; None if there is none.
+
+        Parameters
+        ----------
+        division
+            The nodes, up to date.
+        common_change
+            Number of the last change of the use of any common device, which may change every verdict.
+        fits
+            Tells whether the claims fit on a class.
+        """
+        if self._revived is not division.revived or self._common_change != common_change:
+            self._fitting.clear()
+            self._revived, self._seen = division.revived, len(division.revived)
+            self._common_change = common_change
+            self._fitting.update((item, None) for item in division.live if fits(item))
+        for item in self._revived[self._seen :]:
+            if item.nodes and item not in self._fitting and fits(item):
+                self._fitting[item] = None
+        self._seen = len(self._revived)
+        for item in [item for item in self._fitting if not item.nodes]:
+            del self._fitting[item]
+        return min([item.first(places) for item in self._fitting], default=(0, None))[1]
