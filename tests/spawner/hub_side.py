@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 from jupyterhub import orm, roles
 from jupyterhub.objects import Hub
@@ -58,6 +59,7 @@ class HubSide:
             "cookie_name": "test",
             "internal_ssl": False,
             "app": None,
+            "statsd": SimpleNamespace(incr=lambda *_: None, timing=lambda *_: None),  # JupyterHub 5 counts with it
         }
         return User(found, settings, db=self._db)
 
