@@ -1,0 +1,142 @@
+"""How full nodes are: as cluster-autoscaler sees it, which decides what it takes down, and as it really is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from dra_spawner.dra.features import SCHEDULER_1_36, Features
+from dra_spawner.dra.objects import Device, DeviceClass, DeviceDescription, PoolId, ResourceClaim, ResourceSlice
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.autoscaler_utilization import AutoscalerUtilization, autoscaler_utilization
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.snapshot_errors import find
+from dra_spawner.simulator.weighted_utilization import WeightedUtilization, weighted_utilization
+
+__all__ = ["ClassWeights", "NodeUtilization", "Utilization"]
+
+_ONE: Final = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassWeights:
+    """What devices are worth, by device class; not negative.
+
+    A device that several of these classes select is worth the most that any of them says. A class whose selectors
+    fail on a device does not select it.
+    """
+
+    by_class: Mapping[str, Fraction | int] = field(default_factory=dict)
+    other: Fraction | int = _ONE
+    """Of devices that none of the classes selects."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUtilization:
+    """Both figures of one node."""
+
+    node: str
+    autoscaler: AutoscalerUtilization
+    weighted: WeightedUtilization
+
+
+class Utilization:
+    """Utilization of the nodes of a snapshot, as it is when this object is made.
+
+    Parameters
+    ----------
+    snapshot
+        Not to be changed while this object is in use.
+    weights
+        What devices are worth; all the same by default.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, weights: ClassWeights | None = None, features: Features = SCHEDULER_1_36
+    ) -> None:
+        self._snapshot = snapshot
+        self._weights = weights or ClassWeights()
+        self._features = features
+        self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
+        self._known_weights: dict[DeviceDescription, Fraction] = {}
+        self._of_pool: dict[PoolId, list[ResourceSlice]] = {}
+        self._of_node: dict[str, list[ResourceSlice]] = {}
+        self._pools_of_node: dict[str, set[PoolId]] = {}
+        for item in snapshot.state.devices.in_order()[0]:
+            self._of_pool.setdefault(item.pool_id, []).append(item)
+            if item.node_name:
+                self._of_node.setdefault(item.node_name, []).append(item)
+            for name in _nodes_of(item):
+                self._pools_of_node.setdefault(name, set()).add(item.pool_id)
+
+    def of(self, node_name: str) -> NodeUtilization:
+        """Both figures of a node.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such node.
+        """
+        state = find(self._snapshot.nodes, node_name, "node")
+        weighted = weighted_utilization(
+            state.node.identity,
+            {pool_id: self._of_pool[pool_id] for pool_id in self._pools_of_node.get(node_name, ())},
+            self._snapshot.state.devices.allocated,
+            self._features,
+            self._weight,
+        )
+        unreadable = tuple(self._unreadable(node_name))
+        if unreadable:
+            weighted = WeightedUtilization(weighted.pools, (*weighted.problems, *unreadable))
+        autoscaler = autoscaler_utilization(self._of_node.get(node_name, ()), self._claims(node_name))
+        for broken in self._snapshot.broken:
+            if broken.kind is Kind.RESOURCE_SLICE and broken.node_name == node_name:
+                autoscaler = AutoscalerUtilization(problem=str(broken))
+        return NodeUtilization(node_name, autoscaler, weighted)
+
+    def _claims(self, node_name: str) -> Iterator[ResourceClaim | str]:
+        """Claims of the pods on a node."""
+        for pod in self._snapshot.nodes[node_name].pods:
+            for reference in pod.claims:
+                if reference.is_needed:
+                    tracked = self._snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or ""))
+                    yield tracked.claim if tracked is not None else f"{pod.namespace}/{reference.claim}"
+
+    def _unreadable(self, node_name: str) -> Iterator[str]:
+        """What pods of the node hold that is not known, as their claims make no sense."""
+        for broken in self._snapshot.broken:
+            if broken.kind is Kind.RESOURCE_CLAIM and broken.key not in self._snapshot.claims:
+                pods = self._snapshot.nodes[node_name].pods
+                if any(
+                    broken.key == ObjectKey(pod.namespace, reference.claim or "")
+                    for pod in pods
+                    for reference in pod.claims
+                ):
+                    yield str(broken)
+            elif broken.kind is Kind.RESOURCE_SLICE and broken.pool_id is None and broken.node_name == node_name:
+                yield str(broken)
+
+    def _weight(self, device: Device) -> Fraction:
+        known = self._known_weights.get(device.description)
+        if known is None:
+            weights = [
+                Fraction(weight)
+                for name, weight in self._weights.by_class.items()
+                if (item := self._snapshot.classes.get(name)) is not None and self._selects(item, device.description)
+            ]
+            known = self._known_weights[device.description] = max(weights, default=Fraction(self._weights.other))
+        return known
+
+    def _selects(self, item: DeviceClass, description: DeviceDescription) -> bool:
+        expressions = tuple(expression or "" for expression in item.selectors)
+        return self._selectors.filter(expressions).verdict(description) is True
+
+
+def _nodes_of(item: ResourceSlice) -> set[str]:
+    """Nodes to which devices or counters of a slice belong."""
+    names = {device.node_name for device in item.devices if device.node_name}
+    return {item.node_name} if item.node_name else {name for name in names if name}

@@ -1,0 +1,205 @@
+"""How full a node's devices really are: by capacity and counters, with what they are worth.
+
+What is counted are *units*: each device that draws on no counters, and each counter set that devices of the node draw
+on (the hardware behind partitions). Of a unit
+
+- the *use* is 1 for a device that is allocated whole; for shares the fullest capacity, consumed over total; for a
+  counter set the fullest counter, of which an allocated device takes what it draws times its own use;
+- the *size* compares it with others of its pool that have capacities (or counters) of the same names: their mean
+  is 1;
+- the *weight* is its size times what the caller says its device class is worth.
+
+A pool's figure is the mean of its units' use by weight, and the node's that of all units: a small pool counts little.
+Admin access uses nothing. A device that may be shared and has no capacity is never full, and no unit. While a pool of
+the node is not complete and valid, nothing is known of the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.features import QUIRKS_1_36, Features
+from dra_spawner.dra.node_selector import NodeSelectorError
+from dra_spawner.dra.objects import Device, Node, PoolId, ResourceSlice
+from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
+
+__all__ = ["PoolUtilization", "WeightedUtilization", "weighted_utilization"]
+
+_ZERO: Final = Fraction(0)
+_ONE: Final = Fraction(1)
+
+WeightOf = Callable[[Device], Fraction]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUtilization:
+    """A pool of a node."""
+
+    id: PoolId
+    used: Fraction = _ZERO
+    """Weight of what is in use."""
+    weight: Fraction = _ZERO
+    """Weight of all its units."""
+    problem: str = ""
+    """Why nothing is known; empty if something is."""
+
+    @property
+    def figure(self) -> Fraction | None:
+        """From 0 to 1; None if it is not known, or nothing in the pool has a weight."""
+        return self.used / self.weight if self.weight and not self.problem else None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedUtilization:
+    """All pools with devices of one node's own."""
+
+    pools: tuple[PoolUtilization, ...] = ()
+    problems: tuple[str, ...] = ()
+    """Why nothing is known of the node: such a node is never drained."""
+
+    @property
+    def is_known(self) -> bool:
+        return not self.problems
+
+    @property
+    def figure(self) -> Fraction | None:
+        """From 0 to 1; None if it is not known, or the node has no devices that count."""
+        weight = sum((pool.weight for pool in self.pools), _ZERO)
+        return sum((pool.used for pool in self.pools), _ZERO) / weight if weight and self.is_known else None
+
+
+def weighted_utilization(
+    node: Node,
+    pools: Mapping[PoolId, Sequence[ResourceSlice]],
+    allocated: AllocatedState,
+    features: Features,
+    weight_of: WeightOf,
+) -> WeightedUtilization:
+    """Utilization of one node.
+
+    Parameters
+    ----------
+    pools
+        Pools with devices of the node's own, with all their slices of all generations and for all nodes.
+    allocated
+        What all claims hold.
+    weight_of
+        What a device is worth; not negative.
+    """
+    found = tuple(_pool(node, pool_id, pools[pool_id], allocated, features, weight_of) for pool_id in sorted(pools))
+    return WeightedUtilization(found, tuple(f"pool {pool.id}: {pool.problem}" for pool in found if pool.problem))
+
+
+def _pool(
+    node: Node,
+    pool_id: PoolId,
+    slices: Sequence[ResourceSlice],
+    allocated: AllocatedState,
+    features: Features,
+    weight_of: WeightOf,
+) -> PoolUtilization:
+    pool = _complete_pool(node, slices, features)
+    if isinstance(pool, str):
+        return PoolUtilization(pool_id, problem=pool)
+    devices = [
+        candidate.device
+        for candidate in pool.candidates()
+        if node.name in (candidate.slice.node_name, candidate.device.node_name)
+    ]
+    units = [*_device_units(devices, allocated, weight_of), *_counter_units(pool, devices, allocated, weight_of)]
+    sizes = _sizes(units)
+    weights = [unit.weight * size for unit, size in zip(units, sizes, strict=True)]
+    used = sum((weight * unit.use for unit, weight in zip(units, weights, strict=True)), _ZERO)
+    return PoolUtilization(pool_id, used, sum(weights, _ZERO))
+
+
+def _complete_pool(node: Node, slices: Sequence[ResourceSlice], features: Features) -> Pool | str:
+    """The pool as the node sees it, or why nothing can be said about it."""
+    newest = max(item.generation for item in slices)
+    current = [item for item in slices if item.generation == newest]
+    if any(item.resource_slice_count != len(current) for item in current):
+        return f"incomplete, generation {newest} has {len(current)} of {current[0].resource_slice_count} slices"
+    try:
+        pools = gather_pools(SliceIndex(current), node, features, QUIRKS_1_36)
+    except NodeSelectorError as error:
+        return str(error)
+    if not pools:
+        return f"the node has slices of an older generation than {newest} only"
+    pool = pools[0]
+    return pool if pool.state is PoolState.USABLE else pool.problem or "incomplete"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    use: Fraction
+    weight: Fraction
+    amounts: Mapping[str, int]
+    """Capacities or counters, in nano-units."""
+
+
+def _device_units(devices: Iterable[Device], allocated: AllocatedState, weight_of: WeightOf) -> list[_Unit]:
+    units = []
+    for device in devices:
+        capacity = {name: item.value.nano for name, item in device.description.capacity.items()}
+        is_boundless = device.is_shared and not any(capacity.values()) and not allocated.is_taken(device.id)
+        if not device.counter_sets and not is_boundless:
+            units.append(_Unit(_use(device, allocated), weight_of(device), capacity))
+    return units
+
+
+def _counter_units(
+    pool: Pool, devices: Sequence[Device], allocated: AllocatedState, weight_of: WeightOf
+) -> list[_Unit]:
+    """The counter sets that these devices draw on; other nodes' devices may draw on them, too."""
+    taken: dict[tuple[str, str], Fraction] = {}
+    for part in (*pool.slices, *pool.other_slices):
+        for device in part.devices:
+            if device.consumes_counters and allocated.is_allocated(device.id):
+                use = _use(device, allocated)
+                for counter, amount in device.consumes_counters:
+                    taken[counter] = taken.get(counter, _ZERO) + amount * use
+    weights: dict[str, Fraction] = {}
+    for device in devices:
+        for set_name in device.counter_sets:
+            weights[set_name] = max(weights.get(set_name, _ZERO), weight_of(device))
+    units = []
+    for set_name, weight in weights.items():
+        amounts = {name.counter: total for name, total in pool.counters.items() if name.counter_set == set_name}
+        uses = [taken.get((set_name, name), _ZERO) / total for name, total in amounts.items() if total > 0]
+        units.append(_Unit(_bounded(max(uses, default=_ZERO)), weight, amounts))
+    return units
+
+
+def _use(device: Device, allocated: AllocatedState) -> Fraction:
+    """How much of a device is in use."""
+    if allocated.is_taken(device.id):
+        return _ONE
+    if not allocated.has_shares(device.id):
+        return _ZERO
+    consumed = allocated.consumed_capacity(device.id) or {}
+    totals = {name: item.value.nano for name, item in device.description.capacity.items() if item.value.nano > 0}
+    if not totals:
+        return _ONE
+    return _bounded(max(Fraction(consumed.get(name, 0), total) for name, total in totals.items()))
+
+
+def _sizes(units: Sequence[_Unit]) -> list[Fraction]:
+    """Size of each unit, the mean of those with amounts of the same names being 1."""
+    alike: dict[frozenset[str], list[_Unit]] = {}
+    for unit in units:
+        alike.setdefault(frozenset(unit.amounts), []).append(unit)
+    sizes = []
+    for unit in units:
+        others = alike[frozenset(unit.amounts)]
+        totals = {name: sum(other.amounts[name] for other in others) for name in unit.amounts}
+        ratios = [Fraction(unit.amounts[name] * len(others), total) for name, total in totals.items() if total > 0]
+        sizes.append(sum(ratios, _ZERO) / len(ratios) if ratios else _ONE)
+    return sizes
+
+
+def _bounded(use: Fraction) -> Fraction:
+    return min(max(use, _ZERO), _ONE)
