@@ -112,7 +112,7 @@ class EmbeddedCluster:
         async with contextlib.AsyncExitStack() as stack:
             url = await self._server.start(port)
             stack.push_async_callback(self._server.stop)
-            self._write_kubeconfig(url)
+            self._write_kubeconfig()
             stack.callback(self.kubeconfig.unlink, missing_ok=True)
             for controller in self._controllers:
                 controller.start()
@@ -194,11 +194,12 @@ class EmbeddedCluster:
             except KubernetesError as error:
                 log.warning("A node cannot be served: node=%s error=%s", name, error)
 
-    def _write_kubeconfig(self, url: str) -> None:
+    def _write_kubeconfig(self) -> None:
+        # kubectl sends no token over plain HTTP, so the address has it, too.
         config = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "embedded", "cluster": {"server": url}}],
+            "clusters": [{"name": "embedded", "cluster": {"server": self._server.url_with_token}}],
             "users": [{"name": "administrator", "user": {"token": self.token}}],
             "contexts": [
                 {

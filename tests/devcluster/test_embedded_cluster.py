@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import stat
 import sys
@@ -80,6 +81,13 @@ async def test_only_the_owner_of_the_kubeconfig_gets_in(tmp_path):
         async with aiohttp.ClientSession() as session, session.get(f"{cluster.url}/api/v1/pods") as answer:
             assert answer.status == 401
     assert not cluster.kubeconfig.exists()
+
+
+async def test_kubeconfig_serves_clients_that_send_no_token_over_plain_http(tmp_path):
+    async with EmbeddedCluster(tmp_path / "cluster") as cluster:
+        server = json.loads(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        async with aiohttp.ClientSession() as session, session.get(f"{server}/api/v1/pods") as answer:
+            assert answer.status == 200
 
 
 async def test_tokens_differ(tmp_path):
