@@ -112,7 +112,7 @@ class Fleet:
         wanted = self._random.triangular(2 * busy - 1, 1, busy) * _GI_A_DEVICE if busy else 0
         used = 0
         while used + 5 <= wanted:
-            size = min(self._random.choice((5, 10, 15, 20)), int(wanted - used) // 5 * 5)
+            size = min(self._random.choice((5, 10, 20, 40)), int(wanted - used) // 5 * 5)
             used += size
             share_id = str(uuid.UUID(int=self._random.getrandbits(128)))
             consumed = {"memory": f"{size}Gi"}

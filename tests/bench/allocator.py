@@ -1,0 +1,216 @@
+"""What the allocator costs, next to kube-scheduler's own: run ``python -m tests.bench.allocator``.
+
+Both start from decoded objects on the same cluster: 5,000 nodes with eight devices each, 80 % of them in use. The Go
+allocator (``k8s.io/dynamic-resource-allocation`` v0.36.3, built by ``tests.oracle``) is made anew for each attempt and
+asked for one node after the other, as kube-scheduler's plugin does for one pod; ours is a `DeviceState` made anew and asked
+for all nodes. Rounds of the two alternate, and medians are compared, so that other work on the machine cancels out.
+
+The placing tests put one claim after the other on the first node where it fits, and record it there. Each section runs in a
+process of its own, whose largest resident memory is printed. Nothing is tuned for the measurement; the garbage
+collector runs as it does by default.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.simulator.device_state import DeviceState
+from tests.bench.fleet import DEVICES_A_NODE, Fleet
+from tests.oracle.binary import oracle_binary
+
+Json = dict[str, Any]
+
+NODES = 5_000
+SECTIONS = ("whole-devices", "shares", "alike-nodes", "place-4000", "place-40000", "place-40000-mixed")
+
+
+class GoAllocator:
+    """The Go allocator, with the fleet decoded once a round."""
+
+    def __init__(self, fleet: Fleet, attempts: int) -> None:
+        self._line = json.dumps(fleet.scenario(attempts)) + "\n"
+
+    def round(self) -> list[Json]:
+        """Timings of the attempts of one round."""
+        done = subprocess.run([oracle_binary()], input=self._line, capture_output=True, text=True, check=True)
+        answer = json.loads(done.stdout)
+        if answer.get("error"):
+            raise RuntimeError(answer["error"])
+        return list(answer["timings"])
+
+
+def compare(shared: bool, rounds: int, attempts: int) -> None:
+    """One claim against all nodes, cold and repeated, ours and theirs."""
+    fleet = Fleet(NODES, shared=shared, busy=0.8)
+    go = GoAllocator(fleet, attempts)
+    decoding = time.perf_counter()
+    slices, classes, nodes = decoded(fleet)
+    claims = [ResourceClaim.from_json(item) for item in fleet.existing]
+    wanted = [ResourceClaim.from_json(fleet.claim())]
+    others = [ResourceClaim.from_json(fleet.claim(f"other-{index}")) for index in range(attempts)]
+    decoding = time.perf_counter() - decoding
+
+    theirs: list[Json] = []
+    gather, answer, each, repeat, other = Timings(), Timings(), Timings(), Timings(), Timings()
+    for _ in range(rounds):
+        theirs += go.round()
+        for attempt in range(attempts):
+            # First without claims, to tell what taking in 80 % of the devices costs; both are part of "cold".
+            with answer:
+                state = DeviceState(slices, classes, nodes)
+            with gather:
+                for claim in claims:
+                    state.record((claim.namespace, claim.name), claim.status.devices or ())
+            with answer.adding():
+                verdicts = state.verdicts(wanted, explain=False)
+            with each:
+                fitting = sum(isinstance(verdicts.on(node.name), tuple) for node in nodes)
+            with repeat:
+                again = state.verdicts(wanted, explain=False)
+                fitting_again = sum(again.fits(node.name) for node in nodes)
+            with other:
+                again = state.verdicts([others[attempt]], explain=False)
+                fitting_again = sum(again.fits(node.name) for node in nodes)
+            assert fitting == fitting_again == theirs[0]["fits"], (fitting, fitting_again, theirs[0]["fits"])
+
+    their_gather = statistics.median(item["gatherSeconds"] for item in theirs)
+    their_loop = statistics.median(item["loopSeconds"] for item in theirs)
+    kind = "a share of 15Gi" if shared else "a whole device"
+    print(f"one claim for {kind}, {NODES:,} nodes x {DEVICES_A_NODE} devices, {len(claims):,} claims allocated")
+    print(f"  nodes where it fits                     {fitting:,}; kinds of nodes {len(verdicts):,}")
+    print(f"  medians of {rounds * attempts} attempts                   ours      Go        ours / Go")
+    row("taking in the allocated claims", gather.median, their_gather)
+    row("cold: devices and verdicts", answer.median, their_loop)
+    row("cold: the same, each node's devices named", answer.median + each.median, their_loop)
+    row("cold: all of this", answer.median + each.median + gather.median, their_gather + their_loop, "at most 3")
+    row("repeated, every node's verdict looked at", repeat.median, their_loop, f"1/{their_loop / repeat.median:,.0f}")
+    row("repeated for another claim like it", other.median, their_loop, f"1/{their_loop / other.median:,.0f}")
+    print(f"  (decoding the objects took {decoding:.1f} s before)")
+
+
+def alike_nodes() -> None:
+    """A question not asked before, on few and on many nodes of one kind."""
+    print("a new question on idle nodes of one kind (median of 200)")
+    medians = []
+    for count in (50, NODES):
+        state = DeviceState(*decoded(Fleet(count, shared=True)))
+        fleet = Fleet(1, shared=True)
+        questions = [ResourceClaim.from_json(fleet.claim(gibibytes=size)) for size in (5, 10, 15, 20, 25)]
+        state.first_fitting_node([questions.pop()])
+        timings = Timings()
+        for index in range(200):
+            claim = ResourceClaim.from_json(fleet.claim(gibibytes=30 + index))
+            with timings:
+                state.first_fitting_node([claim])
+        medians.append(timings.median)
+        print(f"  {count:5,} nodes: {timings.median * 1e6:6.0f} µs")
+    print(f"  ratio {medians[1] / medians[0]:.2f}")
+
+
+def place(nodes: int, count: int, limit: str, mixed: bool) -> None:
+    """One claim after the other, each on the first node where it fits."""
+    for shared in (True,) if mixed else (False, True):
+        fleet = Fleet(nodes, shared=shared)
+        slices, classes, all_nodes = decoded(fleet)
+        rng = random.Random(2)
+        sizes = [rng.choice((5, 10, 15, 20, 40)) if mixed else 80 for _ in range(count)]
+        claims = [ResourceClaim.from_json(fleet.claim(f"claim-{at}", size)) for at, size in enumerate(sizes)]
+        del fleet
+        placed = 0
+        began = time.perf_counter()
+        state = DeviceState(slices, classes, all_nodes)
+        for claim in claims:
+            if mixed and rng.random() < 0.3 and state.holders:
+                # Now and then one is given back, so that nodes are not simply filled one after the other.
+                given_back = f"claim-{rng.randrange(placed)}"
+                if ("default", given_back) in state.holders:
+                    state.release(("default", given_back))
+            node = state.first_fitting_node([claim])
+            if node is None:
+                break
+            allocation = state.allocate(node, [claim])
+            assert isinstance(allocation, tuple)
+            state.record((claim.namespace, claim.name), allocation[0].results)
+            placed += 1
+        seconds = time.perf_counter() - began
+        kind = "shares of 5 to 40Gi" if mixed else "shares" if shared else "whole devices"
+        print(f"placing {count:,} claims on {nodes:,} nodes x {DEVICES_A_NODE}, {kind}")
+        print(f"  {seconds:.2f} s ({limit}), {seconds / count * 1e6:.0f} µs a claim, {placed:,} placed")
+    print(f"  largest resident memory {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+
+
+class Timings:
+    """Seconds of each block that was run in this context."""
+
+    def __init__(self) -> None:
+        self._seconds: list[float] = []
+        self._began = 0.0
+
+    def __enter__(self) -> None:
+        self._seconds.append(0.0)
+        self._began = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        self._seconds[-1] += time.perf_counter() - self._began
+
+    @contextmanager
+    def adding(self) -> Iterator[None]:
+        """A block that is part of the last one."""
+        began = time.perf_counter()
+        yield
+        self._seconds[-1] += time.perf_counter() - began
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self._seconds)
+
+
+def row(what: str, ours: float, theirs: float, ratio: str = "") -> None:
+    shown = ratio if ratio.startswith("1/") else f"{ours / theirs:.2f}" + (f"  ({ratio})" if ratio else "")
+    print(f"  {what:42}{ours * 1e3:7.1f} ms{theirs * 1e3:7.1f} ms   {shown}")
+
+
+def decoded(fleet: Fleet) -> tuple[list[ResourceSlice], list[DeviceClass], list[Node]]:
+    return (
+        [ResourceSlice.from_json(item) for item in fleet.slices],
+        [DeviceClass.from_json(item) for item in fleet.classes],
+        [Node.from_json(item) for item in fleet.nodes],
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.allocator", description=__doc__.partition("\n")[0])
+    parser.add_argument("section", nargs="?", choices=SECTIONS, help="only this one")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of both allocators (%(default)s)")
+    parser.add_argument("--attempts", type=int, default=5, help="attempts in each round (%(default)s)")
+    options = parser.parse_args()
+    if options.section is None:
+        sizes = [f"--rounds={options.rounds}", f"--attempts={options.attempts}"]
+        for section in SECTIONS:
+            subprocess.run([sys.executable, "-m", "tests.bench.allocator", section, *sizes], check=True)
+        return 0
+    sections: dict[str, Callable[[], None]] = {
+        "whole-devices": lambda: compare(False, options.rounds, options.attempts),
+        "shares": lambda: compare(True, options.rounds, options.attempts),
+        "alike-nodes": alike_nodes,
+        "place-4000": lambda: place(500, 4_000, "limit 1 s", mixed=False),
+        "place-40000": lambda: place(NODES, 40_000, "limit 15 s", mixed=False),
+        "place-40000-mixed": lambda: place(NODES, 40_000, "limit 15 s", mixed=True),
+    }
+    sections[options.section]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
