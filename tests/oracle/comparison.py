@@ -12,7 +12,7 @@ from dra_spawner.dra.features import QUIRKS_1_36, Features, Quirks
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["differences", "verdicts"]
+__all__ = ["differences", "features_of", "verdicts"]
 
 _FEATURES = {
     "AdminAccess": "admin_access",
@@ -27,9 +27,14 @@ _FEATURES = {
 Verdict = dict[str, Any]
 
 
+def features_of(scenario: dict[str, Any]) -> Features:
+    """The features that the scenario asks for."""
+    return Features(**{_FEATURES[name]: value for name, value in scenario["features"].items()})
+
+
 def verdicts(scenario: dict[str, Any], quirks: Quirks = QUIRKS_1_36) -> list[Verdict]:
     """One verdict for each node: outcome, results, error, and with reasons for "none"."""
-    features = Features(**{_FEATURES[name]: value for name, value in scenario["features"].items()})
+    features = features_of(scenario)
     allocator = Allocator(
         [ResourceSlice.from_json(item) for item in scenario["slices"]],
         [DeviceClass.from_json(item) for item in scenario["classes"]],
