@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, ClassVar
 
 import aiohttp
@@ -44,6 +43,7 @@ from dra_spawner.spawn_refusal import (
     refusal_of_kubernetes_error,
     status_message,
 )
+from dra_spawner.start_messages import StartMessages
 
 #: How long a failing start waits for its clean-up before that goes on in the background.
 _CLEAN_UP_WAIT_SECONDS = 5
@@ -110,7 +110,7 @@ class DRASpawner(KubeSpawner):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._configured_device_claims = copy.deepcopy(self.device_claims)
-        self._timeline: list[dict[str, Any]] = []
+        self._messages = StartMessages(self.namespace, self.pod_name)
 
     @property
     def _kubernetes(self) -> KubernetesApi:
@@ -231,7 +231,7 @@ class DRASpawner(KubeSpawner):
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
         self._start_objects = self._explaining = None
-        self._timeline, self._waiting_for = [], ""
+        self._messages, self._waiting_for = StartMessages(self.namespace, self.pod_name), ""
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
         deadline = asyncio.timeout(self.start_timeout - min(5.0, self.start_timeout / 10))
@@ -302,7 +302,7 @@ class DRASpawner(KubeSpawner):
                     raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
                 if diagnosis.sentence and diagnosis.sentence != self._waiting_for:
                     self._waiting_for = diagnosis.sentence
-                    self._tell(diagnosis.sentence)
+                    self._messages.tell(diagnosis.sentence)
                 await asyncio.sleep(_DIAGNOSIS_SECONDS)
             await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
 
@@ -310,24 +310,8 @@ class DRASpawner(KubeSpawner):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The pod's events and our own messages, each once, in the order in which they came."""
-        seen = {event["metadata"]["uid"] for event in self._timeline}
-        self._timeline += [event for event in super().events if event["metadata"]["uid"] not in seen]
-        return list(self._timeline)
-
-    def _tell(self, sentence: str) -> None:
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        event = {
-            "metadata": {"uid": uuid.uuid4().hex, "name": self.pod_name, "namespace": self.namespace},
-            "involvedObject": {"kind": "Pod", "name": self.pod_name, "namespace": self.namespace},
-            "type": "Normal",
-            "reason": "WaitingForDevices",
-            "message": sentence,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "eventTime": None,
-        }
-        self._timeline = [*self.events, event]
+        """The pod's events and our own messages."""
+        return self._messages.with_events(super().events)
 
     # Nothing is left behind
 

@@ -1,0 +1,53 @@
+"""What the progress page of a start shows: the pod's events, and this project's own messages between them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any
+
+Event = dict[str, Any]
+
+
+class StartMessages:
+    """Events and messages, each once, in the order in which they came.
+
+    KubeSpawner's progress reads a list that only grows; a message put between events that are already shown would be
+    shown twice or never.
+
+    Parameters
+    ----------
+    namespace, pod_name
+        What our messages are about.
+    """
+
+    def __init__(self, namespace: str, pod_name: str) -> None:
+        self._about = {"kind": "Pod", "namespace": namespace, "name": pod_name}
+        self._timeline: list[Event] = []
+        self._seen: set[str] = set()
+
+    def with_events(self, events: Iterable[Event]) -> list[Event]:
+        """Everything so far, after adding those of the pod's events that are new."""
+        for event in events:
+            uid = event["metadata"]["uid"]
+            if uid not in self._seen:
+                self._seen.add(uid)
+                self._timeline.append(event)
+        return list(self._timeline)
+
+    def tell(self, sentence: str) -> None:
+        """Add a message, in the shape of an Event object."""
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        metadata = {"uid": uuid.uuid4().hex, "name": self._about["name"], "namespace": self._about["namespace"]}
+        event = {
+            "metadata": metadata,
+            "involvedObject": self._about,
+            "type": "Normal",
+            "reason": "WaitingForDevices",
+            "message": sentence,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "eventTime": None,
+        }
+        self.with_events([event])
