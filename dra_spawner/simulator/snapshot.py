@@ -163,6 +163,12 @@ class Snapshot:
             del self._forks[depth:]
             self._journal.revert_to(mark)
 
+    @contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """What was changed in the block is taken back if the block raises; forks must not be left open in it."""
+        with self._journal.all_or_nothing():
+            yield
+
     def _close_fork(self) -> int:
         if not self._forks:
             raise SnapshotError(SnapshotProblem.NO_FORK, "no fork is open")

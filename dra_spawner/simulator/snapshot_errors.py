@@ -16,6 +16,7 @@ class SnapshotProblem(StrEnum):
     """Why a change was refused."""
 
     NOT_FOUND = "NotFound"
+    EXISTS = "Exists"
     NO_FORK = "NoFork"
     """There is nothing to commit or revert."""
     ALLOCATED = "Allocated"

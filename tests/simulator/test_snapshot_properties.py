@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.simulator import strategies as some
 
@@ -181,6 +183,32 @@ class Snapshots(RuleBasedStateMachine):
                 assert tuple(allocation for _, allocation in answer.allocations) == expected
             else:
                 assert "resourceclaim not available on the node" in answer.verdict.reasons
+
+    @rule(pod=some.pods())
+    def nodes_are_as_an_attempt_to_place_the_pod_says(self, pod: Pod) -> None:
+        """Compared with what the embedded cluster's scheduler runs on."""
+        snapshot = self.snapshot
+        fitting = snapshot._fitting(pod)
+        new = any(wish.is_new for wish in fitting.wishes)
+        if fitting.general is not None or new or snapshot.broken or "example.com/gpu" in pod.requests:
+            return
+        devices, waiting = snapshot.state.devices, snapshot.state.nominated
+        nodes = list(snapshot.nodes.values())
+        view = ClusterView(
+            nodes,
+            SliceIndex(devices.in_order()[0]),
+            snapshot.classes,
+            devices.allocated,
+            {name: [snapshot.pods[key] for key in waiting[name]] for name in waiting},
+        )
+        question = Question(pod, tuple(wish.claim for wish in fitting.wishes))
+        attempt = Attempt(view, question, lambda states: states[0])
+        for state in nodes:
+            verdict = snapshot.fits_on(pod, state.node.name).verdict
+            try:
+                assert verdict == attempt.node_verdict(state, nodes)
+            except AllocationError:
+                assert verdict.code is FitCode.ERROR
 
 
 TestSnapshots = Snapshots.TestCase

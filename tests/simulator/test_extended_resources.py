@@ -1,0 +1,262 @@
+"""Extended resources that devices stand for, and devices that are part of the node's own CPU or memory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.dump import dump
+from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
+from dra_spawner.simulator.node_fit import FitCode
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+from tests.dra.builders import device_json, make_slice, request, result
+from tests.simulator.objects import node, pod
+
+GPU = "example.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu"
+CLASS = DeviceClass("gpu", ("true",), extended_resource_name=GPU)
+KEY = ObjectKey("default", "p")
+
+
+def container(name: str = "main", kind: str = "", **requests: Any) -> dict[str, Any]:
+    """A container; `kind` is empty, init or sidecar. Amounts of GPU are written ``gpu``."""
+    amounts = {GPU if key == "gpu" else key: str(amount) for key, amount in requests.items()}
+    return {"name": name, "resources": {"requests": amounts}} | (
+        {"restartPolicy": "Always"} if kind == "sidecar" else {}
+    )
+
+
+def with_containers(*containers: tuple[str, dict[str, Any]]) -> Pod:
+    spec: dict[str, Any] = {"containers": [], "initContainers": []}
+    for kind, requests in containers:
+        spec["initContainers" if kind else "containers"].append(container(kind=kind, **requests))
+    return Pod.from_json({"metadata": {"name": "p", "namespace": "default", "uid": "p"}, "spec": spec})
+
+
+def cluster(*more: Any, count: int = 2, **options: Any) -> Snapshot:
+    devices = make_slice("n1", [device_json(f"d{number}") for number in range(count)], pool="n1", nodeName="n1")
+    return Snapshot([node("n1"), node("n2"), node("plugin", {GPU: "1"}), CLASS, devices, *more], **options)
+
+
+@pytest.mark.parametrize(
+    ("classes", "expected"),
+    [
+        pytest.param([CLASS], {GPU: "gpu", IMPLICIT: "gpu"}, id="explicit and implicit"),
+        pytest.param(
+            [replace(CLASS, created="2026-01-01T00:00:00Z"), DeviceClass("new", (), (), GPU, "2026-02-01T00:00:00Z")],
+            {GPU: "new", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/new": "new"},
+            id="the newest",
+        ),
+        pytest.param(
+            [CLASS, DeviceClass("alpha", (), (), GPU)],
+            {GPU: "alpha", IMPLICIT: "gpu", "deviceclass.resource.kubernetes.io/alpha": "alpha"},
+            id="equally old: the first by name",
+        ),
+    ],
+)
+def test_classes_of_resources(classes, expected):
+    for order in (classes, classes[::-1]):
+        assert {name: item.name for name, item in classes_by_resource(order).items()} == expected
+
+
+@pytest.mark.parametrize(
+    ("containers", "expected"),
+    [
+        pytest.param([("", {"gpu": 2})], {"container-0-request-0": 2}, id="one container"),
+        pytest.param([("", {"cpu": 1, "gpu": 2})], {"container-0-request-1": 2}, id="numbered among all its requests"),
+        pytest.param(
+            [("", {"gpu": 1}), ("", {"cpu": 1}), ("", {"gpu": 2})],
+            {"container-0-request-0": 1, "container-2-request-0": 2},
+            id="several containers",
+        ),
+        pytest.param(
+            [("init", {"gpu": 1}), ("", {"gpu": 2})], {"container-1-request-0": 2}, id="init container reuses"
+        ),
+        pytest.param(
+            [("init", {"gpu": 3}), ("", {"gpu": 2})],
+            {"container-0-request-0": 1, "container-1-request-0": 2},
+            id="init container needs more",
+        ),
+        pytest.param(
+            [("init", {"gpu": 3}), ("init", {"gpu": 4}), ("", {"gpu": 2})],
+            {"container-1-request-0": 2, "container-2-request-0": 2},
+            id="only the largest init container counts",
+        ),
+        pytest.param(
+            [("sidecar", {"gpu": 1}), ("init", {"gpu": 1}), ("", {"gpu": 1})],
+            {"container-0-request-0": 1, "container-2-request-0": 1},
+            id="a sidecar before is not free, what starts later is",
+        ),
+        pytest.param([("", {"gpu": 0})], {}, id="none"),
+    ],
+)
+def test_the_claim(containers, expected):
+    claim = extended_resource_claim(with_containers(*containers), [GPU], classes_by_resource([CLASS]))
+    found = {request.name: request.exactly.count for request in claim.requests if request.exactly is not None}
+    assert found == expected
+    assert [request.name for request in claim.requests] == sorted(found)
+
+
+@pytest.mark.parametrize("resource", [pytest.param(GPU, id="explicit"), pytest.param(IMPLICIT, id="implicit")])
+def test_devices_where_no_plugin_offers_the_resource(resource):
+    snapshot = cluster()
+    fit = snapshot.fits(pod("p", {resource: "1"}))
+    assert fit.fitting == (("n1", "plugin") if resource == GPU else ("n1",))
+    assert str(fit.nodes["n2"]) == "no devices"
+
+
+def test_a_class_that_is_not_there():
+    fit = cluster().fits(pod("p", {"example.com/other": "1"}))
+    assert {str(answer) for answer in fit.nodes.values()} == {"Insufficient example.com/other"}
+
+
+def test_the_claim_is_made_and_goes_with_the_pod():
+    snapshot = cluster()
+    before = dump(snapshot)
+    assert snapshot.schedule(pod("p", {GPU: "2"}), "n1").fits
+    (made,) = snapshot.claims_of(snapshot.pods[KEY])
+    assert made is not None
+    assert [device.id.device for device in made.claim.status.devices or ()] == ["d0", "d1"]
+    assert made.is_for_extended_resources
+    assert made.is_reserved_for(snapshot.pods[KEY])
+    assert not snapshot.schedule(pod("q", {GPU: "1"}), "n1").fits
+    snapshot.remove_pod(KEY)
+    assert dump(snapshot) == before
+
+
+def test_a_plugins_device_needs_no_claim():
+    snapshot = cluster()
+    assert snapshot.schedule(pod("p", {GPU: "1"}), "plugin").fits
+    assert not snapshot.claims
+    assert str(snapshot.schedule(pod("q", {GPU: "1"}), "plugin")) == "Insufficient example.com/gpu"
+
+
+def test_what_an_earlier_attempt_left_behind():
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    metadata = {"name": "left", "namespace": "default", "ownerReferences": [owner], "annotations": annotations}
+    left = TrackedClaim.from_json({"metadata": metadata, "spec": {"devices": {"requests": [request()]}}})
+    fit = cluster(left).fits(pod("p", {GPU: "1"}))
+    assert str(fit.nodes["n1"]) == "cannot schedule extended resource claim"
+
+
+# --- devices that are part of the node's own resources -------------------------------------------------------------
+
+
+def mapped(name: str = "c0", multiplier: str | None = "2", key: str | None = None, **more: Any) -> Any:
+    mapping = {"allocationMultiplier": multiplier, "capacityKey": key}
+    return device_json(name, nodeAllocatableResourceMappings={"cpu": mapping}, **more)
+
+
+def cpu_cluster(*devices: Any, node_allocatable: bool = True, more: Any = ()) -> Snapshot:
+    published = make_slice("n1", devices, pool="n1", nodeName="n1")
+    return Snapshot([node("n1"), CLASS, published, *more], node_allocatable=node_allocatable)
+
+
+def claim(*requests: Any, results: Any = (), users: Any = ()) -> TrackedClaim:
+    status: dict[str, Any] = {}
+    if results:
+        consumers = [{"resource": "pods", "name": user, "uid": user} for user in users]
+        status = {"allocation": {"devices": {"results": list(results)}}, "reservedFor": consumers}
+    return TrackedClaim.from_json(
+        {
+            "metadata": {"name": "c", "namespace": "default", "uid": "c"},
+            "spec": {"devices": {"requests": list(requests or (request(),))}},
+            "status": status,
+        }
+    )
+
+
+def user(name: str = "p", cpu: str = "1", *, refers: bool = True, **spec: Any) -> Pod:
+    resources: dict[str, Any] = {"requests": {"cpu": cpu}} | ({"claims": [{"name": "cpus"}]} if refers else {})
+    spec = {"containers": [{"name": "main", "resources": resources}], **spec}
+    spec["resourceClaims"] = [{"name": "cpus", "resourceClaimName": "c"}]
+    return Pod.from_json({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec})
+
+
+SHARED: dict[str, Any] = {"capacity": {"cores": "8"}, "allowMultipleAllocations": True}
+CORES = request(capacity={"cores": "2"})
+
+ROOM = [
+    # 1 requested, 2 for the device, 4 there: 3.
+    pytest.param([mapped()], claim(), user(), 3000, id="a device counts its multiplier"),
+    pytest.param([mapped(multiplier=None)], claim(), user(), 2000, id="one without"),
+    pytest.param([mapped(), mapped("c1", "500m")], claim(request(count=2)), user(), 3500, id="devices add up"),
+    # 2 cores of the share, 1.5 CPU for each, and 1 requested.
+    pytest.param(
+        [mapped(multiplier="1500m", key="cores", **SHARED)], claim(CORES), user(), 4000, id="consumed capacity"
+    ),
+    pytest.param([mapped(key="other", **SHARED)], claim(CORES), user(), 1000, id="capacity that is not consumed"),
+    pytest.param([device_json("plain")], claim(), user(), 1000, id="a device like others"),
+    pytest.param([mapped()], claim(), user(cpu="3"), "Insufficient cpu", id="no room"),
+    pytest.param([mapped(multiplier="9")], claim(), user(), "Insufficient cpu", id="never any room"),
+    pytest.param(
+        [mapped()],
+        claim(),
+        user(refers=False),
+        "claim c: node-allocatable resource claim not referenced by any container within the pod",
+        id="no container uses it",
+    ),
+    pytest.param(
+        [mapped(key="cores")],
+        claim(),
+        user(),
+        "claim default/c, device c0: capacity cores is not consumed, but stands for cpu",
+        id="capacity of a dedicated device",
+    ),
+    pytest.param(
+        [mapped()],
+        claim(results=[result("c0", pool="n1")], users=["other"]),
+        user(),
+        "node allocatable resource claim c is already used by another pod",
+        id="used by another pod",
+    ),
+]
+
+
+@pytest.mark.parametrize(("devices", "wanted", "candidate", "expected"), ROOM)
+def test_room_for_devices_of_the_node_itself(devices, wanted, candidate, expected):
+    snapshot = cpu_cluster(*devices, more=[wanted])
+    before = dump(snapshot)
+    answer = snapshot.schedule(candidate, "n1")
+    if isinstance(expected, str):
+        assert str(answer) == expected
+        assert dump(snapshot) == before
+    else:
+        assert answer.fits
+        assert snapshot.nodes["n1"].requested["cpu"] == expected
+
+
+def test_requests_of_the_pod_as_a_whole_are_beyond_this_program():
+    candidate = user(resources={"requests": {"cpu": "2"}})
+    assert cpu_cluster(mapped(), more=[claim()]).fits_on(candidate, "n1").verdict.code is FitCode.UNDECIDABLE
+
+
+def test_the_gate_is_off_by_default():
+    snapshot = cpu_cluster(mapped(multiplier="9"), node_allocatable=False, more=[claim()])
+    assert snapshot.schedule(user(), "n1").fits
+    assert snapshot.nodes["n1"].requested["cpu"] == 1000
+
+
+def test_what_a_running_pods_devices_take_counts():
+    running = Pod.from_json(
+        {
+            "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]},
+            "status": {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]},
+        }
+    )
+    assert cpu_cluster(more=[running]).nodes["n1"].requested["cpu"] == 3000
+
+
+def test_devices_are_looked_up_as_they_are_after_a_revert():
+    snapshot = cpu_cluster(mapped(multiplier="9"), more=[claim()])
+    with snapshot.trial():
+        snapshot.put(make_slice("n1", [mapped(multiplier="1")], pool="n1", nodeName="n1"))
+        assert snapshot.fits_on(user(), "n1").fits
+    assert str(snapshot.fits_on(user(), "n1")) == "Insufficient cpu"
