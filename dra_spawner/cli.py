@@ -25,6 +25,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
+    _add_fit(commands)
     return parser
 
 
@@ -52,6 +53,52 @@ def _add_demo(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     command.set_defaults(run=_demo)
 
 
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "fit",
+        help="would these claims fit, where, and if not, why?",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Tell for every node whether all ResourceClaims without allocation would fit there together,\n"
+        "in the order given, decided as kube-scheduler 1.36 decides about devices. Needs no cluster: it reads\n"
+        "the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. Only devices are\n"
+        "looked at, not CPU, memory or taints of nodes.",
+        epilog="examples:\n"
+        "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
+        "  kubectl get resourceclaims -A -o json > claims.json     what is in use, and what waits\n"
+        "  dra-spawner fit cluster.json claims.json wanted.yaml    would wanted.yaml fit, too?\n"
+        "  kubectl get nodes,resourceslices,deviceclasses,resourceclaims -A -o json | dra-spawner fit\n"
+        "  dra-spawner fit --format json cluster.json questions.jsonl | jq .\n"
+        "\n"
+        "input:\n"
+        "  JSON or YAML: objects, Lists, several documents one after the other, in any number of files. A line\n"
+        '  {"name": "q1", "objects": [...]} is a question of its own, asked of all other objects and its own;\n'
+        "  every such line gets one answer.\n"
+        "\n"
+        "output:\n"
+        "  A table for people, or one line of JSON for each question:\n"
+        '  {"name": "q1", "nodes": {"n1": {"allocations": [{"claim": "team/gpu", "results": [...]}]},\n'
+        '                           "n2": {"unavailable": "memory: 7Gi left, 15Gi needed"},\n'
+        '                           "n3": {"error": "the scheduler would give up on the pod altogether"}}}\n'
+        "\n"
+        "exit code:\n"
+        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read",
+    )
+    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print the answer (%(default)s)"
+    )
+    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    command.add_argument(
+        "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
+    )
+    command.add_argument(
+        "--without-quirks",
+        action="store_true",
+        help="decide as the API promises, without the peculiarities of kube-scheduler 1.36",
+    )
+    command.set_defaults(run=_fit)
+
+
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; a port is a number from 0 to 65535")
@@ -60,7 +107,7 @@ def _port(text: str) -> int:
 
 def _demo(options: argparse.Namespace) -> int:
     # Imported here: `dra-spawner --help` need not load a web server.
-    from dra_spawner.devcluster.demo import DemoError, DemoOptions, run_demo
+    from dra_spawner.devcluster.demo.demo import DemoError, DemoOptions, run_demo
 
     demo = DemoOptions(
         port=options.port,
@@ -76,3 +123,16 @@ def _demo(options: argparse.Namespace) -> int:
         print(f"dra-spawner demo: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from dra_spawner.fit.command import FitOptions, run_fit
+
+    asked = FitOptions(
+        files=tuple(options.files),
+        as_json=options.format == "json",
+        all_names=options.all_names,
+        list_attributes=options.list_attributes,
+        without_quirks=options.without_quirks,
+    )
+    return run_fit(asked, sys.stdin.buffer, sys.stdout, sys.stderr)

@@ -1,0 +1,156 @@
+"""Answers: for every node, whether the claims without allocation fit there together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind
+from dra_spawner.fit.questions import ClusterObjects, Input, Question
+from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
+
+__all__ = ["Answer", "NodeGroup", "answer_all"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes with one verdict, and that of the first."""
+
+    nodes: tuple[str, ...]
+    verdict: NodeVerdict
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to one question.
+
+    Attributes
+    ----------
+    claims
+        Those that were to be allocated, in order.
+    nodes
+        All of them, in the order given.
+    problem
+        What stands in the way on every node: a claim that nothing can serve, an object the API server would refuse.
+    problems
+        The same on single nodes, by name.
+    verdicts
+        On all other nodes; None when there is a problem on every node.
+    """
+
+    name: str
+    claims: tuple[ResourceClaim, ...]
+    nodes: tuple[str, ...]
+    problem: str
+    problems: Mapping[str, str]
+    verdicts: Verdicts | None
+
+    @property
+    def fits_somewhere(self) -> bool:
+        return any(group.verdict.kind is VerdictKind.FITS for group in self.groups())
+
+    def groups(self) -> Iterator[NodeGroup]:
+        """Nodes with the same verdict together; some of these may still read alike."""
+        if self.verdicts is None:
+            if self.nodes:
+                yield NodeGroup(self.nodes, self.on(self.nodes[0]))
+            return
+        for name in self.problems:
+            yield NodeGroup((name,), self.on(name))
+        for group in self.verdicts:
+            names = tuple([name for name in group.nodes if name not in self.problems])
+            if names:
+                yield NodeGroup(names, self.on(names[0]))
+
+    def on(self, node: str) -> NodeVerdict:
+        """Verdict on one node."""
+        problem = self.problem or self.problems.get(node, "")
+        if problem or self.verdicts is None:
+            return NodeVerdict(node, VerdictKind.ERROR, message=problem)
+        return _node_verdict(node, self.claims, self.verdicts.on(node))
+
+    def to_json(self) -> dict[str, object]:
+        """The line of ``--format json``."""
+        return {"name": self.name, "nodes": {node: self.on(node).to_json() for node in self.nodes}}
+
+
+def answer_all(asked: Input, features: Features, quirks: Quirks, max_steps: int | None) -> Iterator[Answer]:
+    """Answer one question after the other; what they have in common is worked out once."""
+    common = asked.common
+    state = DeviceState(
+        common.slices.values(),
+        common.classes.values(),
+        common.nodes.values(),
+        common.claims.values(),
+        features,
+        quirks,
+        max_steps=max_steps,
+    )
+    for question in asked.questions:
+        mark = state.journal.mark()
+        yield _answer(state, common, question)
+        state.journal.revert_to(mark)
+
+
+def _answer(state: DeviceState, common: ClusterObjects, question: Question) -> Answer:
+    own = question.objects
+    _add(state, own)
+    claims = {**common.claims, **own.claims}
+    wanted = tuple(claim for claim in claims.values() if not claim.is_allocated)
+    broken_nodes = {**common.broken_nodes, **own.broken_nodes}
+    problems: dict[str, str] = dict(broken_nodes)
+    general = [*common.broken_claims, *own.broken_claims, *_class_problems(wanted, common, own)]
+    for node, problem in (*common.broken_slices, *own.broken_slices):
+        if node:
+            problems.setdefault(node, problem)
+        else:
+            general.append(problem)
+    nodes = tuple(dict.fromkeys([*common.nodes, *own.nodes, *broken_nodes]))
+    verdicts: Verdicts | None = None
+    if not general:
+        try:
+            verdicts = state.verdicts(wanted)
+        except AllocationError as error:
+            general.append(str(error))
+    problems = {name: problem for name, problem in problems.items() if name in nodes}
+    return Answer(question.name, wanted, nodes, general[0] if general else "", problems, verdicts)
+
+
+def _add(state: DeviceState, own: ClusterObjects) -> None:
+    for item in own.slices.values():
+        state.put_slice(item)
+    for device_class in own.classes.values():
+        state.put_class(device_class)
+    for node in own.nodes.values():
+        state.add_node(node)
+    for key, claim in own.claims.items():
+        if key in state.holders:
+            state.release(key)
+        if claim.status.devices is not None:
+            state.record(key, claim.status.devices)
+
+
+def _class_problems(wanted: Sequence[ResourceClaim], common: ClusterObjects, own: ClusterObjects) -> Iterator[str]:
+    """What is wrong with the classes that the claims name."""
+    broken = {**common.broken_classes, **own.broken_classes}
+    for claim in wanted if broken else ():
+        for request in claim.requests:
+            for alternative in request.alternatives:
+                if alternative.device_class_name in broken:
+                    yield broken[alternative.device_class_name]
+
+
+def _node_verdict(node: str, claims: Sequence[ResourceClaim], verdict: Verdict) -> NodeVerdict:
+    if isinstance(verdict, AllocationError):
+        return NodeVerdict(node, VerdictKind.ERROR, message=str(verdict), fatal=verdict.reason)
+    if isinstance(verdict, DoesNotFit):
+        return NodeVerdict(
+            node, VerdictKind.UNAVAILABLE, message=str(verdict), reason=verdict.reason, no_fit=verdict.kind
+        )
+    named: tuple[tuple[str, Allocation], ...] = tuple(
+        (str(claim), allocation) for claim, allocation in zip(claims, verdict, strict=True)
+    )
+    return NodeVerdict(node, VerdictKind.FITS, named)

@@ -1,0 +1,196 @@
+"""What is asked: the cluster's objects, and the claims that are to fit. Objects that make no sense are kept aside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.fit.documents import Document, PathPart, SourceObject
+
+__all__ = ["ClusterObjects", "Input", "Question", "gather"]
+
+_RESOURCE_GROUP: Final = "resource.k8s.io/"
+_READABLE: Final[Mapping[str, tuple[str, ...]]] = {
+    "Node": ("v1",),
+    "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "ResourceClaim": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+}
+"""API versions of the kinds that matter; v1beta2 has the same fields as v1."""
+
+
+@dataclass(slots=True)
+class ClusterObjects:
+    """Objects that decide where claims fit; of several with one name the last one counts.
+
+    Attributes
+    ----------
+    broken_nodes, broken_slices, broken_classes
+        What is wrong with objects that the API server would refuse, by name; a slice also with the node it names.
+    broken_claims
+        The same of claims.
+    """
+
+    nodes: dict[str, Node] = field(default_factory=dict)
+    slices: dict[str, ResourceSlice] = field(default_factory=dict)
+    classes: dict[str, DeviceClass] = field(default_factory=dict)
+    claims: dict[tuple[str, str], ResourceClaim] = field(default_factory=dict)
+    broken_nodes: dict[str, str] = field(default_factory=dict)
+    broken_slices: list[tuple[str, str]] = field(default_factory=list)
+    broken_classes: dict[str, str] = field(default_factory=dict)
+    broken_claims: list[str] = field(default_factory=list)
+
+    def add(self, source: SourceObject) -> None:
+        """Take an object in; kinds that do not matter are passed over.
+
+        Raises
+        ------
+        InputError
+            When it is of an API version that cannot be read, or it cannot be told what the object is about.
+        """
+        if not _matters(source):
+            return
+        try:
+            match source.kind:
+                case "Node":
+                    node = Node.from_json(source.value)
+                    self.nodes[node.name] = node
+                case "ResourceSlice":
+                    item = ResourceSlice.from_json(source.value)
+                    self.slices[item.name] = item
+                case "DeviceClass":
+                    device_class = DeviceClass.from_json(source.value)
+                    self.classes[device_class.name] = device_class
+                case _:
+                    claim = ResourceClaim.from_json(source.value)
+                    self.claims[claim.namespace, claim.name] = claim
+        except ObjectError as error:
+            self._set_aside(source, error)
+
+    def _set_aside(self, source: SourceObject, error: ObjectError) -> None:
+        problem = source.error(error)
+        name = _text(source.value, "metadata", "name")
+        if not name:
+            raise problem from None
+        message = f"{error} ({problem.file}, line {problem.line})"
+        match source.kind:
+            case "Node":
+                self.broken_nodes[name] = message
+            case "ResourceSlice":
+                self.broken_slices.append((_text(source.value, "spec", "nodeName"), message))
+            case "DeviceClass":
+                self.broken_classes[name] = message
+            case _:
+                self.broken_claims.append(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A name for the answer, and the objects that only this question is about."""
+
+    name: str
+    objects: ClusterObjects
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """All that was read: objects that count for every question, and the questions."""
+
+    common: ClusterObjects
+    questions: tuple[Question, ...]
+
+
+def gather(documents: Iterable[Document], name: str) -> Input:
+    """Sort what was read.
+
+    Parameters
+    ----------
+    name
+        Of the one question where the input has no ``{"name": …, "objects": […]}``.
+
+    Raises
+    ------
+    InputError
+        When something is no API object.
+    """
+    common = ClusterObjects()
+    questions: list[Question] = []
+    for document in documents:
+        value = document.value
+        if isinstance(value, dict) and "kind" not in value and "objects" in value:
+            questions.append(_question(document, value))
+            continue
+        for source in _objects(document, (), value, ""):
+            common.add(source)
+    return Input(common, tuple(questions) or (Question(name, ClusterObjects()),))
+
+
+def _question(document: Document, value: Mapping[str, object]) -> Question:
+    name, objects = value.get("name"), value["objects"]
+    if not isinstance(name, str):
+        raise document.error(("name",), "must be a string")
+    if not isinstance(objects, list):
+        raise document.error(("objects",), "must be a list of API objects")
+    own = ClusterObjects()
+    for source in _objects(document, ("objects",), objects, ""):
+        own.add(source)
+    return Question(name, own)
+
+
+def _objects(document: Document, path: tuple[PathPart, ...], value: object, kind: str) -> Iterator[SourceObject]:
+    """The API objects in a value.
+
+    Parameters
+    ----------
+    kind
+        What the object is when it does not say so itself: the items of a NodeList do not.
+    """
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _objects(document, (*path, index), item, kind)
+        return
+    if not isinstance(value, dict):
+        raise document.error(path, f"must be an API object, not {_shown(value)}")
+    kind_of_object = value.get("kind", kind)
+    if not isinstance(kind_of_object, str):
+        raise document.error((*path, "kind"), "must be a string")
+    if not kind_of_object:
+        expected = 'expected an API object, a List, or {"name": …, "objects": […]}'
+        raise document.error(path, f"has no kind; {expected}")
+    if kind_of_object.endswith("List") and "items" in value:
+        items = value["items"]
+        if not isinstance(items, list):
+            raise document.error((*path, "items"), "must be a list of API objects")
+        yield from _objects(document, (*path, "items"), items, kind_of_object.removesuffix("List"))
+        return
+    yield SourceObject(document, path, value, kind_of_object)
+
+
+def _matters(source: SourceObject) -> bool:
+    versions = _READABLE.get(source.kind)
+    if versions is None:
+        return False
+    version = source.value.get("apiVersion", versions[0])
+    if version in versions:
+        return True
+    if isinstance(version, str) and not version.startswith(_RESOURCE_GROUP):
+        # Another group's kind of that name.
+        return False
+    raise source.document.error(
+        (*source.path, "apiVersion"),
+        f"{version!r} cannot be read, only {versions[0]}; ask the cluster for"
+        f" {source.kind.lower()}{'es' if source.kind.endswith('s') else 's'}.v1.resource.k8s.io",
+    )
+
+
+def _text(value: object, *path: str) -> str:
+    for key in path:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else ""
+
+
+def _shown(value: object) -> str:
+    names = {str: "a string", bool: "a boolean", int: "a number", float: "a number", type(None): "null"}
+    return names.get(type(value), type(value).__name__)
