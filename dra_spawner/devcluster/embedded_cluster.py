@@ -20,17 +20,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.claim_controller import ClaimController
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.http.server import ApiServer
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import NODES, by_kind
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import Clock, ScaledClock
-from dra_spawner.devcluster.container_runtime import ContainerRuntime
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.kubelet import Kubelet
-from dra_spawner.devcluster.node_agent import complete_node
-from dra_spawner.devcluster.resource_types import NODES, by_kind
-from dra_spawner.devcluster.scheduler import Scheduler
-from dra_spawner.devcluster.server import ApiServer
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.controllers.claim_controller import ClaimController
+from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime
+from dra_spawner.devcluster.kubelet.kubelet import Kubelet
+from dra_spawner.devcluster.kubelet.node_agent import complete_node
+from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 
 __all__ = ["EmbeddedCluster"]
 

@@ -1,6 +1,6 @@
 """A real control plane on loopback: etcd, kube-apiserver, kube-scheduler, kube-controller-manager.
 
-RBAC is on. Nothing is a stand-in except the nodes: see `dra_spawner.devcluster.kubelet`.
+RBAC is on. Nothing is a stand-in except the nodes: see `dra_spawner.devcluster.kubelet.kubelet`.
 """
 
 from __future__ import annotations

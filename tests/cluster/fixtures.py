@@ -18,7 +18,7 @@ import pytest_asyncio
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.devcluster.kubelet import Kubelet
+from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 
 from .access import hub_token
 from .background import BackgroundLoop

@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 import pytest_asyncio
 import yaml
 
-from dra_spawner.devcluster.server import ApiServer
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.http.server import ApiServer
+from dra_spawner.devcluster.api.store import Store
 
 from ..cluster.control_plane import ControlPlane
-from .fidelity import SHARED_NAMESPACE, Side, assert_same
+from .api.fidelity import SHARED_NAMESPACE, Side, assert_same
 
 
 @asynccontextmanager

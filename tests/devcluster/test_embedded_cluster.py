@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.container_runtime import FakeRuntime
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.resource_types import PODS
+from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.devcluster.example_nodes import example_objects
-from dra_spawner.devcluster.kubelet import Kubelet
-from dra_spawner.devcluster.resource_types import PODS
+from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
+from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from tests.cluster.background import BackgroundLoop
 from tests.devcluster.cluster_objects import node as full_node
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_spawner.devcluster.node_agent import node_manifest
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 
 DRIVER = "gpu.example.com"
 

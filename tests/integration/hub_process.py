@@ -59,7 +59,7 @@ class HubProcess:
         return f"http://127.0.0.1:{self._ports['public']}"
 
     def _config_text(self, namespace: str) -> str:
-        proxy = [sys.executable, "-m", "dra_spawner.devcluster.streaming_proxy"]
+        proxy = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
         return f"""
 c = get_config()
 load_subconfig({str(SHIPPED_CONFIG)!r})

@@ -8,7 +8,7 @@ import contextlib
 import pytest
 from aiohttp import web
 
-from dra_spawner.devcluster.pod_addresses import OneAddress
+from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

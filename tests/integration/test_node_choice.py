@@ -9,7 +9,7 @@ import pytest
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.devcluster.clock import ScaledClock
-from dra_spawner.devcluster.node_agent import node_manifest
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode

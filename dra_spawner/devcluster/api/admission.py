@@ -3,11 +3,11 @@
 import base64
 from typing import TYPE_CHECKING, Any
 
-from dra_spawner.devcluster import defaults
-from dra_spawner.devcluster.api_errors import FieldError, forbidden, forbidden_value, invalid_value
-from dra_spawner.devcluster.deletion import timestamp
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api import defaults
+from dra_spawner.devcluster.api.deletion import timestamp
+from dra_spawner.devcluster.api.errors import FieldError, forbidden, forbidden_value, invalid_value
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import (
     CONFIGMAPS,
     DAEMONSETS,
     DEPLOYMENTS,
@@ -27,8 +27,8 @@ from dra_spawner.devcluster.resource_types import (
     STATEFULSETS,
     ResourceType,
 )
-from dra_spawner.devcluster.validation.claim_status import check_claim_status
-from dra_spawner.devcluster.validation.claims import (
+from dra_spawner.devcluster.api.validation.claim_status import check_claim_status
+from dra_spawner.devcluster.api.validation.claims import (
     ADMIN_ACCESS_LABEL,
     ADMIN_ACCESS_TEXT,
     check_claim_spec,
@@ -36,13 +36,13 @@ from dra_spawner.devcluster.validation.claims import (
     check_template_spec,
     wants_admin_access,
 )
-from dra_spawner.devcluster.validation.metadata import check_common_metadata, check_metadata
-from dra_spawner.devcluster.validation.names import check_config_key
-from dra_spawner.devcluster.validation.pods import check_pod_spec, check_pod_update
-from dra_spawner.devcluster.validation.slices import check_slice_spec, check_slice_update
+from dra_spawner.devcluster.api.validation.metadata import check_common_metadata, check_metadata
+from dra_spawner.devcluster.api.validation.names import check_config_key
+from dra_spawner.devcluster.api.validation.pods import check_pod_spec, check_pod_update
+from dra_spawner.devcluster.api.validation.slices import check_slice_spec, check_slice_update
 
 if TYPE_CHECKING:
-    from dra_spawner.devcluster.store import Store
+    from dra_spawner.devcluster.api.store import Store
 
 _NEW_STATUS: dict[ResourceType, JsonObject] = {
     NAMESPACES: {"phase": "Active"},

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_spawner.devcluster.api_errors import expired
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import ResourceType
+from dra_spawner.devcluster.api.errors import expired
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import ResourceType
 
 
 class WatchEventType(StrEnum):

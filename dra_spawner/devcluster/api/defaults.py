@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.dra.quantity import Quantity
 
 _DEFAULT_MODE = 0o644

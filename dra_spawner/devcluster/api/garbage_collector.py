@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import NAMESPACES, RESOURCE_TYPES, ResourceType, by_kind
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, RESOURCE_TYPES, ResourceType, by_kind
 
 if TYPE_CHECKING:
-    from dra_spawner.devcluster.store import Store
+    from dra_spawner.devcluster.api.store import Store
 
 Reference = tuple[ResourceType, str, str]
 """Kind, namespace, name."""

@@ -3,12 +3,12 @@
 from random import Random
 from typing import TYPE_CHECKING
 
-from dra_spawner.devcluster.api_errors import already_exists, bad_request, forbidden
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import NAMESPACES, ResourceType
+from dra_spawner.devcluster.api.errors import already_exists, bad_request, forbidden
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
 
 if TYPE_CHECKING:
-    from dra_spawner.devcluster.store import Store
+    from dra_spawner.devcluster.api.store import Store
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_CHARACTERS = 5

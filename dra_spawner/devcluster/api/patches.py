@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from dra_spawner.devcluster.json_values import JsonObject, mutable_copy
+from dra_spawner.devcluster.api.json_values import JsonObject, mutable_copy
 
 
 class PatchType(StrEnum):

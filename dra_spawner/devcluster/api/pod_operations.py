@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import ApiError, conflict
-from dra_spawner.devcluster.deletion import Deletion, PropagationPolicy, timestamp
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import PODDISRUPTIONBUDGETS, PODS
-from dra_spawner.devcluster.selectors import structured_label_selector
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.deletion import Deletion, PropagationPolicy, timestamp
+from dra_spawner.devcluster.api.errors import ApiError, conflict
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import PODDISRUPTIONBUDGETS, PODS
+from dra_spawner.devcluster.api.selectors import structured_label_selector
+from dra_spawner.devcluster.api.store import Store
 
 
 def bind_pod(

@@ -2,9 +2,9 @@
 
 from http import HTTPStatus
 
-from dra_spawner.devcluster.api_errors import ApiError, FieldError, forbidden_value
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import ResourceType
+from dra_spawner.devcluster.api.errors import ApiError, FieldError, forbidden_value
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import ResourceType
 
 
 def check_preconditions(

@@ -1,7 +1,7 @@
 """Decoding of API objects: types are checked, unknown fields and nulls dropped, quantities and times made canonical.
 
 What kube-apiserver does by decoding into Go structures is done here with a table of their fields,
-``api_schema.json``, made from the API server's own OpenAPI document.
+``schema.json``, made from the API server's own OpenAPI document.
 """
 
 import base64
@@ -15,9 +15,9 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import bad_request
-from dra_spawner.devcluster.json_values import JsonObject, mutable_copy
-from dra_spawner.devcluster.resource_types import ResourceType
+from dra_spawner.devcluster.api.errors import bad_request
+from dra_spawner.devcluster.api.json_values import JsonObject, mutable_copy
+from dra_spawner.devcluster.api.resource_types import ResourceType
 from dra_spawner.dra.quantity import Quantity, QuantityError
 
 _Decode = Callable[[Any], Any]
@@ -170,7 +170,7 @@ class _Field:
 
 @cache
 def _schema() -> Any:
-    return json.loads(files(__package__).joinpath("api_schema.json").read_text("utf-8"))
+    return json.loads(files(__package__).joinpath("schema.json").read_text("utf-8"))
 
 
 @cache

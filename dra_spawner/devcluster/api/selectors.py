@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api.resource_types import (
     EVENTS,
     NAMESPACES,
     NODES,
@@ -16,7 +16,7 @@ from dra_spawner.devcluster.resource_types import (
     SECRETS,
     ResourceType,
 )
-from dra_spawner.devcluster.validation.names import check_label_value, qualified_name_problems
+from dra_spawner.devcluster.api.validation.names import check_label_value, qualified_name_problems
 
 
 class SelectorError(ValueError):

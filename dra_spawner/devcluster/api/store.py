@@ -1,7 +1,7 @@
 """The objects of the embedded cluster: what kube-apiserver's storage layer does, in memory and synchronous.
 
 One writer, one thread: a method runs to its end before the next starts.  Objects are immutable values
-(`dra_spawner.devcluster.json_values`): what the store returns is shared by all readers and cannot be changed;
+(`dra_spawner.devcluster.api.json_values`): what the store returns is shared by all readers and cannot be changed;
 a caller changes a ``mutable_copy`` (or ``copy.deepcopy``) of it and hands that to `Store.update`, or uses
 `Store.modify`.
 """
@@ -14,8 +14,10 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from dra_spawner.devcluster import admission, naming
-from dra_spawner.devcluster.api_errors import (
+from dra_spawner.devcluster.api import admission, naming
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
+from dra_spawner.devcluster.api.errors import (
     ApiError,
     already_exists,
     bad_request,
@@ -25,18 +27,16 @@ from dra_spawner.devcluster.api_errors import (
     invalid_value,
     not_found,
 )
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.deletion import Deletion, PropagationPolicy, deletion_step, timestamp
-from dra_spawner.devcluster.garbage_collector import GarbageCollector
-from dra_spawner.devcluster.json_values import JsonObject, freeze, mutable_copy
-from dra_spawner.devcluster.object_table import ObjectKey
-from dra_spawner.devcluster.patches import PatchError, PatchType, apply_patch
-from dra_spawner.devcluster.preconditions import check_preconditions, finalizer_errors
-from dra_spawner.devcluster.resource_types import NAMESPACES, PRIORITYCLASSES, ResourceType
-from dra_spawner.devcluster.schema import decode_object
-from dra_spawner.devcluster.selectors import SelectorError, object_filter
-from dra_spawner.devcluster.updates import count_generation, may_go, updated_object, without_empty_members
-from dra_spawner.devcluster.versioned_objects import VersionedObjects
+from dra_spawner.devcluster.api.garbage_collector import GarbageCollector
+from dra_spawner.devcluster.api.json_values import JsonObject, freeze, mutable_copy
+from dra_spawner.devcluster.api.object_table import ObjectKey
+from dra_spawner.devcluster.api.patches import PatchError, PatchType, apply_patch
+from dra_spawner.devcluster.api.preconditions import check_preconditions, finalizer_errors
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, PRIORITYCLASSES, ResourceType
+from dra_spawner.devcluster.api.schema import decode_object
+from dra_spawner.devcluster.api.selectors import SelectorError, object_filter
+from dra_spawner.devcluster.api.updates import count_generation, may_go, updated_object, without_empty_members
+from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
 
 __all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
 
@@ -322,7 +322,7 @@ class Store:
         resource_version: str | None = None,
         dry_run: bool = False,
     ) -> Deletion:
-        """Delete an object, at once or by marking it (see `dra_spawner.devcluster.deletion`).
+        """Delete an object, at once or by marking it (see `dra_spawner.devcluster.api.deletion`).
 
         Parameters
         ----------

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from dra_spawner.devcluster.changes import History, WatchEvent, WatchEventType
-from dra_spawner.devcluster.json_values import JsonObject, freeze
-from dra_spawner.devcluster.object_table import ObjectKey, ObjectTable
-from dra_spawner.devcluster.resource_types import RESOURCE_TYPES, ResourceType
+from dra_spawner.devcluster.api.changes import History, WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.json_values import JsonObject, freeze
+from dra_spawner.devcluster.api.object_table import ObjectKey, ObjectTable
+from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES, ResourceType
 
 
 class VersionedObjects:

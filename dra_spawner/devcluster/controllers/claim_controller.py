@@ -10,15 +10,15 @@ import logging
 from collections.abc import Iterator
 from enum import StrEnum
 
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import Clock
-from dra_spawner.devcluster.controller import Controller
-from dra_spawner.devcluster.event_writer import EventWriter
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from dra_spawner.devcluster.store import Store
-from dra_spawner.devcluster.work_queue import WorkQueue
+from dra_spawner.devcluster.controllers.controller import Controller
+from dra_spawner.devcluster.controllers.event_writer import EventWriter
+from dra_spawner.devcluster.controllers.work_queue import WorkQueue
 
 __all__ = ["CLAIM_FINALIZER", "POD_CLAIM_ANNOTATION", "ClaimController", "claim_generate_name"]
 

@@ -8,9 +8,9 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from dra_spawner.devcluster.changes import WatchEvent
+from dra_spawner.devcluster.api.changes import WatchEvent
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import Clock
-from dra_spawner.devcluster.store import Store
 
 __all__ = ["Controller"]
 

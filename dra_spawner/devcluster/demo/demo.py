@@ -22,9 +22,9 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.devcluster.demo_profiles import profiles_for_classes
+from dra_spawner.devcluster.demo.example_nodes import example_objects
+from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.devcluster.example_nodes import example_objects
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
@@ -208,7 +208,7 @@ async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
 async def _start_hub(
     settings: dict[str, Any], directory: Path, kubeconfig: Path, log_file: Path | None
 ) -> asyncio.subprocess.Process:
-    config = Path(__file__).with_name("demo_hub_config.py")
+    config = Path(__file__).with_name("hub_config.py")
     environment = {**os.environ, "KUBECONFIG": str(kubeconfig), "DRA_SPAWNER_DEMO": json.dumps(settings)}
     with contextlib.ExitStack() as files:
         log = files.enter_context(log_file.open("wb")) if log_file else None

@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.devcluster.node_agent import node_manifest
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 
 __all__ = [
     "GPU_CLASS",

@@ -48,6 +48,6 @@ c.JupyterHub.load_roles = [
     }
 ]
 
-c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "dra_spawner.devcluster.streaming_proxy"]
+c.ConfigurableHTTPProxy.command = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
 c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{settings['proxy_api_port']}"
 c.ConfigurableHTTPProxy.pid_file = str(directory / "proxy.pid")

@@ -2,7 +2,7 @@
 
 By itself it waits for the end of an answer before it forwards the first byte, and gives up after 20 seconds: the
 progress page of a server that waits for a device would show nothing, and then an error. The library has no hook, so
-its handler is replaced. Run as ``python -m dra_spawner.devcluster.streaming_proxy`` with its own options.
+its handler is replaced. Run as ``python -m dra_spawner.devcluster.demo.streaming_proxy`` with its own options.
 """
 
 from __future__ import annotations

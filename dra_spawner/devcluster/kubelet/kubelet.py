@@ -24,16 +24,22 @@ from dra_spawner.cluster.api import (
     WatchEventType,
     resource_path,
 )
-
-from .clock import Clock, ScaledClock
-from .container_runtime import ContainerRuntime, ProcessRuntime
-from .images import IMAGE_SIZE_BYTES, PullFailed, PullSeconds, has_image, instant_pull, must_pull
-from .node_agent import NodeAgent
-from .pod_addresses import LoopbackAddresses, PodAddresses
-from .pod_events import EventRecorder
-from .pod_needs import PodServices
-from .pod_volumes import NodeDirectories
-from .pod_worker import PodWorker
+from dra_spawner.devcluster.clock import Clock, ScaledClock
+from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime, ProcessRuntime
+from dra_spawner.devcluster.kubelet.images import (
+    IMAGE_SIZE_BYTES,
+    PullFailed,
+    PullSeconds,
+    has_image,
+    instant_pull,
+    must_pull,
+)
+from dra_spawner.devcluster.kubelet.node_agent import NodeAgent
+from dra_spawner.devcluster.kubelet.pod_addresses import LoopbackAddresses, PodAddresses
+from dra_spawner.devcluster.kubelet.pod_events import EventRecorder
+from dra_spawner.devcluster.kubelet.pod_needs import PodServices
+from dra_spawner.devcluster.kubelet.pod_volumes import NodeDirectories
+from dra_spawner.devcluster.kubelet.pod_worker import PodWorker
 
 log = logging.getLogger(__name__)
 

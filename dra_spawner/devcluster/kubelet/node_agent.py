@@ -8,9 +8,8 @@ import logging
 from collections.abc import Collection, Iterable
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
-
-from .clock import Clock, micro_timestamp, timestamp
-from .images import IMAGE_SIZE_BYTES, normalized_image
+from dra_spawner.devcluster.clock import Clock, micro_timestamp, timestamp
+from dra_spawner.devcluster.kubelet.images import IMAGE_SIZE_BYTES, normalized_image
 
 log = logging.getLogger(__name__)
 

@@ -9,8 +9,7 @@ import secrets
 from typing import Any
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-
-from .clock import Clock, timestamp
+from dra_spawner.devcluster.clock import Clock, timestamp
 
 log = logging.getLogger(__name__)
 

@@ -9,15 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-
-from .clock import Clock
-from .container_runtime import ContainerLaunch, ContainerRuntime
-from .device_environment import device_environment
-from .pod_addresses import PodAddresses, bind_to
-from .pod_environment import EnvironmentProblem, command_line, container_environment, references
-from .pod_events import EventRecorder
-from .pod_status import ContainerState, PodState
-from .pod_volumes import (
+from dra_spawner.devcluster.clock import Clock
+from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ContainerRuntime
+from dra_spawner.devcluster.kubelet.device_environment import device_environment
+from dra_spawner.devcluster.kubelet.pod_addresses import PodAddresses, bind_to
+from dra_spawner.devcluster.kubelet.pod_environment import (
+    EnvironmentProblem,
+    command_line,
+    container_environment,
+    references,
+)
+from dra_spawner.devcluster.kubelet.pod_events import EventRecorder
+from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodState
+from dra_spawner.devcluster.kubelet.pod_volumes import (
     NodeDirectories,
     VolumeProblem,
     container_mounts,

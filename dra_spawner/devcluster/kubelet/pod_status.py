@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from .clock import timestamp
+from dra_spawner.devcluster.clock import timestamp
 
 JsonObject = dict[str, Any]
 

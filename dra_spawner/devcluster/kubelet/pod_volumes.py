@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from .pod_environment import expand
+from dra_spawner.devcluster.kubelet.pod_environment import expand
 
 JsonObject = dict[str, Any]
 

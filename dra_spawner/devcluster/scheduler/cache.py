@@ -6,9 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     NODES,
     PERSISTENTVOLUMECLAIMS,
@@ -17,7 +17,7 @@ from dra_spawner.devcluster.resource_types import (
     RESOURCESLICES,
     ResourceType,
 )
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice

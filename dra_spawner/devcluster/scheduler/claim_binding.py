@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.claim_controller import CLAIM_FINALIZER
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import RESOURCECLAIMS
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import RESOURCECLAIMS
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.simulator.scheduling import Placement, Question
 

@@ -13,20 +13,20 @@ import random as random_module
 import uuid
 from collections.abc import Callable
 
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.claim_binding import BindingFailed, bind_claims, deallocate
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.pod_operations import bind_pod
+from dra_spawner.devcluster.api.resource_types import PODS
+from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import Clock
-from dra_spawner.devcluster.controller import Controller
-from dra_spawner.devcluster.event_writer import EventWriter
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.pod_conditions import set_condition
-from dra_spawner.devcluster.pod_operations import bind_pod
-from dra_spawner.devcluster.resource_types import PODS
-from dra_spawner.devcluster.scheduler_cache import ClusterCache
-from dra_spawner.devcluster.scheduling_hints import helped_by, pod_changed_itself
-from dra_spawner.devcluster.scheduling_queue import Entry, PodKey, SchedulingQueue, Waiting
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.controllers.controller import Controller
+from dra_spawner.devcluster.controllers.event_writer import EventWriter
+from dra_spawner.devcluster.scheduler.cache import ClusterCache
+from dra_spawner.devcluster.scheduler.claim_binding import BindingFailed, bind_claims, deallocate
+from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
+from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
+from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueue, Waiting
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
 from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, Question, Unschedulable

@@ -1,6 +1,6 @@
-"""Makes `dra_spawner/devcluster/api_schema.json` from the OpenAPI document of a kube-apiserver.
+"""Makes `dra_spawner/devcluster/api/schema.json` from the OpenAPI document of a kube-apiserver.
 
-``python -m tests.devcluster.api_schema OPENAPI_V2.json`` writes the file anew; `test_fidelity` compares it with
+``python -m tests.devcluster.api.make_schema OPENAPI_V2.json`` writes the file anew; `test_fidelity` compares it with
 the control plane that the tests run.
 """
 
@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.devcluster.resource_types import RESOURCE_TYPES
+from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 
-SCHEMA_FILE = Path(__file__).parents[2] / "dra_spawner" / "devcluster" / "api_schema.json"
+SCHEMA_FILE = Path(__file__).parents[3] / "dra_spawner" / "devcluster" / "api" / "schema.json"
 _SCALARS: dict[tuple[str | None, str | None], str] = {
     ("boolean", None): "bool",
     ("string", "byte"): "[]uint8",

@@ -9,14 +9,14 @@ from urllib.parse import quote
 import pytest
 
 from . import fidelity_cases as cases
-from .api_schema import SCHEMA_FILE, make_schema, write
 from .fidelity import CLAIMS, CONFIGMAPS, MERGE_PATCH, PODS, RESOURCE, STRATEGIC_PATCH, Side, config_map, pod
+from .make_schema import SCHEMA_FILE, make_schema, write
 
 
 async def test_schema_is_that_of_the_api_server(shared_sides: tuple[Side, Side]) -> None:
     embedded, real = shared_sides
     openapi = (await real.send("GET", "/openapi/v2")).body
-    assert write(make_schema(openapi)) == SCHEMA_FILE.read_text(), "run python -m tests.devcluster.api_schema"
+    assert write(make_schema(openapi)) == SCHEMA_FILE.read_text(), "run python -m tests.devcluster.api.make_schema"
     for side in (embedded, real):
         await side.ask("GET", "/healthz")
 

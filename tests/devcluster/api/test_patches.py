@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.patches import (
+from dra_spawner.devcluster.api.patches import (
     PatchError,
     PatchType,
     apply_patch,

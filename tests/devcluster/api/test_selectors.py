@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.resource_types import CONFIGMAPS, EVENTS, NODES, PODS
-from dra_spawner.devcluster.selectors import (
+from dra_spawner.devcluster.api.resource_types import CONFIGMAPS, EVENTS, NODES, PODS
+from dra_spawner.devcluster.api.selectors import (
     SelectorError,
     object_filter,
     parse_field_selector,

@@ -16,12 +16,12 @@ import pytest
 import pytest_asyncio
 from kubernetes_asyncio import client, watch
 
-from dra_spawner.devcluster import resource_types as types
-from dra_spawner.devcluster.api_requests import Target, parse_bool, parse_target
-from dra_spawner.devcluster.resource_types import RESOURCE_TYPES
-from dra_spawner.devcluster.server import MOST_BODY_BYTES, ApiServer
-from dra_spawner.devcluster.store import Store
-from dra_spawner.devcluster.tables import human_duration
+from dra_spawner.devcluster.api import resource_types as types
+from dra_spawner.devcluster.api.http.requests import Target, parse_bool, parse_target
+from dra_spawner.devcluster.api.http.server import MOST_BODY_BYTES, ApiServer
+from dra_spawner.devcluster.api.http.tables import human_duration
+from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
+from dra_spawner.devcluster.api.store import Store
 
 TOKEN = "a-secret"
 PATIENCE_SECONDS = 5.0
@@ -263,7 +263,7 @@ async def test_watches_of_clients_that_left_are_forgotten(server: ApiServer, ses
 async def test_a_client_that_does_not_read_loses_its_watch(
     session: aiohttp.ClientSession, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dra_spawner.devcluster.watches.MOST_UNSENT_BYTES", 2000)
+    monkeypatch.setattr("dra_spawner.devcluster.api.http.watches.MOST_UNSENT_BYTES", 2000)
     async with session.get("/api/v1/configmaps?watch=1&resourceVersion=0") as response:
         for index in range(20):  # in one go: the connection's task gets no turn
             store.create(types.CONFIGMAPS, config_map(f"c{index}", k="v" * 100), "default")

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster import resource_types as types
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.changes import WatchEvent
-from dra_spawner.devcluster.json_values import mutable_copy
-from dra_spawner.devcluster.pod_operations import bind_pod, evict_pod
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api import resource_types as types
+from dra_spawner.devcluster.api.changes import WatchEvent
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.json_values import mutable_copy
+from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
+from dra_spawner.devcluster.api.store import Store
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster import resource_types as types
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.schema import decode_object, unknown_fields
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api import resource_types as types
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.schema import decode_object, unknown_fields
+from dra_spawner.devcluster.api.store import Store
 
 from . import fidelity_cases as cases
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from dra_spawner.devcluster.claim_controller import CLAIM_FINALIZER, ClaimController, claim_generate_name
-from dra_spawner.devcluster.resource_types import EVENTS, NAMESPACES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.resource_types import EVENTS, NAMESPACES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER, ClaimController, claim_generate_name
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, TurnedClock, claim, pod, template
 
 ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "n", "device": "gpu-0"}]}}

@@ -5,7 +5,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from dra_spawner.devcluster.example_nodes import (
+from dra_spawner.devcluster.api.json_values import mutable_copy
+from dra_spawner.devcluster.api.resource_types import by_kind
+from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.demo.example_nodes import (
     GPU_CLASS,
     GPU_SHARE_CLASS,
     MIG_CLASS,
@@ -18,9 +21,6 @@ from dra_spawner.devcluster.example_nodes import (
     example_objects,
     resource_slices,
 )
-from dra_spawner.devcluster.json_values import mutable_copy
-from dra_spawner.devcluster.resource_types import by_kind
-from dra_spawner.devcluster.store import Store
 from dra_spawner.dra.allocator import AllocatedState, Allocation, Allocator, DoesNotFit
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.selectors import SelectorCache

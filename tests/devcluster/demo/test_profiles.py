@@ -1,7 +1,7 @@
 """The demo's profiles fit its nodes, and any other cluster gets some too."""
 
-from dra_spawner.devcluster.demo_profiles import EXAMPLE_PROFILES, profiles_for_classes
-from dra_spawner.devcluster.example_nodes import device_classes
+from dra_spawner.devcluster.demo.example_nodes import device_classes
+from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES, profiles_for_classes
 from dra_spawner.profiles import profile_list_problems
 
 

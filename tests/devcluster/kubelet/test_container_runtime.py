@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.devcluster.container_runtime import (
+from dra_spawner.devcluster.kubelet.container_runtime import (
     ContainerLaunch,
     FakeRuntime,
     ProcessRuntime,

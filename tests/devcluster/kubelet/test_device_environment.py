@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.device_environment import container_devices, device_environment
+from dra_spawner.devcluster.kubelet.device_environment import container_devices, device_environment
 
 
 def result(device: str, *, request: str = "gpu", pool: str = "node-a", **more: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.images import PullFailed, has_image, must_pull, normalized_image
+from dra_spawner.devcluster.kubelet.images import PullFailed, has_image, must_pull, normalized_image
 
 
 @pytest.mark.parametrize(

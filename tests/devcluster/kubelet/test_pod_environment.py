@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.pod_environment import (
+from dra_spawner.devcluster.kubelet.pod_environment import (
     EnvironmentProblem,
     command_line,
     container_environment,

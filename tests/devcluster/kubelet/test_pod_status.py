@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
+from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LATER = NOON + timedelta(seconds=90)

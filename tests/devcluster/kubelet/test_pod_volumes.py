@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.devcluster.pod_volumes import (
+from dra_spawner.devcluster.kubelet.pod_volumes import (
     Mount,
     NodeDirectories,
     VolumeProblem,

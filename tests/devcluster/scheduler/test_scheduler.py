@@ -8,9 +8,8 @@ import random
 
 import pytest
 
-from dra_spawner.devcluster.claim_controller import CLAIM_FINALIZER, ClaimController
-from dra_spawner.devcluster.pod_operations import bind_pod
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api.pod_operations import bind_pod
+from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     EVENTS,
     NODES,
@@ -21,9 +20,10 @@ from dra_spawner.devcluster.resource_types import (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICES,
 )
-from dra_spawner.devcluster.scheduler import Scheduler
-from dra_spawner.devcluster.scheduling_queue import Waiting
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.store import Store
+from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER, ClaimController
+from dra_spawner.devcluster.scheduler.queue import Waiting
+from dra_spawner.devcluster.scheduler.scheduler import Scheduler
 from tests.devcluster.cluster_objects import (
     NAMESPACE,
     SHARE_CLASS,

@@ -1,7 +1,7 @@
 """What the API says about itself: groups, versions and kinds."""
 
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import (
     DAEMONSETS,
     DEPLOYMENTS,
     NAMESPACES,

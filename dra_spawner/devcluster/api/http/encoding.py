@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.json_values import JsonObject
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.json_values import JsonObject
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import ApiError, bad_request, forbidden_value, not_supported
-from dra_spawner.devcluster.deletion import PropagationPolicy
-from dra_spawner.devcluster.encoding import from_json, to_json
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.object_table import ObjectKey
-from dra_spawner.devcluster.resource_types import NAMESPACES, ResourceType, by_plural
+from dra_spawner.devcluster.api.deletion import PropagationPolicy
+from dra_spawner.devcluster.api.errors import ApiError, bad_request, forbidden_value, not_supported
+from dra_spawner.devcluster.api.http.encoding import from_json, to_json
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.object_table import ObjectKey
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType, by_plural
 
 
 @dataclass(frozen=True, slots=True)

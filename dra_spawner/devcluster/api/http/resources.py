@@ -6,18 +6,10 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from dra_spawner.devcluster.api_errors import ApiError, bad_request
-from dra_spawner.devcluster.api_requests import (
-    DeleteOptions,
-    ListOptions,
-    Target,
-    encode_continue,
-    parse_dry_run,
-    parse_revision,
-)
-from dra_spawner.devcluster.deletion import Deletion
-from dra_spawner.devcluster.encoding import ObjectEncoder, to_json
-from dra_spawner.devcluster.http_messages import (
+from dra_spawner.devcluster.api.deletion import Deletion
+from dra_spawner.devcluster.api.errors import ApiError, bad_request
+from dra_spawner.devcluster.api.http.encoding import ObjectEncoder, to_json
+from dra_spawner.devcluster.api.http.messages import (
     json_response,
     no_such_path,
     object_body,
@@ -27,14 +19,22 @@ from dra_spawner.devcluster.http_messages import (
     unsupported_media_type,
     wants_table,
 )
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.patches import PatchType
-from dra_spawner.devcluster.pod_operations import bind_pod, evict_pod
-from dra_spawner.devcluster.resource_types import NAMESPACES
-from dra_spawner.devcluster.schema import unknown_fields
-from dra_spawner.devcluster.store import ListResult, Store
-from dra_spawner.devcluster.tables import table
-from dra_spawner.devcluster.watches import Render, WatchHub
+from dra_spawner.devcluster.api.http.requests import (
+    DeleteOptions,
+    ListOptions,
+    Target,
+    encode_continue,
+    parse_dry_run,
+    parse_revision,
+)
+from dra_spawner.devcluster.api.http.tables import table
+from dra_spawner.devcluster.api.http.watches import Render, WatchHub
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.patches import PatchType
+from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
+from dra_spawner.devcluster.api.resource_types import NAMESPACES
+from dra_spawner.devcluster.api.schema import unknown_fields
+from dra_spawner.devcluster.api.store import ListResult, Store
 
 DEFAULT_WATCH_SECONDS = 1800.0
 BOOKMARK_INTERVAL_SECONDS = 60.0

@@ -6,13 +6,13 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from dra_spawner.devcluster import discovery
-from dra_spawner.devcluster.api_errors import ApiError
-from dra_spawner.devcluster.api_requests import parse_target
-from dra_spawner.devcluster.encoding import to_json
-from dra_spawner.devcluster.http_messages import found, json_response, no_such_path, object_body, retry_after
-from dra_spawner.devcluster.http_resources import LogProvider, ResourceHandler
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.errors import ApiError
+from dra_spawner.devcluster.api.http import discovery
+from dra_spawner.devcluster.api.http.encoding import to_json
+from dra_spawner.devcluster.api.http.messages import found, json_response, no_such_path, object_body, retry_after
+from dra_spawner.devcluster.api.http.requests import parse_target
+from dra_spawner.devcluster.api.http.resources import LogProvider, ResourceHandler
+from dra_spawner.devcluster.api.store import Store
 
 LOOPBACK = "127.0.0.1"
 TOKEN_PATH = "token"  # noqa: S105 (where it stands, not what it is)

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from dra_spawner.devcluster.deletion import parse_timestamp
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import (
+from dra_spawner.devcluster.api.deletion import parse_timestamp
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import (
     CONFIGMAPS,
     EVENTS,
     NAMESPACES,

@@ -5,14 +5,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import ApiError, bad_request
-from dra_spawner.devcluster.api_requests import ListOptions, Target, parse_revision
-from dra_spawner.devcluster.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.encoding import to_json
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import ResourceType
-from dra_spawner.devcluster.selectors import ObjectFilter, SelectorError, object_filter
-from dra_spawner.devcluster.store import Store
+from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
+from dra_spawner.devcluster.api.errors import ApiError, bad_request
+from dra_spawner.devcluster.api.http.encoding import to_json
+from dra_spawner.devcluster.api.http.requests import ListOptions, Target, parse_revision
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import ResourceType
+from dra_spawner.devcluster.api.selectors import ObjectFilter, SelectorError, object_filter
+from dra_spawner.devcluster.api.store import Store
 
 Render = Callable[[JsonObject], bytes]
 """The JSON text of an object in the form the client asked for."""

@@ -1,8 +1,8 @@
 """Checks of a ResourceClaim's status: what schedulers and drivers write."""
 
-from dra_spawner.devcluster.api_errors import FieldError, forbidden_value, invalid_value, required, too_many
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.validation.claims import (
+from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required, too_many
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.validation.claims import (
     MOST_CONFIGS,
     MOST_PARAMETER_BYTES,
     check_raw_object,
@@ -10,8 +10,8 @@ from dra_spawner.devcluster.validation.claims import (
     is_share_id,
     request_names,
 )
-from dra_spawner.devcluster.validation.names import check_dns_label, check_driver_name, check_list, check_unique
-from dra_spawner.devcluster.validation.slices import check_binding_conditions, check_node_selector, check_pool_name
+from dra_spawner.devcluster.api.validation.names import check_dns_label, check_driver_name, check_list, check_unique
+from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_node_selector, check_pool_name
 
 MOST_CONSUMERS = 256
 MOST_RESULTS = 32

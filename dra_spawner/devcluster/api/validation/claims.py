@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import (
+from dra_spawner.devcluster.api.errors import (
     FieldError,
     forbidden_value,
     invalid_value,
@@ -12,9 +12,9 @@ from dra_spawner.devcluster.api_errors import (
     required,
     too_long,
 )
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.validation.metadata import check_annotations, check_labels
-from dra_spawner.devcluster.validation.names import (
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.validation.metadata import check_annotations, check_labels
+from dra_spawner.devcluster.api.validation.names import (
     check_dns_label,
     check_dns_subdomain,
     check_driver_name,

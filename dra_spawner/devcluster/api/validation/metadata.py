@@ -1,9 +1,9 @@
 """Checks of ``metadata``."""
 
-from dra_spawner.devcluster.api_errors import FieldError, invalid_value, required, too_long
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.resource_types import NAMESPACES, ResourceType
-from dra_spawner.devcluster.validation.names import (
+from dra_spawner.devcluster.api.errors import FieldError, invalid_value, required, too_long
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
+from dra_spawner.devcluster.api.validation.names import (
     check_dns_label,
     check_dns_subdomain,
     check_label_value,

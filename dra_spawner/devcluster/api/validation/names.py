@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import FieldError, duplicate, invalid_value, required, too_long, too_many
+from dra_spawner.devcluster.api.errors import FieldError, duplicate, invalid_value, required, too_long, too_many
 
 Check = Callable[[Any, str], list[FieldError]]
 """Checks a value; the string is the field's path."""

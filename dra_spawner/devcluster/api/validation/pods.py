@@ -1,6 +1,6 @@
 """Checks of pods: names, containers, volume mounts, resources, and everything about resource claims."""
 
-from dra_spawner.devcluster.api_errors import (
+from dra_spawner.devcluster.api.errors import (
     FieldError,
     duplicate,
     forbidden_value,
@@ -9,8 +9,8 @@ from dra_spawner.devcluster.api_errors import (
     not_supported,
     required,
 )
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.validation.names import check_dns_label, check_dns_subdomain
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.validation.names import check_dns_label, check_dns_subdomain
 from dra_spawner.dra.quantity import Quantity
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

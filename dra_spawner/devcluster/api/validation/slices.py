@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import Any
 
-from dra_spawner.devcluster.api_errors import (
+from dra_spawner.devcluster.api.errors import (
     FieldError,
     duplicate,
     forbidden_value,
@@ -14,9 +14,9 @@ from dra_spawner.devcluster.api_errors import (
     too_long,
     too_many,
 )
-from dra_spawner.devcluster.json_values import JsonObject
-from dra_spawner.devcluster.validation.claims import EFFECTS, check_qualified_attribute
-from dra_spawner.devcluster.validation.names import (
+from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.devcluster.api.validation.claims import EFFECTS, check_qualified_attribute
+from dra_spawner.devcluster.api.validation.names import (
     MOST_SUBDOMAIN_CHARACTERS,
     check_dns_label,
     check_dns_subdomain,

@@ -1,0 +1,1 @@
+"""The API's protocol: paths, verbs, bodies, tables and watches over HTTP, for the objects of the store."""
