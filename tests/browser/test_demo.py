@@ -46,6 +46,7 @@ class Demo:
     address: str = ""
     password: str = ""
     token: str = ""
+    directory: Path = Path()
 
     def api(self, path: str, body: dict | None = None) -> dict | None:
         """Answer of the hub's REST API; a body makes it a POST."""
@@ -89,6 +90,7 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
             demo.address = re.search(r"Open +(http\S+)", text)[1]
             demo.password = re.search(r"User, password .*, (\S+)", text)[1]
             demo.token = re.search(r"API token +(\S+)", text)[1]
+            demo.directory = Path(re.search(r"JupyterHub's log +(\S+)", text)[1]).parent
             return demo
     process.kill()
     pytest.fail("the demo did not start:\n" + "\n".join(demo.lines))
@@ -97,6 +99,18 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
 def stop_demo(demo: Demo) -> int:
     demo.process.send_signal(signal.SIGINT)
     return demo.process.wait(timeout=60)
+
+
+def processes_in(directory: Path) -> list[str]:
+    """Command lines of the processes that were started with this directory in their environment (Linux)."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(directory).encode() in (process / "environ").read_bytes():
+                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        except OSError:
+            continue  # ended meanwhile, or another user's
+    return found
 
 
 @pytest.fixture
@@ -154,9 +168,12 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")
         assert demo.api("/users/admin")["servers"] == {}
+        assert processes_in(demo.directory), "hub, proxy and pods are looked for the right way"
     finally:
         code = stop_demo(demo)
     assert code == 0
+    assert processes_in(demo.directory) == []
+    assert not demo.directory.exists()
 
 
 async def test_an_existing_cluster_is_used_instead(cluster):

@@ -1,11 +1,13 @@
 """From options to the pod and its templates, without a cluster."""
 
 import re
+from importlib.metadata import entry_points
 
 import pytest
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner import DRASpawner
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 NIC = {"device_class": "nic.example.com"}
@@ -21,6 +23,11 @@ async def manifest(spawner, **options):
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
     return ApiClient().sanitize_for_serialization(pod), spawner._start_objects
+
+
+def test_the_entry_point_names_the_spawner():
+    (entry,) = entry_points(group="jupyterhub.spawners", name="dra")
+    assert entry.load() is DRASpawner
 
 
 async def test_short_form(nowhere):
