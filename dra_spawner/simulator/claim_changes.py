@@ -10,10 +10,12 @@ from dra_spawner.simulator.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim,
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer
+from dra_spawner.simulator.node_fit import NodeVerdict
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
+from dra_spawner.simulator.wishes import wishes_of
 
-__all__ = ["allocate", "bind", "deallocate", "reserve", "settle", "unreserve"]
+__all__ = ["allocate", "bind", "deallocate", "release_idle", "reserve", "settle", "unreserve"]
 
 _PODS = "pods"
 
@@ -72,6 +74,19 @@ def bind(state: ClusterState, fitting: Fitting, node_name: str, answer: NodeAnsw
     )
     requests = answer.requests if answer.requests is not None else pod.requests
     state.put_pod(replace(pod, node_name=node_name, nominated_node_name="", claims=claims, requests=requests))
+
+
+def release_idle(state: ClusterState, pod: Pod) -> tuple[ObjectKey, ...]:
+    """Deallocate the pod's claims that nobody else uses."""
+    known = state.pods.get(ObjectKey.of(pod))
+    wishes = wishes_of(pod, state)
+    if isinstance(wishes, NodeVerdict) or (known is not None and known.node_name):
+        return ()
+    others = (wish.tracked for wish in wishes if wish.claim.is_allocated)
+    idle = tuple(tracked.key for tracked in others if set(tracked.consumers) <= {consumer_of(pod)})
+    for key in idle:
+        deallocate(state, key)
+    return idle
 
 
 def settle(state: ClusterState) -> None:

@@ -185,6 +185,18 @@ class DeviceState:
             fitting = self._fitting[shape.id] = FittingClasses()
         return fitting.first(division, self._places, self._common_change, partial(self._fits, shape))
 
+    def failing_nodes(self, claims: Sequence[ResourceClaim]) -> tuple[str, ...]:
+        """Nodes on which `allocate` raises AllocationError: one that the scheduler looks at, and it gives up."""
+        try:
+            shape = self._shapes.shape(claims, self._classes)
+        except AllocationError:
+            return tuple(self._nodes)
+        failing: list[str] = []
+        for node_class in self._division(shape):
+            if isinstance(self._verdict(node_class, self._view(node_class.first(self._places)[1]), shape), Fatal):
+                failing += node_class.nodes
+        return tuple(sorted(failing, key=self._places.__getitem__))
+
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:

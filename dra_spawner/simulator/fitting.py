@@ -142,17 +142,16 @@ class Fitting:
         if self._extended or not claims:
             yield from sorted(self._state.nodes)
             return
-        try:
-            groups = self._state.devices.verdicts(claims, explain=False)
-        except AllocationError:
-            yield from sorted(self._state.nodes)
-            return
-        for group in groups:
-            if isinstance(group.verdict, AllocationError):
-                yield from group.nodes
-        for group in groups:
-            if group.fits:
-                yield from group.nodes
+        devices = self._state.devices
+        failing = devices.failing_nodes(claims)
+        yield from failing
+        first = devices.first_fitting_node(claims) if len(failing) < len(self._state.nodes) else None
+        if first is not None:
+            yield first
+            # Only where something besides devices is in the way there.
+            for group in devices.verdicts(claims, explain=False):
+                if group.fits:
+                    yield from (name for name in group.nodes if name != first)
 
     # --- all nodes at once -----------------------------------------------------------------------------------------
 

@@ -332,6 +332,23 @@ class Snapshot:
                 break
         return fitting.answers()
 
+    def place_pending(self, choose: Callable[[Sequence[str]], str] | None = None) -> dict[ObjectKey, str | PodFit]:
+        """Place all pods that wait: first those for which a node was cleared, then the most important, then the oldest.
+
+        Returns
+        -------
+        dict
+            Of each pod that waited what `place` says; one that cannot be placed stops none of the others.
+        """
+        waiting = [pod for pod in self._state.pods.values() if not pod.node_name and not pod.is_finished]
+        placed = [key for key, answer in self.place_nominated().items() if answer.fits]
+        found: dict[ObjectKey, str | PodFit] = {key: self._state.pods[key].node_name for key in placed}
+        for pod in sorted(waiting, key=_queue_order):
+            key = ObjectKey.of(pod)
+            if key not in found and key in self._state.pods:
+                found[key] = self.place(pod, choose)
+        return found
+
     def place_nominated(self) -> dict[ObjectKey, NodeAnswer]:
         """Place the pods for which a node was cleared, the most important first, with all checks that others pass.
 
@@ -344,7 +361,7 @@ class Snapshot:
             What became of each such pod.
         """
         waiting = [self._state.pods[key] for name in self._state.nominated for key in self._state.nominated[name]]
-        waiting.sort(key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+        waiting.sort(key=_queue_order)
         return {ObjectKey.of(pod): self._place_nominated(pod) for pod in waiting}
 
     def _place_nominated(self, pod: Pod) -> NodeAnswer:
@@ -363,6 +380,14 @@ class Snapshot:
         else:
             self.revert()
         return answer
+
+    def release_idle_claims(self, pod: Pod) -> tuple[ObjectKey, ...]:
+        """Deallocate the claims of a pod without a place that are allocated and that no other pod uses.
+
+        kube-scheduler does so, one at a time, when a pod fits nowhere because its claims are elsewhere. Returns them.
+        """
+        with self._journal.all_or_nothing():
+            return claim_changes.release_idle(self._state, pod)
 
     def settle_claims(self) -> None:
         """Do what the claim controller is yet to do: strike off pods that are gone or have ended, with what follows."""
@@ -384,3 +409,7 @@ class Snapshot:
             with self._journal.all_or_nothing():
                 claim_changes.bind(self._state, fitting, node_name, answer)
         return answer
+
+
+def _queue_order(pod: Pod) -> tuple[int, str, ObjectKey]:
+    return -pod.priority, pod.created, ObjectKey.of(pod)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from hypothesis import strategies as st
 
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.dra.objects import DeviceClass, PoolId, ResourceSlice
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
 from dra_spawner.simulator.nodes import SchedulableNode
 from dra_spawner.simulator.pods import Pod
-from tests.dra.builders import device_json, request, slice_json
+from tests.dra.builders import DRIVER, device_json, request, slice_json
 from tests.simulator.objects import node, pod, pod_term, required_pods
 
 NODES = ("n1", "n2", "n3")
@@ -157,7 +158,7 @@ def pods(draw: st.DrawFn) -> Pod:
             spec["status"] = {"phase": "Succeeded"}
         case 7:
             spec["nodeSelector"] = {"zone": "a"}
-    return pod(name, requests, **spec)
+    return replace(pod(name, requests, **spec), controller=draw(st.sampled_from(("", "", "DaemonSet"))))
 
 
 @st.composite
@@ -175,7 +176,9 @@ def broken_objects(draw: st.DrawFn) -> BrokenObject:
         }[kind]
     )
     namespace = NAMESPACE if kind in (Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_CLAIM_TEMPLATE) else ""
-    return BrokenObject(kind, ObjectKey(namespace, name), "makes no sense", draw(st.sampled_from(("", *NODES))))
+    where = draw(st.sampled_from(("", *NODES)))
+    pool_id = PoolId(DRIVER, "n1") if kind is Kind.RESOURCE_SLICE and draw(st.booleans()) else None
+    return BrokenObject(kind, ObjectKey(namespace, name), "makes no sense", where, pool_id)
 
 
 objects = st.one_of(nodes(), slices(), device_classes(), claims(), templates(), pods(), broken_objects())

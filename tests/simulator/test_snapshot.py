@@ -101,6 +101,15 @@ def test_a_pod_whose_claim_is_made():
     assert (devices_of(snapshot, "c"), consumers_of(snapshot, "c")) == (["d0"], ["p"])
 
 
+def test_each_entry_has_a_claim_of_its_own():
+    other = replace(claim("other", owner="p"), entry="other")
+    snapshot = cluster(other, claim(owner="p"), template())
+    references = [{"name": name, "resourceClaimTemplateName": "t"} for name in ("gpu", "other")]
+    assert snapshot.schedule(pod("p", resourceClaims=references), "n1").fits
+    placed = snapshot.pods[key("p")]
+    assert [reference.claim for reference in placed.claims] == ["c", "other"]
+
+
 def test_a_claim_that_the_pod_was_not_told_of_is_found():
     snapshot = cluster(claim(owner="p"), template())
     assert snapshot.schedule(with_template(), "n1").fits
@@ -347,6 +356,36 @@ def test_settling_does_what_the_claim_controller_is_yet_to_do():
     assert (consumers_of(snapshot, "used"), consumers_of(snapshot, "foreign")) == (["p"], ["g"])
 
 
+def elsewhere(users: tuple[str, ...] = ()) -> TrackedClaim:
+    """The claim, allocated on node n1."""
+    selector = node_name_selector("n1").to_json()
+    return claim("c", result("d0", pool="n1"), users=users, nodeSelector=selector)
+
+
+def test_a_claim_that_nobody_else_uses_moves():
+    # A hand-over that failed: the placeholder is gone, its node is full, the claim is still there.
+    snapshot = cluster(gpu_slice("n2"), elsewhere(), pod("full", {"cpu": "4"}, nodeName="n1"))
+    late = with_claim("p", requests={"cpu": "1"})
+    assert isinstance(snapshot.place(late), PodFit)
+    assert snapshot.release_idle_claims(late) == (key("c"),)
+    assert snapshot.place(late) == "n2"
+    assert snapshot.release_idle_claims(late) == ()
+
+
+@pytest.mark.parametrize(
+    ("users", "released"),
+    [
+        pytest.param((), True, id="nobody"),
+        pytest.param(("p",), True, id="itself"),
+        pytest.param(("q",), False, id="another"),
+    ],
+)
+def test_claims_in_use_stay(users, released):
+    snapshot = cluster(elsewhere(users), with_claim("p"))
+    assert bool(snapshot.release_idle_claims(with_claim("p"))) == released
+    assert (devices_of(snapshot, "c") is None) == released
+
+
 def test_allocate_reserve_and_back():
     snapshot = cluster(claim())
     before = dump(snapshot)
@@ -503,6 +542,27 @@ def test_a_nominated_pod_takes_the_place_of_those_that_leave_for_it():
     assert sorted(each.name for each in snapshot.pods) == ["p", "staying"]
 
 
+def test_all_that_wait_are_placed_in_order():
+    waiting = [
+        replace(with_template("low"), created="1"),
+        replace(with_template("high", priority=9), created="3"),
+        replace(with_template("old"), created="0"),
+        with_template("helpless", "no-template"),
+        pod("plain"),
+        pod("done", status={"phase": "Failed"}),
+        nominated("chosen", 0),
+    ]
+    snapshot = cluster(template(), gpu_slice(count=3), *waiting)
+    found = snapshot.place_pending()
+    assert {name.name: where for name, where in found.items() if isinstance(where, str)} == {
+        "chosen": "n1",
+        "high": "n1",
+        "plain": "n1",
+        "old": "n1",
+    }
+    assert sorted(name.name for name, where in found.items() if isinstance(where, PodFit)) == ["helpless", "low"]
+
+
 def test_nobody_leaves_in_vain():
     leaving = replace(pod("leaving", {"cpu": "4"}, nodeName="n1"), is_deleted=True)
     snapshot = cluster(template(request(count=3)), leaving, nominated("p", requests={"cpu": "2"}))
@@ -516,8 +576,15 @@ def test_others_keep_clear_of_a_place_that_is_being_cleared():
     waiting = pod("waiting", {"cpu": "3"}, priority=5, status={"nominatedNodeName": "n1"})
     snapshot = cluster(waiting)
     assert snapshot.fits(pod("lesser", {"cpu": "2"})).fitting == ("n2",)
+    assert snapshot.fits(pod("equal", {"cpu": "2"}, priority=5)).fitting == ("n2",)
     assert snapshot.fits(pod("greater", {"cpu": "2"}, priority=9)).fitting == ("n1", "n2")
     assert snapshot.place(replace(waiting)) == "n1"
+
+
+def test_others_keep_clear_of_a_pod_that_wants_to_be_alone_there():
+    shy = required_pods("podAntiAffinity", pod_term(app="hub"))
+    snapshot = cluster(pod("waiting", affinity=shy, status={"nominatedNodeName": "n1"}))
+    assert snapshot.fits(pod("p", labels={"app": "hub"})).fitting == ("n2",)
 
 
 # --- objects that make no sense ------------------------------------------------------------------------------------

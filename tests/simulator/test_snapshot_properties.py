@@ -16,6 +16,7 @@ from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.node_fit import Filter, FitCode
+from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
@@ -92,6 +93,22 @@ class Snapshots(RuleBasedStateMachine):
     @rule()
     def place_nominated(self) -> None:
         self.do(lambda snapshot: snapshot.place_nominated())
+
+    @rule()
+    def place_pending(self) -> None:
+        self.do(lambda snapshot: snapshot.place_pending())
+
+    @rule(pod=some.pods())
+    def release_idle_claims(self, pod: Pod) -> None:
+        self.do(lambda snapshot: snapshot.release_idle_claims(pod))
+
+    @rule(name=some.names["node"], number=st.integers(0, 9))
+    def add_node_like(self, name: str, number: int) -> None:
+        try:
+            template = template_of(self.snapshot, name)
+        except (SnapshotError, TemplateError):
+            return
+        self.do(lambda snapshot: add_node(snapshot, template, f"x{number}"))
 
     @rule()
     def settle(self) -> None:
