@@ -14,7 +14,7 @@ __all__ = ["find", "load"]
 _Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Loader(_Base):  # type: ignore[misc]
+class _Loader(_Base):
     """Times stay the text they are in JSON."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012

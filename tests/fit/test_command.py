@@ -1,0 +1,157 @@
+"""How ``dra-spawner fit`` talks: the table, exit codes, messages about bad input, progress."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.cli import main
+from tests.fit.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
+
+CLUSTER = [
+    device_class(),
+    *(item for at in range(14) for item in (node(f"n{at:02}"), gpu_slice(f"n{at:02}", gpu(shared=True)))),
+    *(claim(f"used-{at}", "33Gi", device=(f"n{at:02}", "gpu-0")) for at in range(12)),
+]
+
+
+def test_the_table_groups_nodes_by_reason():
+    code, output, messages = fit(stdin=json.dumps([*CLUSTER, claim(memory="15Gi")]))
+    assert (code, messages) == (0, "")
+    assert output == (
+        "team/wanted fits on 2 of 14 nodes\n"
+        "   2 nodes: fits: a share of gpu.example.com (memory 15Gi)  n12, n13\n"
+        "  12 nodes: memory: 7Gi left, 15Gi needed                   n00, n01, n02 and 9 more\n"
+        "for example on n12:\n"
+        "  team/wanted, request gpu: gpu-0 of pool n12, a share of gpu.example.com (memory 15Gi)\n"
+    )
+
+
+def test_all_names():
+    _, output, _ = fit(stdin=json.dumps([*CLUSTER, claim(memory="15Gi")]), all_names=True)
+    assert "n00, n01, n02, n03, n04, n05, n06, n07, n08, n09, n10, n11\n" in output
+
+
+def test_it_fits_nowhere():
+    code, output, _ = fit(stdin=json.dumps([*CLUSTER, claim(memory="41Gi")]))
+    assert code == 1
+    assert output.splitlines() == [
+        "team/wanted fits nowhere",
+        "  14 nodes: memory: 40Gi at most, 41Gi needed  n00, n01, n02 and 11 more",
+    ]
+
+
+def test_one_of_several_questions_fits_nowhere():
+    lines = [{"name": name, "objects": [claim(memory=memory)]} for name, memory in (("a", "1Gi"), ("b", "41Gi"))]
+    code, output, _ = fit(stdin=json.dumps(CLUSTER) + "\n".join(map(json.dumps, lines)))
+    assert code == 1
+    assert output.startswith("a\nteam/wanted fits on 14 of 14 nodes\n")
+    assert "\n\nb\nteam/wanted fits nowhere\n" in output
+
+
+@pytest.mark.parametrize(
+    ("objects", "sentence"),
+    [
+        pytest.param(
+            [claim(), device_class()], "No node was given, so there is nowhere for team/wanted to fit.", id="node"
+        ),
+        pytest.param([node("n1")], "No claim without allocation was given, so there is nothing to fit.", id="claim"),
+        pytest.param(
+            [*CLUSTER, claim("a", "1Gi"), claim("b", "1Gi")], "team/a, team/b fit together on 14 of 14 nodes", id="two"
+        ),
+        pytest.param(
+            [*CLUSTER, claim("a", "30Gi"), claim("b", "30Gi")], "team/a, team/b fit together nowhere", id="two, nowhere"
+        ),
+    ],
+)
+def test_the_headline(objects, sentence):
+    assert fit(stdin=json.dumps(objects))[1].splitlines()[0] == sentence
+
+
+LIST = json.dumps(api_list(node("n1"), node("n2")), indent=1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("", "standard input: has no objects in it", id="empty"),
+        pytest.param("# nothing\n", "standard input: has no objects in it", id="only a comment"),
+        pytest.param(
+            LIST[: LIST.index("n2") + 1], "line 19: items[1].metadata.name: the text ends", id="cut in a text"
+        ),
+        pytest.param(LIST[: LIST.index('"n2"')], "line 19: items[1].metadata.name: the text", id="cut before a value"),
+        pytest.param(LIST[:-3], "line 21: items: the text ends in the middle of it", id="cut near the end"),
+        pytest.param(LIST.replace('"n2"', "n2"), "line 19: items[1].metadata.name: is not JSON", id="broken"),
+        pytest.param('{"kind": NaN}', "line 1: is not JSON: NaN is not a JSON value", id="NaN"),
+        pytest.param(
+            '{"kind": "Pod"}\n{"kind": "Node"', "line 2: the text ends in the middle of it", id="second value"
+        ),
+        pytest.param('\n{"a": 1}', "line 2: has no kind; expected an API object, a List, or", id="foreign"),
+        pytest.param(
+            '{"kind": "List", "items":\n[1]}', "line 2: items[0]: must be an API object, not a num", id="item"
+        ),
+        pytest.param('{"kind": "List",\n"items": {}}', "line 2: items: must be a list of API objects", id="items"),
+        pytest.param('{"kind":\n 1}', "line 2: kind: must be a string", id="kind"),
+        pytest.param('{"kind": "Node", "metadata":\n{}}', "line 2: metadata.name: is required", id="nameless"),
+        pytest.param('{"name": 1, "objects": []}', "line 1: name: must be a string", id="name of a question"),
+        pytest.param('{"name": "a", "objects":\n3}', "line 2: objects: must be a list", id="objects of a question"),
+        pytest.param("[" * 100_000, "is nested too deeply", id="deep"),
+        pytest.param("hello", "line 1: must be an API object, not a string", id="text"),
+        pytest.param("kind: Node\nmetadata: [1,\n", "line 3: is not YAML: ", id="broken YAML"),
+        pytest.param("kind: Node\n1: x\n", "the key 1 must be a string: put it in quotes", id="key in YAML"),
+        pytest.param(
+            "kind: Node\nmetadata:\n  name: [n]\n", "line 3: metadata.name: must be a string", id="YAML's line"
+        ),
+        pytest.param(
+            "kind: DeviceClass\napiVersion: resource.k8s.io/v1beta1\n",
+            "line 2: apiVersion: 'resource.k8s.io/v1beta1' cannot be read, only resource.k8s.io/v1;"
+            " ask the cluster for deviceclasses.v1.resource.k8s.io",
+            id="old version",
+        ),
+    ],
+)
+def test_bad_input_is_told_by_file_line_and_field(text, message):
+    code, output, messages = fit(stdin=text)
+    assert (code, output) == (2, "")
+    assert messages.startswith("dra-spawner fit: standard input")
+    assert message in messages
+    assert messages.count("\n") == 1
+
+
+def test_a_text_that_is_no_text():
+    code, _, messages = fit(stdin=b'{"kind": "Node",\n"a": "\xff"}')
+    assert (code, messages) == (2, "dra-spawner fit: standard input, line 2: is not UTF-8 text\n")
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    code, _, messages = fit(tmp_path / "none.json")
+    assert (code, messages) == (2, f"dra-spawner fit: {tmp_path / 'none.json'}: No such file or directory\n")
+
+
+def test_progress_is_shown_on_a_terminal_only():
+    text = json.dumps([*CLUSTER, claim(memory="15Gi")])
+    code, output, messages = fit(stdin=text, terminal=True)
+    assert messages.startswith("\rreading standard input")
+    assert messages.endswith(" \r")
+    assert (code, output, "") == fit(stdin=text)
+
+
+def test_help_teaches(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["fit", "--help"])
+    assert end.value.code == 0
+    shown = capsys.readouterr().out
+    for part in ("examples:", "kubectl get", "--format", "exit code:", '{"name": "q1", "objects": [...]}'):
+        assert part in shown
+
+
+def test_the_command_itself():
+    command = Path(sys.executable).with_name("dra-spawner")
+    text = json.dumps([*CLUSTER, claim(memory="41Gi")])
+    done = subprocess.run([command, "fit", "-"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.startswith("team/wanted fits nowhere\n")
