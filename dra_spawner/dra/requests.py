@@ -60,11 +60,11 @@ class PreparedAlternative:
         return verdict
 
     def selector_name(self, position: int) -> str:
-        """Where the selector at this position of the filter stands."""
+        """Where the selector at this position of the filter stands, in kube-scheduler's words."""
         of_class = len(self.device_class.selectors)
         if position < of_class:
-            return f"class {self.device_class.name}, selector {position}"
-        return f"{self}, selector {position - of_class}"
+            return f"class {self.device_class.name}: selector #{position}"
+        return f"claim {self.claim}: selector #{position - of_class}"
 
     def selector_place(self, position: int) -> str:
         """The same, for people, and without the names of the claim and its request."""

@@ -116,7 +116,7 @@ class SelectorCache:
         try:
             return selector.matches(device)
         except CelRuntimeError as error:
-            return SelectorFailure(FatalReason.SELECTOR, f"CEL failed: {error}")
+            return SelectorFailure(FatalReason.SELECTOR, f"CEL runtime error: {error}")
 
     def _prepare(self, description: DeviceDescription) -> CelDevice:
         attributes = {name: attribute.to_json() for name, attribute in description.attributes.items()}

@@ -185,7 +185,7 @@ def test_fatal(claim: Any, features: dict[str, bool], reason: FatalReason) -> No
 
 def test_errors_name_the_class_whose_selector_failed() -> None:
     broken = DeviceClass("gpu", ("true", "device.attributes['gpu.example.com'].none == 1"))
-    with pytest.raises(AllocationError, match=r"^class gpu, selector 1: ") as caught:
+    with pytest.raises(AllocationError, match=r"^class gpu: selector #1: CEL runtime error: ") as caught:
         make_allocator([TWO], classes=[broken]).allocate(NODE, [make_claim(request())])
     assert caught.value.reason is FatalReason.SELECTOR
 

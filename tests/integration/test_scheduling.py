@@ -390,13 +390,20 @@ async def test_no_nodes(cluster: ClusterUnderTest):
     assert await script.waits(pod("user")) == "no nodes available to schedule pods"
 
 
-async def test_error_in_a_selector_is_told(script: Script):
+@pytest.mark.parametrize("broken", ["claim", "class"])
+async def test_error_in_a_selector_is_told(script: Script, broken: str):
     """One device without the attribute stops the pod everywhere."""
-    where = 'device.attributes["gpu.example.com"].missing == "x"'
-    await script.publish(template("broken", request(GPU_CLASS, where=where)))
-    message = await script.waits(pod("user", template="broken"))
-    assert message.startswith('running "DynamicResources" filter plugin: claim ')
-    assert message.endswith("no such key: missing")
+    where = [{"cel": {"expression": text}} for text in ("true", 'device.attributes["gpu.example.com"].missing == "x"')]
+    of_class, of_claim = (where, where[:1]) if broken == "class" else (where[:1], where)
+    name = f"{script.cluster.namespace}-class"
+    device_class = {"apiVersion": RESOURCE_API, "kind": "DeviceClass", "metadata": {"name": name}}
+    await script.publish(
+        {**device_class, "spec": {"selectors": of_class}}, claim("wanted", request(name, selectors=of_claim))
+    )
+    place = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
+    assert await script.waits(pod("user", claim="wanted")) == (
+        f'running "DynamicResources" filter plugin: {place}: selector #1: CEL runtime error: no such key: missing'
+    )
 
 
 async def test_taints_and_tolerations(cluster: ClusterUnderTest):
