@@ -1,0 +1,78 @@
+"""What kube-scheduler would do in a snapshot for a pod that fits nowhere: clear a node of less important pods.
+
+It clears nodes for CPU, memory, ports and room for pods, never for devices (see
+:mod:`~dra_spawner.simulator.preemption`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.fitting import PodFit
+from dra_spawner.simulator.node_fit import NodeVerdict
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.preemption import Preemption, resolve
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question, Unschedulable
+from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.wishes import wishes_of
+
+__all__ = ["cluster_view", "find_preemption", "place_by_preemption"]
+
+T = TypeVar("T")
+
+
+def cluster_view(snapshot: Snapshot) -> ClusterView:
+    """The snapshot as one attempt to place a pod sees it; not to be kept when the snapshot changes."""
+    state = snapshot.state
+    return ClusterView(
+        nodes=[snapshot.nodes[name] for name in sorted(snapshot.nodes)],
+        slices=SliceIndex(state.devices.in_order()[0]),
+        classes=snapshot.classes,
+        allocated=state.devices.allocated,
+        nominated={name: [snapshot.pods[key] for key in state.nominated[name]] for name in state.nominated},
+    )
+
+
+def find_preemption(snapshot: Snapshot, pod: Pod) -> Preemption | None:
+    """The node that kube-scheduler would clear for a pod, and of whom; None if that would not help or is not needed."""
+    wishes = wishes_of(pod, snapshot.state)
+    if isinstance(wishes, NodeVerdict):
+        return None
+    attempt = Attempt(cluster_view(snapshot), Question(pod, tuple(wish.claim for wish in wishes)), _first)
+    decision = attempt.decide()
+    return resolve(attempt, decision, _first).preemption if isinstance(decision, Unschedulable) else None
+
+
+def place_by_preemption(snapshot: Snapshot, pod: Pod) -> tuple[str, tuple[Pod, ...]] | PodFit:
+    """Place a pod, if need be in place of less important ones, which are removed.
+
+    Returns
+    -------
+    tuple or PodFit
+        The node and the pods that had to go; or why the pod fits nowhere, and nothing has changed.
+    """
+    where = snapshot.place(pod)
+    if isinstance(where, str):
+        return where, ()
+    found = find_preemption(snapshot, pod)
+    if found is None:
+        return where
+    snapshot.fork()
+    for tracked in snapshot.claims_of(pod):
+        # What it shares with a victim is not given back in between.
+        if tracked is not None and tracked.claim.is_allocated:
+            snapshot.reserve(tracked.key, pod)
+    for victim in found.victims:
+        snapshot.remove_pod(ObjectKey.of(victim))
+    if snapshot.schedule(pod, found.node_name).fits:
+        snapshot.commit()
+        return found.node_name, found.victims
+    snapshot.revert()
+    return where
+
+
+def _first(candidates: Sequence[T]) -> T:
+    return candidates[0]
