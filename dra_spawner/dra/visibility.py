@@ -38,6 +38,8 @@ class Visibility:
             published = self._published[description.driver] = _published_names(self._attributes, description.driver)
         names, domains = published
         attributes = description.attributes
+        if not names and not domains:
+            return description.common_key
         if not domains:
             return description.common_key, *map(attributes.get, names)
         of_domains = [

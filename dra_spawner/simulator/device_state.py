@@ -278,6 +278,9 @@ class DeviceState:
         return held
 
     def _note_use(self, held: tuple[AllocatedDevice, ...]) -> None:
+        if not self._divisions:
+            # Nothing has been found out yet that this could change.
+            return
         self._forget_answers()
         for item in held:
             if item.admin_access:

@@ -87,20 +87,34 @@ class Signatures:
 
     def _device(self, device: Device) -> int:
         """A number that devices share which differ in names and invisible attributes only."""
-        key = (
-            self._visibility.seen(device.description),
-            device.consumes_counters,
-            device.counter_sets,
-            tuple([(taint.key, taint.value, taint.effect) for taint in device.taints]) if device.taints else (),
-            device.binds_to_node,
-            device.binding_conditions,
-            device.binding_failure_conditions,
-            device.defect,
-        )
+        key = self._visibility.seen(device.description)
+        if _is_special(device):
+            key = (
+                key,
+                device.consumes_counters,
+                device.counter_sets,
+                tuple([(taint.key, taint.value, taint.effect) for taint in device.taints]),
+                device.binds_to_node,
+                device.binding_conditions,
+                device.binding_failure_conditions,
+                device.defect,
+            )
         number = self._devices.get(key)
         if number is None:
             number = self._devices[key] = next(self._numbers)
         return number
+
+
+def _is_special(device: Device) -> bool:
+    """Whether anything besides its description decides about the device."""
+    return bool(
+        device.counter_sets
+        or device.taints
+        or device.binds_to_node
+        or device.binding_conditions
+        or device.binding_failure_conditions
+        or device.defect
+    )
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:
