@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -167,7 +168,8 @@ async def test_real_scheduler_picks_one_of_our_best_nodes(real_cluster: ClusterU
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderTest, seed: int):
     cluster, chance = real_cluster, random.Random(seed)
-    # No two pods start in the same second: between such, the scheduler decides by chance.
+    # No two pods start in the same second: between such, the order of what happened decides, and the objects do not
+    # tell it (see the next test); between nodes that cost the same, the scheduler decides by chance.
     await cluster.start_kubelet(fake=True, events=False, clock=ScaledClock(speed=100))
     ranks = {f"{cluster.namespace}-{value}": value for value in (-5, 0, 5, 100)}
     for name, value in ranks.items():
@@ -204,3 +206,68 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
             preempted += 1
             assert before - left == expected.victims.get(found), what
     assert preempted > 2
+
+
+class SameSecond(ScaledClock):
+    """All that a test does happens within a second: heartbeats differ, start times of pods do not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._start = super().now().replace(microsecond=0)
+
+    def now(self) -> datetime:
+        return self._start + (super().now() - self._start) / 10_000
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_victims_of_equal_priority_and_start(
+    embedded_cluster: ClusterUnderTest, real_cluster: ClusterUnderTest, seed: int
+):
+    """Between such, the place in the scheduler's list of the node's pods decides, and thereby all that was before.
+
+    No pod is smaller than half of the largest, so there are two victims at most. More of them kube-scheduler deletes
+    at the same time, and the order of its list is left to chance from then on.
+    """
+    clusters, chance = (embedded_cluster, real_cluster), random.Random(seed)
+    ranks = {"low": -5, "middle": 0, "high": 100}
+    for cluster in clusters:
+        await cluster.start_kubelet(fake=True, events=False, clock=SameSecond())
+        for name, value in ranks.items():
+            meta = {"name": f"{cluster.namespace}-{name}"}
+            rank = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
+            await cluster.publish(rank)
+        node = node_manifest("node", capacity={"cpu": "8"}, images=[IMAGE])
+        await cluster.publish({"apiVersion": "v1", "kind": "Node", **node})
+    present: dict[str, tuple[int, int]] = {}
+    choices = 0
+    for step in range(2 * STEPS):
+        (rank,) = chance.choices(sorted(ranks), weights=[1, 4, 2])
+        name, cpu = f"pod-{step}", chance.choice((1000, 1500, 2000))
+        gone = chance.choice(sorted(present)) if len(present) > 3 and chance.random() < 0.3 else None
+        stays = sum(size for value, size in present.values() if value >= ranks[rank])
+        if gone is None and stays + cpu > 8000:
+            continue  # nobody to preempt
+        left = []
+        for cluster in clusters:
+            if gone is not None:
+                await cluster.admin.delete(cluster.path("pods", gone))
+                await cluster.wait_gone(cluster.path("pods", gone))
+            else:
+                container = {"name": "main", "image": IMAGE, "resources": {"requests": {"cpu": f"{cpu}m"}}}
+                spec = {
+                    "containers": [container],
+                    "terminationGracePeriodSeconds": 0,
+                    "priorityClassName": f"{cluster.namespace}-{rank}",
+                }
+                await cluster.publish({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
+                await cluster.wait_running(name)
+            pods = (await cluster.admin.list(cluster.path("pods")))["items"]
+            assert len({each["status"]["startTime"] for each in pods}) < 2
+            left.append({each["metadata"]["name"] for each in pods})
+        assert left[0] == left[1], f"step {step}: {cpu}m {rank}, before {present}"
+        if gone is None:
+            spared = {value for each, (value, _) in present.items() if each in left[0]}
+            choices += any(value in spared for each, (value, _) in present.items() if each not in left[0])
+            present[name] = ranks[rank], cpu
+        present = {each: what for each, what in present.items() if each in left[0]}
+    assert choices > 2

@@ -47,7 +47,8 @@ class ClusterCache:
         self._nodes: dict[str, SchedulableNode] = {}
         self._states: dict[str, NodeState] = {}
         self._pods: dict[_Key, Pod] = {}
-        self._on_node: dict[str, dict[_Key, Pod]] = {}
+        # In the order of kube-scheduler's own lists: it decides between victims of equal priority and start.
+        self._on_node: dict[str, list[Pod]] = {}
         self._claims: dict[_Key, ResourceClaim] = {}
         self._allocated = AllocatedState()
         self._slices: dict[str, ResourceSlice] = {}
@@ -83,7 +84,7 @@ class ClusterCache:
         """The cluster as it is; not to be kept until the next change."""
         for name, node in self._nodes.items():
             if name not in self._states:
-                self._states[name] = NodeState.of(node, self._on_node.get(name, {}).values())
+                self._states[name] = NodeState.of(node, self._on_node.get(name, ()))
         if self._index is None:
             self._index = SliceIndex([self._slices[name] for name in sorted(self._slices)])
         nominated: dict[str, list[Pod]] = {}
@@ -177,7 +178,7 @@ class ClusterCache:
             return
         self._pods[key] = pod
         if pod.node_name and not pod.is_finished:
-            self._on_node.setdefault(pod.node_name, {})[key] = pod
+            self._on_node.setdefault(pod.node_name, []).append(pod)
             self._states.pop(pod.node_name, None)
 
     def _remove(self, resource_type: ResourceType, key: _Key) -> None:
@@ -188,7 +189,7 @@ class ClusterCache:
         elif resource_type is PODS:
             pod = self._pods.pop(key, None)
             if pod is not None and pod.node_name:
-                self._on_node.get(pod.node_name, {}).pop(key, None)
+                _take_out(self._on_node.get(pod.node_name, []), pod)
                 self._states.pop(pod.node_name, None)
         elif resource_type is RESOURCECLAIMS:
             claim = self._claims.pop(key, None)
@@ -213,6 +214,15 @@ class ClusterCache:
 
 def _new_selector_cache() -> SelectorCache:
     return SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+
+
+def _take_out(pods: list[Pod], pod: Pod) -> None:
+    """Remove a pod, if it is there; the last one takes its place, as in kube-scheduler's ``NodeInfo.RemovePod``."""
+    for position, other in enumerate(pods):
+        if other is pod:
+            pods[position] = pods[-1]
+            pods.pop()
+            return
 
 
 def _key(obj: JsonObject) -> _Key:
