@@ -48,6 +48,8 @@ class BrokenObject:
     """Node that it concerns, as far as that can be made out: where a pod runs, what a slice is for."""
     pool_id: PoolId | None = None
     """Pool that a slice belongs to, as far as that can be made out."""
+    held: TrackedClaim | None = None
+    """A claim without its spec, if its allocation makes sense: what it holds is not to be given to others."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}: {self.problem}"
@@ -116,7 +118,19 @@ def _broken(kind: Kind, obj: object, problem: str, number: int) -> BrokenObject:
     if kind is Kind.RESOURCE_SLICE:
         driver, pool = _text(spec, "driver"), _text(_map(spec, "pool"), "name")
         pool_id = PoolId(driver, pool) if driver and pool else None
-    return BrokenObject(kind, ObjectKey(_text(metadata, "namespace"), name), problem, _text(spec, "nodeName"), pool_id)
+    key = ObjectKey(_text(metadata, "namespace"), name)
+    held = _held(obj) if kind is Kind.RESOURCE_CLAIM else None
+    return BrokenObject(kind, key, problem, _text(spec, "nodeName"), pool_id, held)
+
+
+def _held(obj: object) -> TrackedClaim | None:
+    """A claim that makes no sense, without its spec."""
+    assert isinstance(obj, Mapping)
+    try:
+        tracked = TrackedClaim.from_json({name: value for name, value in obj.items() if name != "spec"})
+    except ObjectError:
+        return None
+    return tracked if tracked.claim.is_allocated else None
 
 
 def _map(obj: object, field: str) -> object:

@@ -50,9 +50,11 @@ def remove_object(state: ClusterState, kind: Kind, key: ObjectKey) -> None:
 
 
 def _put_broken(state: ClusterState, broken: BrokenObject) -> None:
-    """Keep it aside. The last version of a pod or claim that made sense still holds what it held."""
+    """Keep it aside. What a claim holds, and the last version of a pod that made sense, still counts."""
     kind, key = broken.kind, broken.key
-    if kind not in (Kind.POD, Kind.RESOURCE_CLAIM) and _is_known(state, kind, key):
+    if broken.held is not None:
+        state.put_claim(broken.held)
+    elif kind not in (Kind.POD, Kind.RESOURCE_CLAIM) and _is_known(state, kind, key):
         _remove(state, kind, key)
     state.put_broken(broken)
 

@@ -657,6 +657,17 @@ def test_a_claim_that_makes_no_sense_any_more_keeps_what_it_holds():
     assert isinstance(snapshot.place(with_template("p2")), PodFit)
 
 
+def test_what_a_claim_holds_counts_even_if_the_rest_makes_no_sense():
+    allocated = {"allocation": {"devices": {"results": [result("d0", pool="n1")]}}}
+    snapshot = cluster(template())
+    snapshot.apply({**BAD_CLAIM, "status": allocated})
+    assert "exactly and firstAvailable" in str(snapshot.fits_on(with_claim(), "n1"))
+    assert snapshot.place(with_template("p1")) == "n1"
+    assert isinstance(snapshot.place(with_template("p2")), PodFit)
+    snapshot.remove_claim(key("c"))
+    assert (snapshot.broken, snapshot.place(with_template("p2"))) == ((), "n1")
+
+
 def test_a_bad_object_is_removed():
     snapshot = cluster()
     snapshot.apply(BAD_POD)
