@@ -29,10 +29,14 @@ from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judg
 from dra_spawner.simulator.fitting_classes import FittingClasses
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
+from dra_spawner.simulator.outlines import outline, picks_one_device
 from dra_spawner.simulator.pool_views import Concerned, NodeView, PoolViews
 from dra_spawner.simulator.verdicts import Question, ShapeAnswer, ShapeGroup, Verdict, VerdictGroup, Verdicts
 
 __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
+
+_MOST_OUTLINES: Final = 10_000
+_MOST_SHAPES: Final = 1_000
 
 _MOST_DIVISIONS: Final = 16
 """Ways to divide nodes into classes, one for each set of attributes that claims look at."""
@@ -86,6 +90,7 @@ class DeviceState:
         self._common_change = 0
         self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
         self._fitting: dict[int, FittingClasses] = {}
+        self._outlines: dict[int, dict[tuple[int, Hashable], ClassVerdict] | None] = {}
         for claim in claims:
             if claim.status.devices is not None:
                 self.record((claim.namespace, claim.name), claim.status.devices)
@@ -182,6 +187,8 @@ class DeviceState:
         division.refresh()
         fitting = self._fitting.get(shape.id)
         if fitting is None:
+            if len(self._fitting) >= _MOST_SHAPES:
+                self._fitting.clear()
             fitting = self._fitting[shape.id] = FittingClasses()
         return fitting.first(division, self._places, self._common_change, partial(self._fits, shape))
 
@@ -323,6 +330,7 @@ class DeviceState:
         self._forget_answers()
         self._shapes.clear()
         self._fitting.clear()
+        self._outlines.clear()
         if item is None:
             del self._classes[name]
         else:
@@ -347,6 +355,8 @@ class DeviceState:
             if len(self._divisions) >= _MOST_DIVISIONS:
                 del self._divisions[next(iter(self._divisions))]
                 self._fitting.clear()
+                # Structures are numbered anew when a division is made again.
+                self._outlines.clear()
             division = NodeClasses(shape.attributes, self._pools.serials, self._view, self._allocated, self._places)
             self._divisions[shape.attributes] = division
         return division
@@ -356,8 +366,26 @@ class DeviceState:
         key = (shape.id, node_class.common.number(self._allocated, self._common_change))
         verdict = node_class.verdicts.get(key)
         if verdict is None:
-            verdict = self._judge.judge(view, shape.prepared, self._judge.counters())
+            verdict = self._verdict_by_outline(node_class, view, shape)
             node_class.keep(key, verdict)
+        return verdict
+
+    def _verdict_by_outline(self, node_class: NodeClass, view: NodeView, shape: ClaimShape) -> ClassVerdict:
+        """The verdict found on another class that comes to the same for these claims, or a new one."""
+        known = self._outlines.get(shape.id)
+        if known is None:
+            if len(self._outlines) >= _MOST_SHAPES:
+                self._outlines.clear()
+            known = self._outlines[shape.id] = {} if picks_one_device(shape) else None
+        seen = outline(view, shape, self._allocated, self._features) if known is not None else None
+        if known is None or seen is None:
+            return self._judge.judge(view, shape.prepared, self._judge.counters())
+        key = (node_class.key[0], seen)
+        verdict = known.get(key)
+        if verdict is None:
+            if len(known) >= _MOST_OUTLINES:
+                known.clear()
+            verdict = known[key] = self._judge.judge(view, shape.prepared, self._judge.counters())
         return verdict
 
     def _reason(self, node_class: NodeClass, view: NodeView, shape: ClaimShape) -> Reason:
