@@ -424,6 +424,8 @@ async def test_both_clusters_choose_alike(
 ):
     """A random script of many small steps: each has the same outcome, word for word, on both."""
     clusters = (embedded_cluster, real_cluster)
+    several_small = {"name": "small", **request(MIG_CLASS, where=ONE_G, count=3)["exactly"]}
+    whole = {"name": "whole", **request(GPU_CLASS)["exactly"]}
     wishes = {
         **{f"share-{size}": [share(f"{size}Gi")] for size in (1, 5, 8, 12, 27, 40, 41)},
         "pair": [share("6Gi"), {**share("30Gi"), "name": "s"}],
@@ -431,8 +433,12 @@ async def test_both_clusters_choose_alike(
         "two-whole": [request(GPU_CLASS, count=2)],
         "small": [request(MIG_CLASS, where=ONE_G)],
         "any-partition": [request(MIG_CLASS)],
+        "three-small": [request(MIG_CLASS, where=ONE_G, count=3)],
         "both-kinds": [request(MIG_CLASS), share("10Gi") | {"name": "s"}],
         "leg": [request(VLAN_NIC_CLASS, capacity={"requests": {"bandwidth": "3333M"}})],
+        "leg-on-each": [request(VLAN_NIC_CLASS, allocationMode="All", capacity={"requests": {"bandwidth": "100M"}})],
+        "all-kinds": [request(MIG_CLASS, count=2), share("3Gi") | {"name": "s"}, request(VLAN_NIC_CLASS, name="t")],
+        "small-or-whole": [{"name": "r", "firstAvailable": [several_small, whole]}],
     }
     # All devices on one node, so that no choice between equals is left to chance.
     slices = [{**each, "spec": {**each["spec"], "nodeName": "node"}} for each in resource_slices()]
