@@ -28,6 +28,7 @@ from dra_spawner.cluster.start_objects import (
     sweep,
 )
 from dra_spawner.profiles import (
+    AdminAccessRefused,
     ClaimPlan,
     ProfileError,
     compile_device_claims,
@@ -74,7 +75,7 @@ class DRASpawner(KubeSpawner):
                     "product": "A100*",                 # optional: the product's name
                     "capacity": {"memory": "10Gi"},     # optional: a share of a shareable device
                     "where": "...",                     # optional: CEL, or a list; all must hold
-                    "count": 1,                         # optional: from 1 to 32
+                    "count": 1,                         # optional: from 1 to 32, or "all"
                 }
             }
 
@@ -82,7 +83,8 @@ class DRASpawner(KubeSpawner):
 
             {"accelerator": {"requests": {"gpu": {...}, "nic": {...}}, "containers": {"notebook": ["gpu"]}}}
 
-        For each claim a ResourceClaimTemplate is made for each start; it goes with the server's pod.
+        For each claim a ResourceClaimTemplate is made for each start; it goes with the server's pod. ``{"template":
+        "name"}`` and ``{"claim": "name"}`` use what others made instead. docs/profiles.md has all there is.
         """,
     )
 
@@ -139,7 +141,15 @@ class DRASpawner(KubeSpawner):
         """Apply the chosen profile and compile its claims; refuse what can never work before any API call."""
         await super().load_user_options()
         try:
-            self._plan = compile_device_claims(self.device_claims, f"{self._profile_name()}device_claims")
+            self._plan = compile_device_claims(
+                self.device_claims, f"{self._profile_name()}device_claims", admin_access=bool(self.user.admin)
+            )
+        except AdminAccessRefused as error:
+            raise SpawnRefused(
+                "This choice gives access to devices for administration; only administrators of this hub may use it.",
+                RefusalReason.OPTIONS,
+                status_code=403,
+            ) from error
         except ProfileError as error:
             self.log.error("Profile refused: %s", error)
             raise SpawnRefused(
@@ -157,15 +167,13 @@ class DRASpawner(KubeSpawner):
         """KubeSpawner's pod, which names this start's templates."""
         pod = await super().get_pod_manifest()
         self._start_objects = objects = self._plan_objects()
-        if not objects.templates:
+        if not self._plan.claims:
             return pod
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
+        own = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
         pod.spec.resource_claims = [
             *(pod.spec.resource_claims or []),
-            *(
-                {"name": name, "resourceClaimTemplateName": template["metadata"]["name"]}
-                for name, template in objects.templates.items()
-            ),
+            *(claim.pod_entry(own.get(claim.name, "")) for claim in self._plan.claims),
         ]
         containers = {
             container.name: container for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]
@@ -200,6 +208,7 @@ class DRASpawner(KubeSpawner):
                 annotations=annotations,
             )
             for claim in self._plan.claims
+            if claim.spec is not None
         }
         return StartObjects(self._kubernetes, self.namespace, nonce, templates)
 
@@ -297,7 +306,7 @@ class DRASpawner(KubeSpawner):
         while True:
             pod = await self._own_pod(objects)
             if _is_unschedulable(pod):
-                diagnosis = await diagnose(self._kubernetes, {claim.name: claim.spec for claim in self._plan.claims})
+                diagnosis = await diagnose(self._kubernetes, self._plan.specs)
                 if diagnosis.hopeless:
                     raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
                 if diagnosis.sentence and diagnosis.sentence != self._waiting_for:

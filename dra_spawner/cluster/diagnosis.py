@@ -55,8 +55,15 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
-    requests = (request for spec in claims.values() for request in spec["devices"]["requests"])
-    return [request["exactly"]["deviceClassName"] for request in requests]
+    """The classes named, those of alternatives too: the scheduler wants all of them to exist."""
+    requests = (request for spec in claims.values() for request in spec.get("devices", {}).get("requests") or ())
+    wanted = (
+        each
+        for request in requests
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ()))
+        if each
+    )
+    return [each["deviceClassName"] for each in wanted if each.get("deviceClassName")]
 
 
 async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject]:

@@ -1,10 +1,11 @@
 """The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""
 
 from dra_spawner.profiles.claim_plan import ClaimPlan, PlannedClaim, compile_device_claims, template_manifest
-from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
 from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
 
 __all__ = [
+    "AdminAccessRefused",
     "ClaimPlan",
     "PlannedClaim",
     "Problem",

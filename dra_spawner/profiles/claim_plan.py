@@ -5,16 +5,22 @@ A :class:`ClaimPlan` is computed once for a start and is never changed after; th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from dra_spawner.dra.cel import cel_string_literal
-from dra_spawner.profiles.language import DeviceClaim, DeviceRequest, parse_device_claims
+from dra_spawner.profiles.claims import (
+    ContainerRequests,
+    DeviceClaim,
+    DeviceConfig,
+    DeviceConstraint,
+    DeviceRequest,
+    JsonObject,
+)
+from dra_spawner.profiles.language import parse_device_claims
+from dra_spawner.profiles.properties import PROPERTIES, product_selector
+from dra_spawner.profiles.raw_spec import spec_request_names, spec_requests
 
-#: A JSON object as the API server reads it.
-JsonObject = dict[str, Any]
+__all__ = ["ClaimPlan", "JsonObject", "PlannedClaim", "compile_device_claims", "product_selector", "template_manifest"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +32,32 @@ class PlannedClaim:
     name
         Name of the entry in the pod's ``spec.resourceClaims``.
     spec
-        ``ResourceClaimSpec``.
+        ``ResourceClaimSpec`` of the claim that is made for the server; ``None`` if it comes from elsewhere.
     containers
-        Container name and the requests it gets; no request named means all of them.
+        Container name and the requests it gets; ``None`` instead of requests is the claim as a whole.
+    template
+        Name of an existing ResourceClaimTemplate, made by others, from which the claim comes.
+    claim
+        Name of an existing ResourceClaim, made by others.
     """
 
     name: str
-    spec: JsonObject
-    containers: tuple[tuple[str, tuple[str, ...]], ...]
+    spec: JsonObject | None
+    containers: tuple[ContainerRequests, ...]
+    template: str = ""
+    claim: str = ""
+
+    def pod_entry(self, own_template: str = "") -> JsonObject:
+        """The entry of the pod's ``spec.resourceClaims``.
+
+        Parameters
+        ----------
+        own_template
+            Name of the template that was made for this start, where the claim has a spec.
+        """
+        if self.claim:
+            return {"name": self.name, "resourceClaimName": self.claim}
+        return {"name": self.name, "resourceClaimTemplateName": self.template or own_template}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +67,23 @@ class ClaimPlan:
     claims: tuple[PlannedClaim, ...] = ()
 
     @property
+    def specs(self) -> dict[str, JsonObject]:
+        """The specs of the claims that are made for the server, by the claim's name."""
+        return {claim.name: claim.spec for claim in self.claims if claim.spec is not None}
+
+    @property
     def device_classes(self) -> tuple[str, ...]:
-        """The device classes asked for, each once, in order."""
-        requests = (request for claim in self.claims for request in claim.spec["devices"]["requests"])
-        return tuple(dict.fromkeys(request["exactly"]["deviceClassName"] for request in requests))
+        """The device classes asked for, alternatives included, each once, in order."""
+        requests = (request for spec in self.specs.values() for _, request in spec_requests(spec))
+        return tuple(dict.fromkeys(request["deviceClassName"] for request in requests if "deviceClassName" in request))
 
     def container_claims(self) -> dict[str, list[JsonObject]]:
         """Each container's ``resources.claims``."""
         claims: dict[str, list[JsonObject]] = {}
         for claim in self.claims:
-            every = {request["name"] for request in claim.spec["devices"]["requests"]}
+            every = set(spec_request_names(claim.spec)) if claim.spec is not None else None
             for container, requests in claim.containers:
-                if set(requests) == every:
+                if requests is None or set(requests) == every:
                     claims.setdefault(container, []).append({"name": claim.name})
                 else:
                     claims.setdefault(container, []).extend(
@@ -63,15 +92,24 @@ class ClaimPlan:
         return {container: entries for container, entries in claims.items() if entries}
 
 
-def compile_device_claims(value: object, path: str = "device_claims") -> ClaimPlan:
+def compile_device_claims(value: object, path: str = "device_claims", *, admin_access: bool = False) -> ClaimPlan:
     """Parse, validate and compile ``device_claims``.
+
+    Parameters
+    ----------
+    value, path
+        As for `parse_device_claims`.
+    admin_access
+        Whether access for administration may be asked for: only for administrators of the hub.
 
     Raises
     ------
     ProfileError
-        With every problem found.
+        With every problem found; an `AdminAccessRefused` if that is all.
     """
-    return ClaimPlan(tuple(_compile_claim(claim) for claim in parse_device_claims(value, path)))
+    return ClaimPlan(
+        tuple(_compile_claim(claim) for claim in parse_device_claims(value, path, admin_access=admin_access))
+    )
 
 
 def template_manifest(
@@ -93,35 +131,51 @@ def template_manifest(
 
 
 def _compile_claim(claim: DeviceClaim) -> PlannedClaim:
-    spec = {"devices": {"requests": [_compile_request(request) for request in claim.requests]}}
-    return PlannedClaim(claim.name, spec, claim.containers)
+    if claim.template or claim.claim:
+        return PlannedClaim(claim.name, None, claim.containers, claim.template, claim.claim)
+    if claim.spec is not None:
+        return PlannedClaim(claim.name, claim.spec, claim.containers)
+    devices: JsonObject = {"requests": [_compile_request(request) for request in claim.requests]}
+    if claim.constraints:
+        devices["constraints"] = [_compile_constraint(constraint) for constraint in claim.constraints]
+    if claim.config:
+        devices["config"] = [_compile_config(config) for config in claim.config]
+    return PlannedClaim(claim.name, {"devices": devices}, claim.containers)
 
 
 def _compile_request(request: DeviceRequest) -> JsonObject:
-    exactly: JsonObject = {
-        "deviceClassName": request.device_class,
-        "allocationMode": "ExactCount",
-        "count": request.count,
-    }
-    expressions = list(request.where)
-    if request.product is not None:
-        expressions.insert(0, product_selector(request.product))
+    if request.first_available:
+        alternatives = [{"name": each.name, **_compile_devices(each)} for each in request.first_available]
+        return {"name": request.name, "firstAvailable": alternatives}
+    return {"name": request.name, "exactly": _compile_devices(request)}
+
+
+def _compile_devices(request: DeviceRequest) -> JsonObject:
+    """``exactly``, or an alternative without its name."""
+    devices: JsonObject = {"deviceClassName": request.device_class}
+    if request.count is None:
+        devices["allocationMode"] = "All"
+    else:
+        devices |= {"allocationMode": "ExactCount", "count": request.count}
+    expressions = [PROPERTIES[word].selector(value) for word, value in request.properties]
+    expressions += request.where
     if expressions:
-        exactly["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
+        devices["selectors"] = [{"cel": {"expression": expression}} for expression in expressions]
     if request.capacity:
-        exactly["capacity"] = {"requests": dict(request.capacity)}
-    return {"name": request.name, "exactly": exactly}
+        devices["capacity"] = {"requests": dict(request.capacity)}
+    if request.tolerations:
+        devices["tolerations"] = [dict(toleration) for toleration in request.tolerations]
+    if request.admin_access:
+        devices["adminAccess"] = True
+    return devices
 
 
-def product_selector(pattern: str) -> str:
-    """CEL that holds where a device's product name matches ``pattern``, whichever driver publishes it.
+def _compile_constraint(constraint: DeviceConstraint) -> JsonObject:
+    kind = "distinctAttribute" if constraint.distinct else "matchAttribute"
+    requests = {"requests": list(constraint.requests)} if constraint.requests else {}
+    return {**requests, kind: constraint.attribute}
 
-    Drivers publish it as ``productName`` (NVIDIA, AMD, HAMi) or ``model`` (Intel, the example driver) in their
-    own domain; the vendor's name may stand before it ("NVIDIA A100-SXM4-40GB"). Case does not matter.
-    """
-    regex = "".join({"*": ".*", "?": "."}.get(character, re.escape(character)) for character in pattern)
-    literal = cel_string_literal(rf"(?i)^(\S+ )?{regex}$")
-    matches = " || ".join(
-        f'("{attribute}" in own && own.{attribute}.matches({literal}))' for attribute in ("productName", "model")
-    )
-    return f"cel.bind(own, device.attributes[device.driver], {matches})"
+
+def _compile_config(config: DeviceConfig) -> JsonObject:
+    requests = {"requests": list(config.requests)} if config.requests else {}
+    return {**requests, "opaque": {"driver": config.driver, "parameters": config.parameters}}

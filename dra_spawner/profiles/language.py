@@ -2,300 +2,214 @@
 
 Everything is refused here that the API server would refuse later (``resource.k8s.io/v1`` validation), and
 all that could only fail in silence: a quantity that is none, a capacity that is negative, a misspelt key.
+What keys there are stands in `keys`, what single values may be in `rules`.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+import json
+from collections.abc import Mapping
 
-from dra_spawner.dra.cel import CelCompileError, compile_selector
-from dra_spawner.dra.quantity import Quantity, QuantityError
-from dra_spawner.profiles.problems import Problem, ProfileError, shown
+from dra_spawner.profiles import rules
+from dra_spawner.profiles.claims import (
+    ContainerRequests,
+    DeviceClaim,
+    DeviceConfig,
+    DeviceConstraint,
+    DeviceRequest,
+)
+from dra_spawner.profiles.keys import (
+    CONFIG_KEYS,
+    CONSTRAINT_KEYS,
+    FORMS,
+    LONG_FORM_KEYS,
+    MAX_CLAIMS,
+    MAX_CONFIGS,
+    MAX_CONSTRAINTS,
+    MAX_PARAMETER_BYTES,
+    MAX_REQUESTS,
+)
+from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError, shown
+from dra_spawner.profiles.raw_spec import read_spec, spec_request_names, spec_requests
+from dra_spawner.profiles.request_reader import RequestReader
+from dra_spawner.profiles.rules import ALL, MAX_DEVICES_PER_CLAIM
 
-#: A claim's allocation has at most so many devices (``AllocationResultsMaxSize``).
-MAX_DEVICES_PER_CLAIM = 32
-#: Most selectors of one request (``DeviceSelectorsMaxSize``).
-MAX_SELECTORS = 32
-#: Most claims of one pod that KubeSpawner's users meet in practice are few; the API sets no limit of its own.
-MAX_CLAIMS = 32
-#: Most requests of one claim (``DeviceRequestsMaxSize``).
-MAX_REQUESTS = 32
 #: The container in which KubeSpawner starts the notebook server.
 NOTEBOOK = "notebook"
 
-_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_CAPACITY_NAME = re.compile(r"(?:[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?/)?[A-Za-z_][A-Za-z0-9_]{0,31}")
-
-_REQUEST_KEYS = ("device_class", "product", "capacity", "where", "count")
-_CLAIM_KEYS = ("requests", "containers")
-
-_Value = TypeVar("_Value")
+_CLAIM_EXAMPLE = "a mapping, for example {device_class: gpu.example.com, capacity: {memory: 10Gi}}"
+_CONSTRAINT_EXAMPLE = "a mapping such as {match_attribute: resource.kubernetes.io/pcieRoot}"
+_CONFIG_EXAMPLE = "a mapping with at least driver and parameters"
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceRequest:
-    """One named request: devices of one class, and what each of them must be.
-
-    Attributes
-    ----------
-    name
-        The request's name, a DNS label.
-    device_class
-        ``deviceClassName``.
-    count
-        How many devices, from 1 to 32.
-    product
-        A pattern for the product's name (``*`` any text, ``?`` one character), or ``None``.
-    capacity
-        Capacity name, exactly as the driver publishes it, and how much of it is asked for, canonically written.
-    where
-        Further selectors in CEL, all of which must hold.
-    """
-
-    name: str
-    device_class: str
-    count: int = 1
-    product: str | None = None
-    capacity: tuple[tuple[str, str], ...] = ()
-    where: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceClaim:
-    """One claim of a server.
-
-    Attributes
-    ----------
-    name
-        The name of the pod's ``resourceClaims`` entry, a DNS label.
-    requests
-        At least one request.
-    containers
-        Container name and the requests it gets; a container that is not named gets none.
-    """
-
-    name: str
-    requests: tuple[DeviceRequest, ...]
-    containers: tuple[tuple[str, tuple[str, ...]], ...]
-
-
-def parse_device_claims(value: object, path: str = "device_claims") -> tuple[DeviceClaim, ...]:
+def parse_device_claims(
+    value: object, path: str = "device_claims", *, admin_access: bool = False
+) -> tuple[DeviceClaim, ...]:
     """Parse and validate ``device_claims``.
 
     Parameters
     ----------
     value
-        The trait's value: claim name -> claim in short form (one request) or long form (``requests``).
+        The trait's value: claim name -> claim in short form (one request), long form (``requests``), or one of
+        ``template``, ``claim`` and ``spec``.
     path
         Where the value stands, for messages.
+    admin_access
+        Whether ``admin_access`` (and ``adminAccess`` in a ``spec``) may be true: for administrators of the hub.
 
     Raises
     ------
     ProfileError
         With every problem found.
+    AdminAccessRefused
+        A ProfileError too: nothing else is wrong than that access for administration is asked for.
     """
-    parser = _Parser()
+    parser = _ClaimReader()
     claims = parser.claims(value, path)
     if parser.problems:
         raise ProfileError(parser.problems)
+    if parser.admin_access_paths and not admin_access:
+        raise AdminAccessRefused(
+            Problem(where, shown(True), "access for administration for administrators of the hub only")
+            for where in parser.admin_access_paths
+        )
     return claims
 
 
-class _Parser:
-    """Walks the value once and notes problems instead of stopping at the first."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-
-    def refuse(self, path: str, found: object, allowed: str) -> None:
-        self.problems.append(Problem(path, shown(found), allowed))
-
-    def missing(self, path: str, allowed: str) -> None:
-        self.problems.append(Problem(path, "", allowed))
-
-    def mapping(self, value: object, path: str, allowed: str) -> Mapping[str, object] | None:
-        if not isinstance(value, Mapping):
-            self.refuse(path, value, allowed)
-            return None
-        for key in value:
-            if not isinstance(key, str):
-                self.refuse(f"{path}.{key}", key, "a key that is text")
-                return None
-        return value
-
-    def named(
-        self,
-        value: object,
-        path: str,
-        what: str,
-        most: int,
-        parse: Callable[[str, object, str], _Value | None],
-    ) -> tuple[_Value, ...]:
-        """Parse a mapping of DNS label -> item."""
-        entries = self.mapping(value, path, f"a mapping of a name to {what}")
-        if entries is None:
-            return ()
-        if len(entries) > most:
-            self.refuse(path, f"{len(entries)} entries", f"at most {most}")
-        items = []
-        for name, entry in entries.items():
-            if not _LABEL.fullmatch(name):
-                self.refuse(
-                    f"{path}.{name}",
-                    name,
-                    "a name of at most 63 lower-case letters, digits and inner hyphens",
-                )
-            item = parse(name, entry, f"{path}.{name}")
-            if item is not None:
-                items.append(item)
-        return tuple(items)
+class _ClaimReader(RequestReader):
+    """Reads claims."""
 
     def claims(self, value: object, path: str) -> tuple[DeviceClaim, ...]:
-        return self.named(value, path, "a claim", MAX_CLAIMS, self.claim)
+        return self.named(value, path, "a claim", MAX_CLAIMS, self._claim)
 
-    def claim(self, name: str, value: object, path: str) -> DeviceClaim | None:
-        entry = self.mapping(
-            value, path, "a mapping, for example {device_class: gpu.example.com, capacity: {memory: 10Gi}}"
-        )
+    def _claim(self, name: str, value: object, path: str) -> DeviceClaim | None:
+        entry = self.mapping(value, path, _CLAIM_EXAMPLE)
         if entry is None:
             return None
-        if "requests" not in entry:
-            if "containers" in entry:
-                self.refuse(
-                    f"{path}.containers",
-                    entry["containers"],
-                    "containers beside requests (the long form) only",
-                )
+        form = next((key for key in FORMS if key in entry), None)
+        if form is None:
+            return self._short_form(name, entry, path)
+        what = "keys of a claim in long form" if form == "requests" else f"keys of a claim with {form}"
+        self.known_keys(entry, path, FORMS[form], what)
+        if form == "requests":
+            return self._long_form(name, entry, path)
+        if form == "spec":
+            return self._spec_form(name, entry, path)
+        found = self.text(rules.OBJECT_NAME, entry[form], f"{path}.{form}")
+        containers = self._containers(entry.get("containers"), f"{path}.containers", None)
+        if form == "template":
+            return DeviceClaim(name, containers, template=found)
+        return DeviceClaim(name, containers, claim=found)
+
+    def _short_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim | None:
+        for key in LONG_FORM_KEYS:
+            if key in entry:
+                self.refuse(f"{path}.{key}", entry[key], f"{key} beside requests (the long form) only")
                 return None
-            request = self.request(name, entry, path)
-            if request is None:
-                return None
-            return DeviceClaim(name, (request,), ((NOTEBOOK, (name,)),))
-        self.known_keys(entry, path, _CLAIM_KEYS, "keys of a claim in long form")
+        request = self.request(name, entry, path)
+        return DeviceClaim(name, ((NOTEBOOK, (name,)),), (request,)) if request is not None else None
+
+    def _long_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
         requests_path = f"{path}.requests"
         requests = self.named(entry["requests"], requests_path, "a request", MAX_REQUESTS, self.request)
-        if isinstance(entry["requests"], Mapping) and not entry["requests"]:
+        names = tuple(map(str, entry["requests"])) if isinstance(entry["requests"], Mapping) else ()
+        if isinstance(entry["requests"], Mapping) and not names:
             self.missing(requests_path, "at least one request")
-        devices = sum(request.count for request in requests)
+        devices = sum(request.least_devices for request in requests)
         if devices > MAX_DEVICES_PER_CLAIM:
             self.refuse(
                 requests_path,
                 f"{devices} devices in all",
                 f"at most {MAX_DEVICES_PER_CLAIM} devices in one claim",
             )
-        names = [str(request) for request in entry["requests"]] if isinstance(entry["requests"], Mapping) else []
-        containers = self.containers(entry.get("containers"), f"{path}.containers", names)
-        return DeviceClaim(name, requests, containers)
+        known = _reference_names(names, requests)
+        return DeviceClaim(
+            name,
+            self._containers(entry.get("containers"), f"{path}.containers", names),
+            requests,
+            self.listed(
+                entry.get("constraints"),
+                f"{path}.constraints",
+                "constraints",
+                MAX_CONSTRAINTS,
+                lambda value, where: self._constraint(value, where, known),
+            ),
+            self.listed(
+                entry.get("config"),
+                f"{path}.config",
+                "configurations",
+                MAX_CONFIGS,
+                lambda value, where: self._config(value, where, known),
+            ),
+        )
 
-    def containers(self, value: object, path: str, requests: list[str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    def _spec_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
+        spec = read_spec(self, entry["spec"], f"{path}.spec") or {}
+        self.admin_access_paths += [
+            f"{path}.spec.{where}.adminAccess" for where, request in spec_requests(spec) if request.get("adminAccess")
+        ]
+        containers = self._containers(entry.get("containers"), f"{path}.containers", spec_request_names(spec))
+        return DeviceClaim(name, containers, spec=spec)
+
+    def _containers(self, value: object, path: str, requests: tuple[str, ...] | None) -> tuple[ContainerRequests, ...]:
+        """Which container gets which requests; the requests of a claim from elsewhere are not known (``None``)."""
         if value is None:
-            return ((NOTEBOOK, tuple(requests)),)
+            return ((NOTEBOOK, requests),)
+        known = "the claim's requests" if requests is None else ", ".join(requests)
 
-        def container(name: str, wanted: object, where: str) -> tuple[str, tuple[str, ...]] | None:
+        def container(name: str, wanted: object, where: str) -> ContainerRequests | None:
+            if rules.EVERYTHING.accepts(wanted):
+                return (name, None)
             if not isinstance(wanted, list | tuple):
-                self.refuse(where, wanted, f"a list of requests out of {', '.join(requests)}")
+                self.refuse(where, wanted, f"{ALL}, or a list of requests out of {known}")
                 return None
             for index, request in enumerate(wanted):
-                if request not in requests:
-                    self.refuse(f"{where}[{index}]", request, f"one of the claim's requests: {', '.join(requests)}")
+                if requests is None:
+                    self.follows(rules.NAME, request, f"{where}[{index}]")
+                elif request not in requests:
+                    self.refuse(f"{where}[{index}]", request, f"one of the claim's requests: {known}")
                     return None
-            return (name, tuple(dict.fromkeys(wanted)))
+            return (name, tuple(dict.fromkeys(map(str, wanted))))
 
         return self.named(value, path, "a list of requests", MAX_CLAIMS, container)
 
-    def request(self, name: str, value: object, path: str) -> DeviceRequest | None:
-        entry = self.mapping(value, path, "a mapping with at least device_class")
+    def _constraint(self, value: object, path: str, known: tuple[str, ...]) -> DeviceConstraint | None:
+        entry = self.keyed(value, path, CONSTRAINT_KEYS, "keys of a constraint", _CONSTRAINT_EXAMPLE)
         if entry is None:
             return None
-        self.known_keys(entry, path, _REQUEST_KEYS, "keys of a request")
-        device_class = entry.get("device_class")
-        if device_class is None:
-            self.missing(f"{path}.device_class", "the name of a DeviceClass of the cluster")
-        elif not isinstance(device_class, str) or not _SUBDOMAIN.fullmatch(device_class):
-            self.refuse(f"{path}.device_class", device_class, "the name of a DeviceClass, such as gpu.example.com")
-        return DeviceRequest(
-            name=name,
-            device_class=device_class if isinstance(device_class, str) else "",
-            count=self.count(entry.get("count", 1), f"{path}.count"),
-            product=self.product(entry.get("product"), f"{path}.product"),
-            capacity=self.capacity(entry.get("capacity"), f"{path}.capacity"),
-            where=self.where(entry.get("where"), f"{path}.where", has_product=entry.get("product") is not None),
+        kinds = [key for key in ("match_attribute", "distinct_attribute") if entry.get(key) is not None]
+        if len(kinds) != 1:
+            one = "one of match_attribute and distinct_attribute"
+            self.refuse(path, kinds, one) if kinds else self.missing(path, one)
+            return None
+        (kind,) = kinds
+        return DeviceConstraint(
+            attribute=self.text(rules.ATTRIBUTE, entry[kind], f"{path}.{kind}"),
+            distinct=kind == "distinct_attribute",
+            requests=self.references(entry.get("requests"), f"{path}.requests", known, MAX_REQUESTS),
         )
 
-    def known_keys(self, entry: Mapping[str, object], path: str, known: tuple[str, ...], what: str) -> None:
-        for key in entry:
-            if key not in known:
-                self.refuse(f"{path}.{key}", key, f"the {what}: {', '.join(known)}")
-
-    def count(self, value: object, path: str) -> int:
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_DEVICES_PER_CLAIM:
-            self.refuse(path, value, f"a whole number from 1 to {MAX_DEVICES_PER_CLAIM}")
-            return 1
-        return value
-
-    def product(self, value: object, path: str) -> str | None:
-        if value is None:
+    def _config(self, value: object, path: str, known: tuple[str, ...]) -> DeviceConfig | None:
+        entry = self.keyed(value, path, CONFIG_KEYS, "keys of a configuration", _CONFIG_EXAMPLE)
+        if entry is None or entry.get("driver") is None or entry.get("parameters") is None:
             return None
-        if not isinstance(value, str) or not value.strip() or len(value) > 64 or not value.isprintable():
-            self.refuse(path, value, 'a product\'s name of at most 64 characters, * for any text, such as "A100*"')
-            return None
-        return value
+        where = f"{path}.parameters"
+        parameters = self.mapping(entry["parameters"], where, "a mapping, as the driver's documentation says")
+        before = len(self.problems)
+        copied = self.json(parameters, where) if parameters is not None else None
+        if isinstance(copied, dict) and len(self.problems) == before:
+            # As it goes over the wire; the API server counts these bytes.
+            size = len(json.dumps(copied))
+            if size > MAX_PARAMETER_BYTES:
+                self.refuse(where, f"{size} bytes", f"at most {MAX_PARAMETER_BYTES} bytes as JSON")
+        return DeviceConfig(
+            driver=self.text(rules.DRIVER, entry["driver"], f"{path}.driver"),
+            parameters=copied if isinstance(copied, dict) else {},
+            requests=self.references(entry.get("requests"), f"{path}.requests", known, MAX_REQUESTS),
+        )
 
-    def capacity(self, value: object, path: str) -> tuple[tuple[str, str], ...]:
-        if value is None:
-            return ()
-        entries = self.mapping(value, path, "a mapping of a capacity's name to a quantity, such as {memory: 10Gi}")
-        amounts = []
-        for name, amount in (entries or {}).items():
-            where = f"{path}.{name}"
-            if not _CAPACITY_NAME.fullmatch(name):
-                self.refuse(where, name, "a capacity's name exactly as the driver publishes it, such as memory")
-                continue
-            quantity = self.quantity(amount, where)
-            if quantity is not None:
-                amounts.append((name, str(quantity)))
-        return tuple(amounts)
 
-    def quantity(self, value: object, path: str) -> Quantity | None:
-        allowed = "a quantity above zero, such as 10Gi or 500m"
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            self.refuse(path, value, allowed)
-            return None
-        try:
-            quantity = Quantity.parse(value)
-        except QuantityError:
-            self.refuse(path, value, allowed)
-            return None
-        if quantity.nano <= 0:
-            self.refuse(path, value, allowed)
-            return None
-        return quantity
-
-    def where(self, value: object, path: str, *, has_product: bool) -> tuple[str, ...]:
-        if value is None:
-            return ()
-        if isinstance(value, str):
-            expressions = [(path, value)]
-        elif isinstance(value, list | tuple):
-            expressions = [(f"{path}[{index}]", expression) for index, expression in enumerate(value)]
-        else:
-            self.refuse(path, value, "a CEL expression or a list of them")
-            return ()
-        if len(expressions) + has_product > MAX_SELECTORS:
-            self.refuse(path, f"{len(expressions)} expressions", f"at most {MAX_SELECTORS} with product")
-        for where, expression in expressions:
-            self.expression(expression, where)
-        return tuple(expression for _, expression in expressions)
-
-    def expression(self, value: object, path: str) -> None:
-        if not isinstance(value, str):
-            self.refuse(path, value, "a CEL expression as text")
-            return
-        try:
-            compile_selector(value)
-        except CelCompileError as error:
-            self.refuse(path, value, f"a CEL expression that compiles (column {error.column}: {error.message})")
+def _reference_names(names: tuple[str, ...], requests: tuple[DeviceRequest, ...]) -> tuple[str, ...]:
+    """What constraints and configurations may name; a request that could not be read still has its name."""
+    alternatives = (f"{each.name}/{alternative.name}" for each in requests for alternative in each.first_available)
+    return (*names, *alternatives)

@@ -37,6 +37,10 @@ class ProfileError(ValueError):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+class AdminAccessRefused(ProfileError):
+    """Raised where nothing is wrong but that access for administration is asked for one who is no administrator."""
+
+
 def shown(value: object) -> str:
     """A value as it may stand in a message: short, on one line, hostile text made harmless."""
     text = repr(value)

@@ -18,7 +18,9 @@ from dra_spawner.profiles.problems import Problem, ProfileError, shown
 _TRAIT = "device_claims"
 _FREE_TEXT = re.compile(r"[{}]")
 #: Below device_claims, free text may stand only where it is parsed (a quantity) or quoted (a product's pattern).
-_FREE_TEXT_ALLOWED = re.compile(r"device_claims\.[^.]+(\.requests\.[^.]+)?\.(capacity\..+|product)$")
+_FREE_TEXT_ALLOWED = re.compile(
+    r"device_claims\.[^.]+(\.requests\.[^.]+)?(\.first_available(\.[^.]+|\[\d+\]))?\.(capacity\..+|product|min_memory)$"
+)
 
 
 def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +188,9 @@ def _free_text_problems(unlisted: Mapping[str, Any], path: str) -> list[Problem]
     if not unlisted.get("enabled") or not claims:
         return []
     problems = [
-        Problem(where, shown(text), "{value} within capacity or product only; elsewhere offer listed choices")
+        Problem(
+            where, shown(text), "{value} within capacity, product or min_memory only; elsewhere offer listed choices"
+        )
         for where, text in _texts(claims, f"{path}.kubespawner_override.{_TRAIT}")
         if _FREE_TEXT.search(text) and not _FREE_TEXT_ALLOWED.search(where)
     ]
@@ -215,7 +219,8 @@ def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
 
 def _claims_problems(claims: object, path: str) -> list[Problem]:
     try:
-        compile_device_claims(claims, path)
+        # Whether the user is an administrator shows at the spawn.
+        compile_device_claims(claims, path, admin_access=True)
     except ProfileError as error:
         return list(error.problems)
     return []

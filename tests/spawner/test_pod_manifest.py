@@ -165,7 +165,7 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
         await spawner.start()
     assert caught.value.jupyterhub_message == (
         "This choice is set up wrongly, an administrator has to mend it. "
-        "profile gpu, device_claims.gpu.count: found 0; allowed: a whole number from 1 to 32"
+        "profile gpu, device_claims.gpu.count: found 0; allowed: a whole number from 1 to 32, or all"
     )
     assert caught.value.status_code == 400
 

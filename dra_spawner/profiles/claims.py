@@ -1,0 +1,118 @@
+"""Claims as the profile language says them, parsed and validated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+#: A JSON object as the API server reads it.
+JsonObject = dict[str, Any]
+
+#: Container name and the requests it gets; ``None`` instead of requests is the claim as a whole.
+ContainerRequests = tuple[str, tuple[str, ...] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceRequest:
+    """One named request, or one alternative of it: devices of one class, and what each of them must be.
+
+    Attributes
+    ----------
+    name
+        A DNS label.
+    device_class
+        ``deviceClassName``; empty where there are alternatives.
+    count
+        How many devices, from 1 to 32; ``None`` is every device there is (``allocationMode: All``).
+    properties
+        Words for what each device must be, such as ``("product", "A100*")``, in the order of `PROPERTIES`.
+    capacity
+        Capacity name, exactly as the driver publishes it, and how much of it is asked for, canonically written.
+    where
+        Further selectors in CEL, all of which must hold.
+    tolerations
+        ``tolerations`` as the API has them.
+    admin_access
+        Access for administration, beside those who have the devices (``adminAccess``).
+    first_available
+        Alternatives in order of preference; if there are any, they are all that counts.
+    """
+
+    name: str
+    device_class: str = ""
+    count: int | None = 1
+    properties: tuple[tuple[str, str | int | bool], ...] = ()
+    capacity: tuple[tuple[str, str], ...] = ()
+    where: tuple[str, ...] = ()
+    tolerations: tuple[JsonObject, ...] = ()
+    admin_access: bool = False
+    first_available: tuple[DeviceRequest, ...] = ()
+
+    @property
+    def least_devices(self) -> int:
+        """How many devices it takes at the least."""
+        if self.first_available:
+            return min(alternative.least_devices for alternative in self.first_available)
+        return 1 if self.count is None else self.count
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConstraint:
+    """What the devices of several requests must have in common, or in which they must differ.
+
+    Attributes
+    ----------
+    attribute
+        With its domain.
+    distinct
+        Whether all values must differ (``distinctAttribute``) instead of being the same (``matchAttribute``).
+    requests
+        ``request`` or ``request/alternative``; none means all of the claim.
+    """
+
+    attribute: str
+    distinct: bool = False
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """Parameters that only the driver understands (``opaque``).
+
+    Attributes
+    ----------
+    requests
+        ``request`` or ``request/alternative``; none means all of the claim.
+    """
+
+    driver: str
+    parameters: JsonObject
+    requests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClaim:
+    """One claim of a server: from requests, or one of ``template``, ``claim`` and ``spec``.
+
+    Attributes
+    ----------
+    name
+        The name of the pod's ``resourceClaims`` entry, a DNS label.
+    containers
+        Which container gets which requests; a container that is not named gets none.
+    template
+        An existing ResourceClaimTemplate from which Kubernetes makes the claim.
+    claim
+        An existing ResourceClaim.
+    spec
+        A ResourceClaimSpec as it stands.
+    """
+
+    name: str
+    containers: tuple[ContainerRequests, ...]
+    requests: tuple[DeviceRequest, ...] = ()
+    constraints: tuple[DeviceConstraint, ...] = ()
+    config: tuple[DeviceConfig, ...] = ()
+    template: str = ""
+    claim: str = ""
+    spec: JsonObject | None = None

@@ -1,0 +1,160 @@
+"""Walking a value of the configuration once, noting every problem instead of stopping at the first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from dra_spawner.profiles.keys import Keys
+from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.rules import NAME, Rule
+
+_Value = TypeVar("_Value")
+
+#: Deeper values are none that a driver understands; a YAML anchor can even contain itself.
+_DEEPEST_JSON = 64
+
+
+class ValueReader:
+    """Notes problems with their path; the values it returns count only if there are none.
+
+    Attributes
+    ----------
+    problems
+        What was wrong so far, in the order of reading.
+    """
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def refuse(self, path: str, found: object, allowed: str) -> None:
+        """Note a wrong value."""
+        self.problems.append(Problem(path, shown(found), allowed))
+
+    def missing(self, path: str, allowed: str) -> None:
+        """Note that something is not there."""
+        self.problems.append(Problem(path, "", allowed))
+
+    def follows(self, rule: Rule, value: object, path: str) -> bool:
+        """Whether a rule accepts a value; if not, that is noted."""
+        if rule.accepts(value):
+            return True
+        self.refuse(path, value, rule.allowed)
+        return False
+
+    def text(self, rule: Rule, value: object, path: str) -> str:
+        """Text that a rule accepts, else an empty one."""
+        return value if self.follows(rule, value, path) and isinstance(value, str) else ""
+
+    def mapping(self, value: object, path: str, allowed: str) -> Mapping[str, object] | None:
+        """A mapping whose keys are text."""
+        if not isinstance(value, Mapping):
+            self.refuse(path, value, allowed)
+            return None
+        for key in value:
+            if not isinstance(key, str):
+                self.refuse(f"{path}.{key}", key, "a key that is text")
+                return None
+        return value
+
+    def keyed(self, value: object, path: str, keys: Keys, what: str, example: str) -> Mapping[str, object] | None:
+        """A mapping with known keys, those that must be there among them; ``null`` counts as not there."""
+        entry = self.mapping(value, path, example)
+        if entry is None:
+            return None
+        self.known_keys(entry, path, keys, what)
+        for name, key in keys.items():
+            if key.required and entry.get(name) is None:
+                self.missing(f"{path}.{name}", key.meaning)
+        return entry
+
+    def known_keys(self, entry: Mapping[str, object], path: str, keys: Keys, what: str) -> None:
+        """Refuse keys that the language does not have there."""
+        for key in entry:
+            if key not in keys:
+                self.refuse(f"{path}.{key}", key, f"the {what}: {', '.join(keys)}")
+
+    def named(
+        self,
+        value: object,
+        path: str,
+        what: str,
+        most: int,
+        parse: Callable[[str, object, str], _Value | None],
+    ) -> tuple[_Value, ...]:
+        """Parse a mapping of DNS label -> item."""
+        entries = self.mapping(value, path, f"a mapping of a name to {what}")
+        if entries is None:
+            return ()
+        if len(entries) > most:
+            self.refuse(path, f"{len(entries)} entries", f"at most {most}")
+        items = []
+        for name, entry in entries.items():
+            self.follows(NAME, name, f"{path}.{name}")
+            item = parse(name, entry, f"{path}.{name}")
+            if item is not None:
+                items.append(item)
+        return tuple(items)
+
+    def listed(
+        self, value: object, path: str, what: str, most: int, parse: Callable[[object, str], _Value | None]
+    ) -> tuple[_Value, ...]:
+        """Parse a list of items; ``null`` is an empty one."""
+        if value is None:
+            return ()
+        if not isinstance(value, list | tuple):
+            self.refuse(path, value, f"a list of {what}")
+            return ()
+        if len(value) > most:
+            self.refuse(path, f"{len(value)} entries", f"at most {most}")
+        items = (parse(entry, f"{path}[{index}]") for index, entry in enumerate(value))
+        return tuple(item for item in items if item is not None)
+
+    def references(self, value: object, path: str, known: tuple[str, ...], most: int) -> tuple[str, ...]:
+        """Names out of those of a claim's requests, each once; ``null`` is all of them, as is none in the API."""
+
+        def reference(name: object, where: str) -> str | None:
+            if isinstance(name, str) and name in known:
+                return name
+            self.refuse(where, name, f"one of the claim's requests: {', '.join(known)}")
+            return None
+
+        names = self.listed(value, path, "requests", most, reference)
+        if isinstance(value, list | tuple) and not value:
+            self.missing(path, "at least one request; leave the key out for all")
+        if len(set(names)) < len(names):
+            self.refuse(path, list(names), "each request once")
+        return names
+
+    def json(self, value: object, path: str, depth: int = 0) -> object:
+        """A copy of a JSON value; refuses what JSON cannot say."""
+        if depth > _DEEPEST_JSON:
+            self.refuse(path, "deeper nesting", f"JSON of at most {_DEEPEST_JSON} levels")
+        elif isinstance(value, Mapping):
+            return self._json_object(value, path, depth)
+        elif isinstance(value, list | tuple):
+            return [self.json(entry, f"{path}[{index}]", depth + 1) for index, entry in enumerate(value)]
+        elif isinstance(value, str):
+            self._json_text(value, path)
+            return value
+        elif value is None or isinstance(value, int) or (isinstance(value, float) and math.isfinite(value)):
+            return value
+        else:
+            self.refuse(path, value, "text, a number, true, false, null, a list or a mapping (JSON)")
+        return None
+
+    def _json_object(self, value: Mapping[object, object], path: str, depth: int) -> dict[str, object]:
+        copied: dict[str, object] = {}
+        for key, entry in value.items():
+            if not isinstance(key, str):
+                self.refuse(f"{path}.{key}", key, "a key that is text")
+            elif self._json_text(key, f"{path} (a key)"):
+                copied[key] = self.json(entry, f"{path}.{key}", depth + 1)
+        return copied
+
+    def _json_text(self, value: str, path: str) -> bool:
+        if any("\ud800" <= character <= "\udfff" for character in value):
+            self.refuse(path, value, "Unicode text")
+            return False
+        return True

@@ -1,0 +1,191 @@
+"""Requests of the profile language: devices of one class, or alternatives of such."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dra_spawner.dra.cel import CelCompileError, compile_selector
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.profiles import rules
+from dra_spawner.profiles.claims import DeviceRequest, JsonObject
+from dra_spawner.profiles.keys import (
+    ALTERNATIVE_KEYS,
+    CHOICE_KEYS,
+    EXACT_KEYS,
+    LISTED_ALTERNATIVE_KEYS,
+    MAX_ALTERNATIVES,
+    MAX_SELECTORS,
+    MAX_TOLERATIONS,
+    REQUEST_KEYS,
+    TOLERATION_KEYS,
+    Keys,
+)
+from dra_spawner.profiles.properties import PROPERTIES
+from dra_spawner.profiles.reading import ValueReader
+
+_REQUEST_EXAMPLE = "a mapping with at least device_class"
+
+
+class RequestReader(ValueReader):
+    """Reads requests.
+
+    Attributes
+    ----------
+    admin_access_paths
+        Where access for administration is asked for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.admin_access_paths: list[str] = []
+
+    def request(self, name: str, value: object, path: str) -> DeviceRequest | None:
+        """One request of a claim; a claim in short form is one, too."""
+        entry = self.mapping(value, path, _REQUEST_EXAMPLE)
+        if entry is None:
+            return None
+        if "first_available" in entry:
+            self.known_keys(entry, path, CHOICE_KEYS, "key of a request with alternatives, which have all others")
+            alternatives = self._alternatives(entry["first_available"], f"{path}.first_available")
+            return DeviceRequest(name, first_available=alternatives)
+        self.known_keys(entry, path, REQUEST_KEYS, "keys of a request")
+        return self._devices(name, entry, path, EXACT_KEYS)
+
+    def _alternatives(self, value: object, path: str) -> tuple[DeviceRequest, ...]:
+        if isinstance(value, list | tuple):
+            alternatives = self.listed(value, path, "alternatives", MAX_ALTERNATIVES, self._listed_alternative)
+            names = [alternative.name for alternative in alternatives]
+            if len(set(names)) < len(names):
+                self.refuse(path, names, "each name once")
+        else:
+            alternatives = self.named(value, path, "an alternative", MAX_ALTERNATIVES, self._alternative)
+        if isinstance(value, list | tuple | Mapping) and not value:
+            self.missing(path, "at least one alternative")
+        return alternatives
+
+    def _listed_alternative(self, value: object, path: str) -> DeviceRequest | None:
+        entry = self.mapping(value, path, "a mapping with at least name and device_class")
+        if entry is None:
+            return None
+        self.known_keys(entry, path, LISTED_ALTERNATIVE_KEYS, "keys of an alternative")
+        name = entry.get("name")
+        if name is None:
+            self.missing(f"{path}.name", rules.NAME.allowed)
+        else:
+            self.follows(rules.NAME, name, f"{path}.name")
+        return self._devices(name if isinstance(name, str) else "", entry, path, ALTERNATIVE_KEYS)
+
+    def _alternative(self, name: str, value: object, path: str) -> DeviceRequest | None:
+        entry = self.mapping(value, path, _REQUEST_EXAMPLE)
+        if entry is None:
+            return None
+        self.known_keys(entry, path, ALTERNATIVE_KEYS, "keys of an alternative")
+        return self._devices(name, entry, path, ALTERNATIVE_KEYS)
+
+    def _devices(self, name: str, entry: Mapping[str, object], path: str, keys: Keys) -> DeviceRequest:
+        device_class = entry.get("device_class")
+        if device_class is None:
+            self.missing(f"{path}.device_class", "the name of a DeviceClass of the cluster")
+        else:
+            self.follows(rules.DEVICE_CLASS, device_class, f"{path}.device_class")
+        count = self._count(entry.get("count"), f"{path}.count")
+        capacity = self._capacity(entry.get("capacity"), f"{path}.capacity")
+        properties = self._properties(entry, path)
+        return DeviceRequest(
+            name=name,
+            device_class=device_class if isinstance(device_class, str) else "",
+            count=count,
+            properties=properties,
+            capacity=capacity,
+            where=self._where(entry.get("where"), f"{path}.where", len(properties)),
+            tolerations=self.listed(
+                entry.get("tolerations"), f"{path}.tolerations", "tolerations", MAX_TOLERATIONS, self._toleration
+            ),
+            admin_access="admin_access" in keys and self._admin_access(entry.get("admin_access"), path),
+        )
+
+    def _count(self, value: object, path: str) -> int | None:
+        if value is None:
+            return 1
+        if not self.follows(rules.COUNT, value, path):
+            return 1
+        return value if isinstance(value, int) else None
+
+    def _properties(self, entry: Mapping[str, object], path: str) -> tuple[tuple[str, str | int | bool], ...]:
+        found = []
+        for name, each in PROPERTIES.items():
+            value = entry.get(name)
+            if value is not None and self.follows(each.rule, value, f"{path}.{name}"):
+                assert isinstance(value, str | int)
+                found.append((name, value))
+        return tuple(found)
+
+    def _admin_access(self, value: object, path: str) -> bool:
+        path = f"{path}.admin_access"
+        if value is None or not self.follows(rules.FLAG, value, path) or not value:
+            return False
+        self.admin_access_paths.append(path)
+        return True
+
+    def _capacity(self, value: object, path: str) -> tuple[tuple[str, str], ...]:
+        if value is None:
+            return ()
+        entries = self.mapping(value, path, "a mapping of a capacity's name to a quantity, such as {memory: 10Gi}")
+        amounts = []
+        for name, amount in (entries or {}).items():
+            where = f"{path}.{name}"
+            if not self.follows(rules.CAPACITY_NAME, name, where) or not self.follows(rules.QUANTITY, amount, where):
+                continue
+            assert isinstance(amount, str | int)
+            amounts.append((name, str(Quantity.parse(amount))))
+        return tuple(amounts)
+
+    def _where(self, value: object, path: str, properties: int) -> tuple[str, ...]:
+        if value is None:
+            return ()
+        if isinstance(value, str):
+            expressions = [(path, value)]
+        elif isinstance(value, list | tuple):
+            expressions = [(f"{path}[{index}]", expression) for index, expression in enumerate(value)]
+        else:
+            self.refuse(path, value, "a CEL expression or a list of them")
+            return ()
+        if len(expressions) + properties > MAX_SELECTORS:
+            words = ", ".join(PROPERTIES)
+            self.refuse(path, f"{len(expressions)} expressions", f"at most {MAX_SELECTORS} with {words}")
+        for where, expression in expressions:
+            self._expression(expression, where)
+        return tuple(expression for _, expression in expressions)
+
+    def _expression(self, value: object, path: str) -> None:
+        if not isinstance(value, str):
+            self.refuse(path, value, "a CEL expression as text")
+            return
+        try:
+            compile_selector(value)
+        except CelCompileError as error:
+            self.refuse(path, value, f"a CEL expression that compiles (column {error.column}: {error.message})")
+
+    def _toleration(self, value: object, path: str) -> JsonObject | None:
+        entry = self.keyed(
+            value, path, TOLERATION_KEYS, "keys of a toleration", "a mapping such as {key: example.com/fault}"
+        )
+        if entry is None:
+            return None
+        toleration: JsonObject = {}
+        for name, rule in _TOLERATION_RULES.items():
+            found = entry.get(name)
+            if found is not None and self.follows(rule, found, f"{path}.{name}"):
+                toleration[name] = found
+        if toleration.get("operator") == "Exists" and toleration.get("value"):
+            self.refuse(f"{path}.value", toleration["value"], "no value with operator Exists")
+        return toleration
+
+
+_TOLERATION_RULES = {
+    "key": rules.TAINT_KEY,
+    "operator": rules.TAINT_OPERATOR,
+    "value": rules.TAINT_VALUE,
+    "effect": rules.TAINT_EFFECT,
+    "tolerationSeconds": rules.SECONDS,
+}

@@ -1,0 +1,148 @@
+"""What single values of the profile language may be: one rule says it to the parser and to the JSON Schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.dra.decoding import MAX_INT64, MIN_INT64
+from dra_spawner.dra.quantity import Quantity, QuantityError
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
+_IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,31}"
+_LABEL_PART = r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
+#: A quantity above zero; the lookahead finds a digit other than 0 before the unit.
+_QUANTITY = (
+    r"\+?(?=[0-9.]*[1-9])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"  # as in the API
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a value may be.
+
+    Attributes
+    ----------
+    allowed
+        In words, as the rest of "allowed: …".
+    schema
+        As JSON Schema; where that cannot say all, it allows more.
+    accepts
+        Whether a value is allowed.
+    """
+
+    allowed: str
+    schema: Mapping[str, Any]
+    accepts: Callable[[object], bool]
+
+
+def text(allowed: str, pattern: str, most: int) -> Rule:
+    """Text that matches a pattern, all of it, and has at most so many characters."""
+    compiled = re.compile(pattern)
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, str) and len(value) <= most and compiled.fullmatch(value) is not None
+
+    return Rule(allowed, {"type": "string", "pattern": f"^(?:{pattern})$", "maxLength": most}, accepts)
+
+
+def whole_number(allowed: str, least: int, most: int) -> Rule:
+    """An integer of a range; not a boolean, which Python takes for one."""
+
+    def accepts(value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+
+    return Rule(allowed, {"type": "integer", "minimum": least, "maximum": most}, accepts)
+
+
+def one_of(allowed: str, *values: str | bool) -> Rule:
+    """One of a few values, of the same type."""
+
+    def accepts(value: object) -> bool:
+        return any(type(value) is type(each) and value == each for each in values)
+
+    return Rule(allowed, {"enum": list(values)}, accepts)
+
+
+def either(allowed: str, *rules: Rule) -> Rule:
+    """What one of several rules accepts."""
+    schema = {"anyOf": [dict(rule.schema) for rule in rules]}
+    return Rule(allowed, schema, lambda value: any(rule.accepts(value) for rule in rules))
+
+
+def _is_positive_quantity(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return False
+    try:
+        return Quantity.parse(value).nano > 0
+    except QuantityError:
+        return False
+
+
+def _is_product(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip()) and len(value) <= 64 and value.isprintable()
+
+
+#: A claim's allocation has at most so many devices (``AllocationResultsMaxSize``).
+MAX_DEVICES_PER_CLAIM = 32
+#: The word for every device there is, or every request of a claim.
+ALL = "all"
+
+NAME = text("a name of at most 63 lower-case letters, digits and inner hyphens", _LABEL, 63)
+DEVICE_CLASS = text("the name of a DeviceClass, such as gpu.example.com", _SUBDOMAIN, 253)
+OBJECT_NAME = text("the name of an object in the server's namespace, such as team-gpu", _SUBDOMAIN, 253)
+DRIVER = text("a driver's name of at most 63 characters, such as gpu.example.com", _SUBDOMAIN, 63)
+CAPACITY_NAME = text(
+    "a capacity's name exactly as the driver publishes it, such as memory",
+    rf"(?:[a-z0-9](?:[-a-z0-9.]{{0,61}}[a-z0-9])?/)?{_IDENTIFIER}",
+    96,
+)
+ATTRIBUTE = text(
+    "an attribute with its domain, such as resource.kubernetes.io/pcieRoot",
+    rf"(?=[^/]{{1,63}}/){_SUBDOMAIN}/{_IDENTIFIER}",
+    96,
+)
+REQUEST_REFERENCE = text("a request, or request/alternative", rf"{_LABEL}(?:/{_LABEL})?", 127)
+QUANTITY = Rule(
+    "a quantity above zero, such as 10Gi or 500m",
+    {"anyOf": [{"type": "string", "pattern": f"^(?:{_QUANTITY})$"}, {"type": "integer", "minimum": 1}]},
+    _is_positive_quantity,
+)
+COUNT = either(
+    f"a whole number from 1 to {MAX_DEVICES_PER_CLAIM}, or {ALL}",
+    whole_number("", 1, MAX_DEVICES_PER_CLAIM),
+    one_of("", ALL),
+)
+EVERYTHING = one_of(ALL, ALL)
+FLAG = one_of("true or false", True, False)
+PRODUCT = Rule(
+    'a product\'s name of at most 64 characters, * for any text, such as "A100*"',
+    {"type": "string", "maxLength": 64, "pattern": r"^(?=.*\S)[^\u0000-\u001f\u007f]+$"},
+    _is_product,
+)
+MINIMUM_VERSION = text('a minimum such as ">=8.0"', r">= ?(?:0|[1-9][0-9]{0,8})(?:\.(?:0|[1-9][0-9]{0,8})){0,2}", 34)
+MIG_PROFILE = text(
+    "a MIG profile such as 1g.5gb or 1g.10gb+me",
+    r"(?:[1-9]c\.)?[1-9]g\.[1-9][0-9]{0,3}gb(?:[-+][a-z0-9]+(?:\.[a-z0-9]+)*)*",
+    64,
+)
+NUMA_NODE = whole_number("a NUMA node's number, from 0 to 1023", 0, 1023)
+PCI_BUS_ID = text(
+    'a PCI address with its domain, such as "0000:8a:00.0"',
+    r"[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-1][0-9A-Fa-f]\.[0-7]",
+    16,
+)
+YES = one_of("true; leave it out where it does not matter", True)
+
+TAINT_KEY = text(
+    "a taint's key, such as example.com/maintenance; empty for any",
+    rf"(?:(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_LABEL_PART})?",
+    317,
+)
+TAINT_OPERATOR = one_of("Equal or Exists", "Equal", "Exists")
+TAINT_VALUE = text("a taint's value, at most 63 letters, digits, '-', '_' and '.'", rf"(?:{_LABEL_PART})?", 63)
+TAINT_EFFECT = one_of("NoSchedule, NoExecute or None; left out for any", "NoSchedule", "NoExecute", "None", "")
+SECONDS = whole_number("a whole number of seconds", MIN_INT64, MAX_INT64)
