@@ -1,6 +1,7 @@
 """The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""
 
 from dra_spawner.profiles.claim_plan import ClaimPlan, PlannedClaim, compile_device_claims, template_manifest
+from dra_spawner.profiles.json_schema import json_schema
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
 from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
 
@@ -11,6 +12,7 @@ __all__ = [
     "Problem",
     "ProfileError",
     "compile_device_claims",
+    "json_schema",
     "profile_list_problems",
     "template_manifest",
     "user_options_problem",

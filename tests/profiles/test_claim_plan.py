@@ -47,6 +47,107 @@ def test_compiled_claim():
     }
 
 
+def compiled(claim):
+    (planned,) = compile_device_claims({"gpu": claim}).claims
+    return planned.spec["devices"]
+
+
+def test_compiled_alternatives():
+    toleration = {"key": "example.com/fault", "operator": "Exists", "tolerationSeconds": 60}
+    devices = compiled(
+        {
+            "first_available": {
+                "share": {"device_class": "share.example.com", "capacity": {"memory": "5Gi"}, "where": "true"},
+                "all": {"device_class": "gpu.example.com", "count": "all", "tolerations": [toleration]},
+            }
+        }
+    )
+    assert devices == {
+        "requests": [
+            {
+                "name": "gpu",
+                "firstAvailable": [
+                    {
+                        "name": "share",
+                        "deviceClassName": "share.example.com",
+                        "allocationMode": "ExactCount",
+                        "count": 1,
+                        "selectors": [{"cel": {"expression": "true"}}],
+                        "capacity": {"requests": {"memory": "5Gi"}},
+                    },
+                    {
+                        "name": "all",
+                        "deviceClassName": "gpu.example.com",
+                        "allocationMode": "All",
+                        "tolerations": [toleration],
+                    },
+                ],
+            }
+        ]
+    }
+
+
+def test_compiled_constraints_and_config():
+    parameters = {"kind": "GpuConfig", "list": [1, {"user": "{username}"}]}
+    devices = compiled(
+        {
+            "requests": {"a": {"device_class": "gpu.example.com"}, "b": {"device_class": "nic.example.com"}},
+            "constraints": [
+                {"match_attribute": "x.example.com/root", "requests": ["a", "b"]},
+                {"distinct_attribute": "y.example.com/z"},
+            ],
+            "config": [
+                {"driver": "gpu.example.com", "parameters": parameters, "requests": ["a"]},
+                {"driver": "d", "parameters": {}},
+            ],
+        }
+    )
+    assert devices["constraints"] == [
+        {"requests": ["a", "b"], "matchAttribute": "x.example.com/root"},
+        {"distinctAttribute": "y.example.com/z"},
+    ]
+    assert devices["config"] == [
+        {"requests": ["a"], "opaque": {"driver": "gpu.example.com", "parameters": parameters}},
+        {"opaque": {"driver": "d", "parameters": {}}},
+    ]
+
+
+def test_claims_from_elsewhere():
+    plan = compile_device_claims(
+        {
+            "channel": {"template": "imex-channel"},
+            "team": {"claim": "team-gpu", "containers": {"notebook": ["gpu"], "sidecar": "all", "logger": []}},
+            "own": {"device_class": "gpu.example.com"},
+        }
+    )
+    assert [claim.pod_entry("made") for claim in plan.claims] == [
+        {"name": "channel", "resourceClaimTemplateName": "imex-channel"},
+        {"name": "team", "resourceClaimName": "team-gpu"},
+        {"name": "own", "resourceClaimTemplateName": "made"},
+    ]
+    assert list(plan.specs) == ["own"]
+    assert plan.device_classes == ("gpu.example.com",)
+    assert plan.container_claims() == {
+        "notebook": [{"name": "channel"}, {"name": "team", "request": "gpu"}, {"name": "own"}],
+        "sidecar": [{"name": "team"}],
+    }
+
+
+def test_a_spec_stays_as_it_is():
+    spec = {
+        "devices": {
+            "requests": [
+                {"name": "r", "exactly": {"deviceClassName": "c"}},
+                {"name": "s", "firstAvailable": [{"name": "x", "deviceClassName": "d"}]},
+            ]
+        }
+    }
+    plan = compile_device_claims({"gpu": {"spec": spec, "containers": {"notebook": ["s"], "sidecar": ["r", "s"]}}})
+    assert plan.claims[0].spec == spec
+    assert plan.device_classes == ("c", "d")
+    assert plan.container_claims() == {"notebook": [{"name": "gpu", "request": "s"}], "sidecar": [{"name": "gpu"}]}
+
+
 def test_template_labels_reach_the_generated_claim():
     (claim,) = compile_device_claims({"gpu": {"device_class": "gpu.example.com"}}).claims
     template = template_manifest(claim, name="t", namespace="n", labels={"a": "b"}, annotations={"c": "d"})

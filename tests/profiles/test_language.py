@@ -2,8 +2,10 @@
 
 import pytest
 
-from dra_spawner.profiles import ProfileError, compile_device_claims
+from dra_spawner.profiles import AdminAccessRefused, ProfileError, compile_device_claims
 from dra_spawner.profiles.language import parse_device_claims
+from tests.profiles.accepted import ACCEPTED
+from tests.profiles.refused import REFUSED
 
 CLASS = {"device_class": "gpu.example.com"}
 
@@ -100,6 +102,78 @@ def test_refused_with_path_found_and_allowed(value, path, found, allowed):
     assert at == f"device_claims{path}"
     assert found in seen
     assert allowed in may_be
+
+
+@pytest.mark.parametrize(("value", "path", "found", "allowed"), REFUSED.values(), ids=REFUSED)
+def test_refused_in_every_part_of_the_language(value, path, found, allowed):
+    (at, seen, may_be), *_ = problems_of(value)
+    assert at == f"device_claims{path}"
+    assert found in seen
+    assert allowed in may_be
+
+
+@pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+def test_accepted(value):
+    assert [claim.name for claim in parse_device_claims(value)] == list(value)
+
+
+def test_alternatives_keep_their_order():
+    names = ["whole", "big", "a", "mig"]
+    (ordered,) = parse_device_claims({"gpu": {"first_available": dict.fromkeys(names, CLASS)}})
+    (listed,) = parse_device_claims({"gpu": {"first_available": [{"name": name, **CLASS} for name in names]}})
+    for claim in (ordered, listed):
+        assert [alternative.name for alternative in claim.requests[0].first_available] == names
+
+
+ADMIN_ACCESS = [
+    pytest.param({"gpu": {**CLASS, "admin_access": True}}, ".gpu.admin_access", id="short form"),
+    pytest.param(
+        {"a": {"requests": {"gpu": {**CLASS, "admin_access": True}}}}, ".a.requests.gpu.admin_access", id="long form"
+    ),
+    pytest.param(
+        {
+            "a": {
+                "spec": {
+                    "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c", "adminAccess": True}}]}
+                }
+            }
+        },
+        ".a.spec.devices.requests[0].exactly.adminAccess",
+        id="spec",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "path"), ADMIN_ACCESS)
+def test_admin_access_is_for_administrators_of_the_hub(value, path):
+    with pytest.raises(AdminAccessRefused, match="administrators of the hub only") as caught:
+        parse_device_claims(value)
+    assert [problem.path for problem in caught.value.problems] == [f"device_claims{path}"]
+    (claim,) = compile_device_claims(value, admin_access=True).claims
+    assert claim.spec["devices"]["requests"][0]["exactly"]["adminAccess"] is True
+
+
+def test_admin_access_hides_no_other_problem():
+    with pytest.raises(ProfileError) as caught:
+        parse_device_claims({"gpu": {**CLASS, "admin_access": True, "count": 0}})
+    assert not isinstance(caught.value, AdminAccessRefused)
+    assert [problem.path for problem in caught.value.problems] == ["device_claims.gpu.count"]
+
+
+def test_parameters_are_a_copy_and_nothing_is_expanded_in_them():
+    parameters = {"user": "{username}", "list": ({"unescaped": "{user_server!r}"},)}
+    value = {"a": {"requests": {"gpu": CLASS}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}}
+    (claim,) = parse_device_claims(value)
+    parameters["user"] = "changed"
+    assert claim.config[0].parameters == {"user": "{username}", "list": [{"unescaped": "{user_server!r}"}]}
+
+
+@pytest.mark.parametrize("text", ["x" * 10231, "é" * 1705])
+def test_parameters_may_be_as_long_as_the_api_takes(text):
+    value = {"a": {"requests": {"gpu": CLASS}, "config": [{"driver": "gpu.example.com", "parameters": {"a": text}}]}}
+    assert parse_device_claims(value)[0].config[0].parameters == {"a": text}
+    value["a"]["config"][0]["parameters"]["a"] += "é"
+    assert [path for path, _, _ in problems_of(value)] == ["device_claims.a.config[0].parameters"]
 
 
 def test_every_problem_is_named_at_once():

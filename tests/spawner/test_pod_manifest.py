@@ -105,6 +105,51 @@ async def test_claims_of_extra_pod_config_stay(nowhere):
     assert [claim["name"] for claim in pod["spec"]["resourceClaims"]] == ["own", "gpu"]
 
 
+async def test_claims_from_elsewhere_are_named_and_nothing_is_made(nowhere):
+    nowhere.spawner_config.device_claims = {
+        "channel": {"template": "imex-channel"},
+        "team": {"claim": "team-gpu"},
+        "gpu": GPU,
+    }
+    pod, objects = await manifest(nowhere.user("ada").spawner)
+    assert list(objects.templates) == ["gpu"]
+    assert pod["spec"]["resourceClaims"] == [
+        {"name": "channel", "resourceClaimTemplateName": "imex-channel"},
+        {"name": "team", "resourceClaimName": "team-gpu"},
+        {"name": "gpu", "resourceClaimTemplateName": objects.templates["gpu"]["metadata"]["name"]},
+    ]
+    claims = pod["spec"]["containers"][0]["resources"]["claims"]
+    assert claims == [{"name": "channel"}, {"name": "team"}, {"name": "gpu"}]
+
+
+async def test_parameters_reach_the_template_as_they_are(nowhere):
+    parameters = {"user": "{username}", "home": "{unescaped_username}", "brace": "{"}
+    nowhere.spawner_config.profile_list = [
+        profile(
+            "gpu",
+            {"a": {"requests": {"gpu": GPU}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}},
+        )
+    ]
+    _, objects = await manifest(nowhere.user("ada").spawner, profile="gpu")
+    (config,) = objects.templates["a"]["spec"]["spec"]["devices"]["config"]
+    assert config["opaque"]["parameters"] == parameters
+
+
+async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
+    nowhere.spawner_config.profile_list = [
+        profile("all", {"gpu": {"device_class": "gpu.example.com", "count": "all", "admin_access": True}})
+    ]
+    ada, eve = nowhere.user("ada"), nowhere.user("eve")
+    ada.admin = True
+    _, objects = await manifest(ada.spawner, profile="all")
+    exactly = objects.templates["gpu"]["spec"]["spec"]["devices"]["requests"][0]["exactly"]
+    assert exactly["adminAccess"] is True
+    with pytest.raises(SpawnRefused, match="only administrators of this hub") as caught:
+        await manifest(eve.spawner, profile="all")
+    assert caught.value.status_code == 403
+    assert ada.spawner.configuration_problems() == []
+
+
 async def test_without_claims_the_pod_is_kubespawners(nowhere):
     pod, objects = await manifest(nowhere.user("ada").spawner)
     assert "resourceClaims" not in pod["spec"]

@@ -1,0 +1,76 @@
+"""The profile language as JSON Schema, for editors; made of the tables that the parser uses.
+
+What JSON Schema cannot say is left to the parser: that CEL compiles, that named requests exist, sums over requests.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_spawner.profiles import rules
+from dra_spawner.profiles.keys import (
+    ALTERNATIVE_KEYS,
+    CHOICE_KEYS,
+    CONFIG_KEYS,
+    CONSTRAINT_KEYS,
+    EXACT_KEYS,
+    FORMS,
+    LISTED_ALTERNATIVE_KEYS,
+    MAX_CLAIMS,
+    TOLERATION_KEYS,
+    Keys,
+)
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of ``device_claims``; a file of it lies beside this module.
+
+    It describes claims as a whole. What a choice of ``profile_options`` overrides may be a part of one.
+    """
+    return {
+        "$schema": _DRAFT,
+        "title": "device_claims",
+        "description": "The devices that a server gets: a name for each claim, and what it asks for.",
+        "type": "object",
+        "propertyNames": dict(rules.NAME.schema),
+        "additionalProperties": {"$ref": "#/$defs/claim"},
+        "maxProperties": MAX_CLAIMS,
+        "$defs": {
+            "claim": {"anyOf": [{"$ref": "#/$defs/request"}, *map(_mapping, FORMS.values())]},
+            "request": {"anyOf": [_mapping(EXACT_KEYS), _mapping(CHOICE_KEYS)]},
+            "alternative": _mapping(ALTERNATIVE_KEYS),
+            "listedAlternative": _mapping(LISTED_ALTERNATIVE_KEYS),
+            "toleration": {
+                **_mapping(TOLERATION_KEYS),
+                "not": {
+                    "required": ["operator", "value"],
+                    "properties": {"operator": {"const": "Exists"}, "value": {"type": "string", "minLength": 1}},
+                },
+            },
+            "constraint": {
+                **_mapping(CONSTRAINT_KEYS),
+                "oneOf": [_there("match_attribute"), _there("distinct_attribute")],
+            },
+            "config": _mapping(CONFIG_KEYS),
+        },
+    }
+
+
+def _there(key: str) -> dict[str, Any]:
+    return {"required": [key], "properties": {key: {"type": "string"}}}
+
+
+def _mapping(keys: Keys) -> dict[str, Any]:
+    """A mapping with these keys only; ``null`` takes an optional one away, as KubeSpawner merges profiles."""
+    properties = {
+        name: {
+            "description": key.meaning,
+            **(dict(key.schema) if key.required else {"anyOf": [dict(key.schema), {"type": "null"}]}),
+        }
+        for name, key in keys.items()
+    }
+    required = [name for name, key in keys.items() if key.required]
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": required} if required else {})

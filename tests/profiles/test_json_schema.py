@@ -1,0 +1,43 @@
+"""The JSON Schema says what the parser does, as far as JSON Schema can."""
+
+import json
+from importlib import resources
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dra_spawner.profiles import json_schema
+from dra_spawner.profiles.keys import REQUEST_KEYS
+from tests.profiles.accepted import ACCEPTED
+from tests.profiles.refused import BEYOND_JSON_SCHEMA, REFUSED
+
+VALIDATOR = Draft202012Validator(json_schema())
+SAYABLE = {case: value for case, (value, *_) in REFUSED.items() if case not in BEYOND_JSON_SCHEMA}
+
+
+def test_it_is_a_json_schema():
+    Draft202012Validator.check_schema(json_schema())
+
+
+@pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+def test_what_the_language_accepts_is_valid(value):
+    VALIDATOR.validate(value)
+
+
+@pytest.mark.parametrize("value", SAYABLE.values(), ids=SAYABLE)
+def test_what_the_language_refuses_is_not(value):
+    assert not VALIDATOR.is_valid(value)
+
+
+def test_every_key_has_a_description():
+    described = json_schema()["$defs"]["request"]["anyOf"]
+    properties = {name: entry for form in described for name, entry in form["properties"].items()}
+    assert set(properties) == set(REQUEST_KEYS)
+    assert all(entry["description"].endswith(".") for entry in properties.values())
+
+
+def test_the_shipped_file_is_up_to_date():
+    shipped = resources.files("dra_spawner.profiles").joinpath("device_claims.schema.json").read_text()
+    assert shipped == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n", (
+        "write json.dumps(json_schema(), indent=2, ensure_ascii=False) and a newline to device_claims.schema.json"
+    )
