@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.fit.documents import Document, PathPart, SourceObject
 
-__all__ = ["ClusterObjects", "Input", "Question", "gather"]
+__all__ = ["READABLE", "ClusterObjects", "Input", "Question", "gather", "matters", "sort_out"]
 
 _RESOURCE_GROUP: Final = "resource.k8s.io/"
-_READABLE: Final[Mapping[str, tuple[str, ...]]] = {
+READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "Node": ("v1",),
     "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
     "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
@@ -50,7 +50,7 @@ class ClusterObjects:
         InputError
             When it is of an API version that cannot be read, or it cannot be told what the object is about.
         """
-        if not _matters(source):
+        if not matters(source):
             return
         try:
             match source.kind:
@@ -115,28 +115,53 @@ def gather(documents: Iterable[Document], name: str) -> Input:
     InputError
         When something is no API object.
     """
-    common = ClusterObjects()
-    questions: list[Question] = []
+    common, questions = sort_out(documents, ClusterObjects)
+    asked = tuple(Question(own_name, own) for own_name, own in questions)
+    return Input(common, asked or (Question(name, ClusterObjects()),))
+
+
+class _Collection(Protocol):
+    def add(self, source: SourceObject, /) -> None: ...
+
+
+C = TypeVar("C", bound=_Collection)
+
+
+def sort_out(documents: Iterable[Document], new: Callable[[], C]) -> tuple[C, list[tuple[str, C]]]:
+    """Tell what counts for every question from the questions, each with its name and its own objects.
+
+    Parameters
+    ----------
+    new
+        Makes an empty collection of objects.
+
+    Raises
+    ------
+    InputError
+        When something is no API object.
+    """
+    common = new()
+    questions: list[tuple[str, C]] = []
     for document in documents:
         value = document.value
         if isinstance(value, dict) and "kind" not in value and "objects" in value:
-            questions.append(_question(document, value))
+            own = new()
+            questions.append((_add_question(document, value, own), own))
             continue
         for source in _objects(document, (), value, ""):
             common.add(source)
-    return Input(common, tuple(questions) or (Question(name, ClusterObjects()),))
+    return common, questions
 
 
-def _question(document: Document, value: Mapping[str, object]) -> Question:
+def _add_question(document: Document, value: Mapping[str, object], own: _Collection) -> str:
     name, objects = value.get("name"), value["objects"]
     if not isinstance(name, str):
         raise document.error(("name",), "must be a string")
     if not isinstance(objects, list):
         raise document.error(("objects",), "must be a list of API objects")
-    own = ClusterObjects()
     for source in _objects(document, ("objects",), objects, ""):
         own.add(source)
-    return Question(name, own)
+    return name
 
 
 def _objects(document: Document, path: tuple[PathPart, ...], value: object, kind: str) -> Iterator[SourceObject]:
@@ -168,8 +193,15 @@ def _objects(document: Document, path: tuple[PathPart, ...], value: object, kind
     yield SourceObject(document, path, value, kind_of_object)
 
 
-def _matters(source: SourceObject) -> bool:
-    versions = _READABLE.get(source.kind)
+def matters(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READABLE) -> bool:
+    """Whether an object is of one of these kinds.
+
+    Raises
+    ------
+    InputError
+        When it is, in an API version that cannot be read.
+    """
+    versions = kinds.get(source.kind)
     if versions is None:
         return False
     version = source.value.get("apiVersion", versions[0])
