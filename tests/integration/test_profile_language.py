@@ -1,0 +1,171 @@
+"""Every example of docs/profiles.md, compiled, sent to an API server and allocated by a scheduler."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, Phase, given, settings
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.profile_devices import example_devices, imex_template, team_claim
+from tests.profiles import strategies
+from tests.profiles.accepted import ACCEPTED
+from tests.profiles.refused import config
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "profiles.md"
+ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
+CONTAINERS = ("notebook", "sidecar")
+FOREIGN = {"channel", "team"}
+
+#: Heading in the document (and number below it) -> request of a claim -> devices it gets.
+EXPECTED: dict[str, dict[str, list[str]]] = {
+    "One request": {"gpu": ["shared-gpu"]},
+    "Words instead of CEL": {"gpu": ["gpu-1"], "other": ["gpu-0"], "slice": ["mig-0-0"], "nic": ["nic-1"]},
+    "All devices of a node": {"gpus": ["gpu-0", "gpu-1"]},
+    "Devices with taints": {"gpu": ["worn-gpu"]},
+    "The first of several alternatives that is free": {"gpu/slices": ["mig-0-0", "mig-0-1"]},
+    "The first of several alternatives that is free 2": {"gpu/slice": ["mig-0-0"]},
+    "Several requests in one claim": {"gpu": ["gpu-0"], "nic": ["nic-0"]},
+    "Devices that belong together, or apart": {"gpu": ["gpu-1"], "nic": ["nic-1"], "slices": ["mig-0-0", "mig-1-0"]},
+    "Parameters for drivers": {"gpu/whole": ["gpu-0"]},
+    "Access for administration": {"monitored": ["gpu-0", "gpu-1"]},
+    "Claims that others made": {"channel": ["mig-0-0"], "gpu": ["gpu-0"]},
+    "Anything else": {"gpu": ["gpu-0"]},
+}
+
+
+def documented_examples() -> dict[str, dict[str, Any]]:
+    examples: dict[str, dict[str, Any]] = {}
+    heading = ""
+    for line, block in re.findall(
+        r"^## ([^\n]+)$|^```yaml\n(device_claims:.+?)^```$", DOCUMENT.read_text(), re.M | re.S
+    ):
+        if line:
+            heading = line
+            continue
+        number = sum(name.startswith(heading) for name in examples) + 1
+        examples[heading if number == 1 else f"{heading} {number}"] = yaml.safe_load(block)["device_claims"]
+    return examples
+
+
+EXAMPLES = documented_examples()
+
+
+def test_every_example_has_an_expectation():
+    assert set(EXAMPLES) == set(EXPECTED)
+
+
+def manifests(plan: ClaimPlan) -> list[dict[str, Any]]:
+    return [
+        template_manifest(claim, name=f"own-{claim.name}", namespace="", labels={}, annotations={})
+        for claim in plan.claims
+        if claim.spec is not None
+    ]
+
+
+def pod_of(plan: ClaimPlan) -> dict[str, Any]:
+    claims = plan.container_claims()
+    containers = [
+        {"name": name, "image": "example.com/image:1", "resources": {"claims": claims.get(name, [])}}
+        for name in CONTAINERS
+    ]
+    entries = [claim.pod_entry(f"own-{claim.name}") for claim in plan.claims]
+    spec = {"containers": containers, "resourceClaims": entries, "terminationGracePeriodSeconds": 0}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server"}, "spec": spec}
+
+
+async def send(cluster: ClusterUnderTest, *objects: dict[str, Any]) -> None:
+    for obj in objects:
+        obj.get("metadata", {}).pop("namespace", None)
+    await cluster.publish(*objects)
+
+
+async def claims_of(cluster: ClusterUnderTest, pod: dict[str, Any]) -> list[dict[str, Any]]:
+    names = [status["resourceClaimName"] for status in pod["status"].get("resourceClaimStatuses", ())]
+    names += [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"] if entry.get("resourceClaimName")]
+    return [await cluster.admin.get(cluster.path("resourceclaims", name)) for name in names]
+
+
+def results(claims: list[dict[str, Any]]) -> dict[str, list[str]]:
+    devices: dict[str, list[str]] = {}
+    for claim in claims:
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            devices.setdefault(result["request"], []).append(result["device"])
+    return {request: sorted(names) for request, names in devices.items()}
+
+
+async def _allow_admin_access(cluster: ClusterUnderTest) -> None:
+    async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api:
+        path = resource_path("v1", "namespaces", name=cluster.namespace)
+        await api.patch(path, {"metadata": {"labels": ADMIN_LABEL}})
+
+
+async def start(cluster: ClusterUnderTest, value: dict[str, Any]) -> list[dict[str, Any]]:
+    """Run a pod with these claims on the example's devices; its claims."""
+    await _allow_admin_access(cluster)
+    await cluster.start_kubelet(fake=True)
+    await send(cluster, *example_devices())
+    plan = compile_device_claims(value, admin_access=True)
+    if FOREIGN & {claim.name for claim in plan.claims if claim.spec is None}:
+        await send(cluster, imex_template(), team_claim())
+    await send(cluster, *manifests(plan), pod_of(plan))
+    return await claims_of(cluster, await cluster.wait_running("server"))
+
+
+@pytest.mark.parametrize("heading", EXAMPLES)
+async def test_documented_example(cluster: ClusterUnderTest, heading: str):
+    claims = await start(cluster, EXAMPLES[heading])
+    assert results(claims) == EXPECTED[heading]
+    if heading == "Parameters for drivers":
+        (entry,) = claims[0]["status"]["allocation"]["devices"]["config"]
+        assert entry["opaque"]["parameters"] == EXAMPLES[heading]["accelerator"]["config"][0]["parameters"]
+    if heading == "Access for administration":
+        assert all(result["adminAccess"] for result in claims[0]["status"]["allocation"]["devices"]["results"])
+
+
+async def test_a_taint_is_not_tolerated_unasked(cluster: ClusterUnderTest):
+    await cluster.start_kubelet(fake=True)
+    await send(cluster, *example_devices())
+    plan = compile_device_claims({"gpu": {"device_class": "gpu.example.com", "product": "L4*"}})
+    await send(cluster, *manifests(plan), pod_of(plan))
+    await cluster.wait_event("server", "FailedScheduling")
+
+
+async def test_parameters_of_the_greatest_length_are_taken(cluster: ClusterUnderTest):
+    """As KubernetesApi writes them; what is one byte longer, the language refuses."""
+    for text in ("x" * 10231, "é" * 1705):
+        entry = config(parameters={"a": text})
+        value = {"a": {"requests": {"gpu": {"device_class": "gpu.example.com"}}, "config": [entry]}}
+        (manifest,) = manifests(compile_device_claims(value))
+        manifest["metadata"]["name"] += f"-{len(text)}"
+        await send(cluster, manifest)
+
+
+async def test_what_the_tables_accept_is_taken(cluster: ClusterUnderTest):
+    for number, value in enumerate(ACCEPTED.values()):
+        for manifest in manifests(compile_device_claims(value)):
+            manifest["metadata"]["name"] += f"-{number}"
+            await send(cluster, manifest)
+
+
+def test_whatever_is_accepted_is_taken(cluster: ClusterUnderTest):
+    """A sample of what `tests.profiles.test_compiled_objects` asks the embedded store alone."""
+    cluster.run(_allow_admin_access(cluster))
+    numbers = itertools.count()
+
+    @settings(max_examples=40, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+    @given(strategies.device_claims)
+    def sample(value: dict[str, Any]) -> None:
+        for manifest in manifests(compile_device_claims(value, admin_access=True)):
+            manifest["metadata"]["name"] = f"sample-{next(numbers)}"
+            cluster.run(send(cluster, manifest))
+
+    sample()
+    assert next(numbers) > 10
