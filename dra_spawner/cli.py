@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 
 from dra_spawner import __version__
@@ -26,6 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_demo(commands)
     _add_fit(commands)
+    _add_utilization(commands)
     return parser
 
 
@@ -99,6 +102,61 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     command.set_defaults(run=_fit)
 
 
+def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "utilization",
+        help="how full are nodes, for cluster-autoscaler and in fact?",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Tell for every node how full its devices are, twice: as cluster-autoscaler computes it, which\n"
+        "counts a device with one small share as full and lets the fullest pool speak for the node, and weighted:\n"
+        "by the capacity and counters that are really consumed. Where the two differ strongly (marked !) is why an\n"
+        "autoscaler keeps a node that is almost idle. Needs no cluster: it reads what kubectl prints.",
+        epilog="examples:\n"
+        "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
+        "  kubectl get resourceclaims,pods -A -o json > use.json\n"
+        "  dra-spawner utilization cluster.json use.json\n"
+        "  dra-spawner utilization --weight gpu.nvidia.com=10 --weight nic=0 cluster.json use.json\n"
+        "  kubectl get nodes,resourceslices,resourceclaims,pods -A -o json | dra-spawner utilization\n"
+        "  dra-spawner utilization --format json cluster.json use.json | jq '.nodes | map_values(.weighted)'\n"
+        "\n"
+        "input:\n"
+        "  As of `dra-spawner fit`, and Pods: cluster-autoscaler counts the claims of the pods on a node. Without\n"
+        "  any, every allocated claim counts. Of all namespaces, or what others use is missed.\n"
+        "\n"
+        "output:\n"
+        "  A table for people, busiest nodes first, nodes of which the same is to be said together; or one line of\n"
+        "  JSON for each question, figures from 0 to 1, null where there is none:\n"
+        '  {"name": "q1", "nodes": {"n1": {"autoscaler": 1.0, "weighted": 0.125, "differsStrongly": true,\n'
+        '    "pools": [{"driver": "gpu.example.com", "pool": "n1", "autoscaler": 1.0, "weighted": 0.125}]}}}\n'
+        "  A figure is unknown, and said why (autoscalerProblem, weightedProblems), while a pool of the node is\n"
+        "  incomplete, or a claim of its pods is missing or not allocated. Strongly means by 25 % or more.\n"
+        "\n"
+        "exit code:\n"
+        "  0, or 2 the input cannot be read",
+    )
+    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
+    )
+    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    command.add_argument(
+        "--weight",
+        type=_weight,
+        action="append",
+        default=[],
+        metavar="CLASS=NUMBER",
+        help="what a device of this DeviceClass is worth beside others, which are worth 1; may be repeated",
+    )
+    command.set_defaults(run=_utilization)
+
+
+def _weight(text: str) -> tuple[str, Fraction]:
+    name, _, number = text.rpartition("=")
+    if not name or not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not CLASS=NUMBER with a number like 0, 2.5 or 10")
+    return name, Fraction(number)
+
+
 def _port(text: str) -> int:
     if not text.isdigit() or int(text) > 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is no port; a port is a number from 0 to 65535")
@@ -136,3 +194,15 @@ def _fit(options: argparse.Namespace) -> int:
         without_quirks=options.without_quirks,
     )
     return run_fit(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+
+
+def _utilization(options: argparse.Namespace) -> int:
+    from dra_spawner.fit.utilization_command import UtilizationOptions, run_utilization
+
+    asked = UtilizationOptions(
+        files=tuple(options.files),
+        as_json=options.format == "json",
+        all_names=options.all_names,
+        weights=dict(options.weight),
+    )
+    return run_utilization(asked, sys.stdin.buffer, sys.stdout, sys.stderr)

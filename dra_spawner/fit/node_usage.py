@@ -1,0 +1,221 @@
+"""What ``dra-spawner utilization`` finds out about the nodes that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Final
+
+from dra_spawner.dra.objects import PoolId
+from dra_spawner.fit.documents import SourceObject
+from dra_spawner.fit.questions import READABLE, matters
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
+from dra_spawner.simulator.pods import ClaimReference, Pod
+from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
+
+__all__ = ["STRONG_DIFFERENCE", "ClusterUsage", "NodeUsage", "PoolUsage", "SnapshotObjects", "usage"]
+
+STRONG_DIFFERENCE: Final = Fraction(1, 4)
+"""From which on two figures differ strongly: half of cluster-autoscaler's default threshold for taking a node down."""
+
+_KINDS: Final[Mapping[str, tuple[str, ...]]] = {**READABLE, "Pod": ("v1",)}
+_NO_PODS: Final = (
+    "No Pod was given: for cluster-autoscaler's figure every allocated claim counts as one of a pod on its node."
+)
+
+
+@dataclass(slots=True)
+class SnapshotObjects:
+    """Objects that decide how full nodes are; of several with one name the last one counts."""
+
+    items: dict[tuple[str, ObjectKey], ClusterObject | BrokenObject] = field(default_factory=dict)
+
+    def add(self, source: SourceObject) -> None:
+        """Take an object in; kinds that do not matter are passed over.
+
+        Raises
+        ------
+        InputError
+            When it is of an API version that cannot be read, or has no name.
+        """
+        if not matters(source, _KINDS):
+            return
+        # Items of a NodeList do not say their kind.
+        item = decode({**source.value, "kind": source.kind})
+        assert item is not None
+        metadata = source.value.get("metadata")
+        metadata = metadata if isinstance(metadata, Mapping) else {}
+        name, namespace = metadata.get("name"), metadata.get("namespace", "")
+        if not isinstance(name, str) or not name:
+            problem = "must be a string" if name else "is required"
+            raise source.document.error((*source.path, "metadata", "name"), problem)
+        if isinstance(item, BrokenObject):
+            place = f"{source.document.file}, line {source.document.line_of(source.path)}"
+            # The kind and name are told with it anyhow.
+            problem = item.problem.removeprefix(f"{source.kind} {name}: ")
+            item = replace(item, problem=f"{problem} ({place})")
+        self.items[source.kind, ObjectKey(str(namespace), name)] = item
+
+    def names(self, kind: Kind) -> Iterator[str]:
+        """Names of all objects of a kind."""
+        return (key.name for of, key in self.items if of == kind)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolUsage:
+    """Both figures of a pool; None where there is none."""
+
+    id: PoolId
+    autoscaler: Fraction | None
+    weighted: Fraction | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUsage:
+    """Both figures of a node; None where there is none.
+
+    Attributes
+    ----------
+    autoscaler_problem, weighted_problems
+        Why a figure is unknown; empty if it is known, or the node has no devices that count.
+    """
+
+    node: str
+    autoscaler: Fraction | None
+    weighted: Fraction | None
+    autoscaler_problem: str = ""
+    weighted_problems: tuple[str, ...] = ()
+    pools: tuple[PoolUsage, ...] = ()
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether one of the figures cannot be told."""
+        return bool(self.autoscaler_problem or self.weighted_problems)
+
+    @property
+    def differs_strongly(self) -> bool:
+        if self.autoscaler is None or self.weighted is None:
+            return False
+        return abs(self.autoscaler - self.weighted) >= STRONG_DIFFERENCE
+
+    @classmethod
+    def of(cls, found: NodeUtilization) -> NodeUsage:
+        seen = found.autoscaler.pools if not found.autoscaler.problem else {}
+        pools = {pool.id: pool for pool in found.weighted.pools}
+        return cls(
+            found.node,
+            found.autoscaler.highest,
+            found.weighted.figure,
+            found.autoscaler.problem,
+            found.weighted.problems,
+            tuple(
+                PoolUsage(pool_id, seen.get(pool_id), pool.figure, pool.problem)
+                if (pool := pools.get(pool_id)) is not None
+                else PoolUsage(pool_id, seen.get(pool_id), None)
+                for pool_id in sorted({*pools, *seen})
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterUsage:
+    """All nodes, the busiest first and those of which something is unknown last.
+
+    Attributes
+    ----------
+    notes
+        What else is to be known about the figures: objects that make no sense, pods that are missing.
+    """
+
+    name: str
+    nodes: tuple[NodeUsage, ...]
+    notes: tuple[str, ...] = ()
+
+
+def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> ClusterUsage:
+    """How full the nodes of a snapshot are; the snapshot is left as it is."""
+    notes: list[str] = []
+    with snapshot.trial():
+        if not snapshot.pods and not any(broken.kind is Kind.POD for broken in snapshot.broken):
+            stand_ins = list(_stand_ins(snapshot))
+            for pod in stand_ins:
+                snapshot.put(pod)
+            notes += [_NO_PODS] if stand_ins else []
+        else:
+            notes += _missing_pods(snapshot)
+        utilization = Utilization(snapshot, ClassWeights(weights))
+        nodes = [NodeUsage.of(utilization.of(node)) for node in snapshot.nodes]
+    nodes = sorted(_with_broken(snapshot, nodes), key=_order)
+    told = {problem for node in nodes for problem in (node.autoscaler_problem, *node.weighted_problems)}
+    notes += [str(broken) for broken in snapshot.broken if str(broken) not in told]
+    return ClusterUsage(name, tuple(nodes), tuple(notes))
+
+
+def _order(node: NodeUsage) -> tuple[bool, bool, Fraction, Fraction, str]:
+    """Busiest first, then nodes without devices that count, then unknown ones."""
+    figures = [figure for figure in (node.weighted, node.autoscaler) if figure is not None]
+    is_empty = not figures and not node.is_unknown
+    weighted = figures[0] if figures else Fraction(0)
+    return node.is_unknown, is_empty, -weighted, -(node.autoscaler or Fraction(0)), node.node
+
+
+def _with_broken(snapshot: Snapshot, nodes: Iterable[NodeUsage]) -> Iterator[NodeUsage]:
+    """Those nodes with what broken pods and slices mean for them, and nodes that make no sense themselves."""
+    pods: dict[str, str] = {}
+    pools: dict[str, dict[PoolId, str]] = {}
+    for broken in snapshot.broken:
+        if broken.kind is Kind.POD and broken.node_name:
+            pods.setdefault(broken.node_name, str(broken))
+        elif broken.kind is Kind.RESOURCE_SLICE and broken.pool_id is not None:
+            pools.setdefault(broken.node_name, {}).setdefault(broken.pool_id, str(broken))
+        elif broken.kind is Kind.NODE:
+            yield NodeUsage(broken.key.name, None, None, str(broken), (str(broken),))
+    for node in nodes:
+        if node.node in pods:
+            node = replace(node, autoscaler=None, autoscaler_problem=pods[node.node])
+        yield _with_broken_pools(node, pools.get(node.node, {}))
+
+
+def _with_broken_pools(node: NodeUsage, broken: Mapping[PoolId, str]) -> NodeUsage:
+    """The node with what is wrong with its slices instead of what is wrong with the pools that they leave behind."""
+    if not broken:
+        return node
+    instead = {f"pool {pool.id}: {pool.problem}": broken[pool.id] for pool in node.pools if pool.id in broken}
+    return replace(
+        node,
+        weighted_problems=tuple(instead.get(problem, problem) for problem in node.weighted_problems),
+        pools=tuple(replace(pool, problem=broken.get(pool.id, pool.problem)) for pool in node.pools),
+    )
+
+
+def _stand_ins(snapshot: Snapshot) -> Iterator[Pod]:
+    """A pod for every claim that has devices of a node's own, on that node."""
+    node_of = {item.pool_id: item.node_name for item in snapshot.slices.values() if item.node_name}
+    for key, tracked in snapshot.claims.items():
+        results = tracked.claim.status.devices or ()
+        nodes = {node_of.get(PoolId(result.id.driver, result.id.pool), "") for result in results}
+        for node in sorted(nodes & snapshot.nodes.keys()):
+            reference = ClaimReference("claim", claim=key.name)
+            yield Pod(f"{key.name} on {node}", key.namespace, "", node_name=node, claims=(reference,))
+
+
+def _missing_pods(snapshot: Snapshot) -> Iterator[str]:
+    """A note if claims are in use by pods that were not given, as with ``kubectl get pods`` of one namespace."""
+    missing = [
+        str(key)
+        for key, tracked in snapshot.claims.items()
+        if any(
+            consumer.resource == "pods" and ObjectKey(key.namespace, consumer.name) not in snapshot.pods
+            for consumer in tracked.consumers
+        )
+    ]
+    if missing:
+        more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
+        yield (
+            f"Claims in use by pods that were not given, which cluster-autoscaler's figure leaves out:"
+            f" {', '.join(missing[:3])}{more}"
+        )

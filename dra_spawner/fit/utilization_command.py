@@ -1,0 +1,86 @@
+"""``dra-spawner utilization``: reading, working out, printing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import BinaryIO, TextIO
+
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.node_usage import ClusterUsage, SnapshotObjects, usage
+from dra_spawner.fit.questions import sort_out
+from dra_spawner.fit.reading import Progress, read_files, shown_names
+from dra_spawner.fit.usage_table import to_json, usage_table
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["UtilizationOptions", "run_utilization"]
+
+
+@dataclass(frozen=True, slots=True)
+class UtilizationOptions:
+    """What was asked for on the command line."""
+
+    files: tuple[str, ...] = ()
+    """Paths, or ``-`` for standard input; none means standard input."""
+    as_json: bool = False
+    all_names: bool = False
+    weights: Mapping[str, Fraction] = field(default_factory=dict)
+    """What devices are worth, by device class; not negative, 1 for all others."""
+
+
+def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
+    """Tell how full nodes are.
+
+    Parameters
+    ----------
+    messages
+        For what is wrong with the input, and for the progress, which is shown on a terminal only.
+
+    Returns
+    -------
+    int
+        0, or 2 when the input cannot be read.
+    """
+    progress = Progress(messages)
+    try:
+        common, questions = sort_out(read_files(options.files, standard_input, progress), SnapshotObjects)
+        asked = questions or [(shown_names(options.files), SnapshotObjects())]
+        _check_weights(options.weights, [common, *(own for _, own in asked)])
+        for number, found in enumerate(_answers(common, asked, options.weights)):
+            progress.clear()
+            if options.as_json:
+                output.write(json.dumps(to_json(found), ensure_ascii=False) + "\n")
+            else:
+                heading = f"{found.name}\n" if len(asked) > 1 else ""
+                output.write(("\n" if number else "") + heading + usage_table(found, all_names=options.all_names))
+            progress.show(f"question {number + 2:,} of {len(asked):,}")
+    except InputError as error:
+        progress.clear()
+        messages.write(f"dra-spawner utilization: {error}\n")
+        return 2
+    finally:
+        progress.clear()
+    return 0
+
+
+def _answers(
+    common: SnapshotObjects, asked: Sequence[tuple[str, SnapshotObjects]], weights: Mapping[str, Fraction]
+) -> Iterator[ClusterUsage]:
+    snapshot = Snapshot(common.items.values())
+    for name, own in asked:
+        with snapshot.trial():
+            for item in own.items.values():
+                snapshot.put(item)
+            yield usage(snapshot, name, weights)
+
+
+def _check_weights(weights: Mapping[str, Fraction], objects: Sequence[SnapshotObjects]) -> None:
+    """Raise for a weight that would do nothing."""
+    known = sorted({name for each in objects for name in each.names(Kind.DEVICE_CLASS)})
+    for name in weights:
+        if name not in known:
+            there = f"those given are {', '.join(known)}" if known else "none was given"
+            raise InputError("--weight", 0, "", f"there is no DeviceClass {name}; {there}")
