@@ -71,12 +71,16 @@ def make_device(name: str = "d0", **more: Any) -> Device:
     return make_slice(devices=[device_json(name, **more)]).devices[0]
 
 
-def counter_slice(name: str = "counters", counters: Any = None, **more: Any) -> ResourceSlice:
+def counter_slice_json(name: str = "counters", counters: Any = None, **more: Any) -> Any:
     sets = [
         {"name": key, "counters": {counter: {"value": amount} for counter, amount in values.items()}}
         for key, values in (counters or {}).items()
     ]
-    return make_slice(name, sharedCounters=sets, **more)
+    return slice_json(name, sharedCounters=sets, **more)
+
+
+def counter_slice(*args: Any, **more: Any) -> ResourceSlice:
+    return ResourceSlice.from_json(counter_slice_json(*args, **more))
 
 
 def request(name: str = "r", *, capacity: Any = None, **exactly: Any) -> Any:

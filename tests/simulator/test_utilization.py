@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.dra.objects import DeviceClass, PoolId
+from dra_spawner.dra.objects import DeviceClass, PoolId, ResourceSlice
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
-from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
+from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, slice_json
 from tests.simulator.objects import node, pod
+from tests.simulator.utilization_examples import EXAMPLES, gpus, part
 
 NIC_DRIVER = "nic.example.com"
-SHARED: dict[str, Any] = {"allowMultipleAllocations": True}
 
 
 def claim(*results: Any, name: str = "c", allocated: bool = True) -> TrackedClaim:
@@ -26,143 +26,17 @@ def claim(*results: Any, name: str = "c", allocated: bool = True) -> TrackedClai
     )
 
 
+def decoded(item: Any) -> ResourceSlice:
+    return item if isinstance(item, ResourceSlice) else ResourceSlice.from_json(item)
+
+
 def utilization(
     slices: list[Any], *results: Any, weights: ClassWeights | None = None, more: Any = ()
 ) -> NodeUtilization:
     """Of node n1, where one pod has a claim with these results."""
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
-    snapshot = Snapshot([node("n1"), *slices, claim(*results), user, *more])
+    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user, *more])
     return Utilization(snapshot, weights).of("n1")
-
-
-def gpus(count: int, **more: Any) -> Any:
-    return make_slice(devices=[device_json(f"d{number}", **more) for number in range(count)])
-
-
-def card(*partitions: Any, memory: str = "40Gi", cores: str = "8") -> list[Any]:
-    """A pool with one counter set and these devices."""
-    return [
-        counter_slice(counters={"card": {"memory": memory, "cores": cores}}, count=2),
-        make_slice("devices", partitions, count=2),
-    ]
-
-
-def part(name: str, memory: str, cores: str, counter_set: str = "card", **more: Any) -> Any:
-    return device_json(name, counters={counter_set: {"memory": memory, "cores": cores}}, **more)
-
-
-TWO_CARDS = [
-    counter_slice(
-        counters={"card": {"memory": "40Gi", "cores": "8"}, "other": {"memory": "40Gi", "cores": "8"}}, count=2
-    ),
-    make_slice("devices", [part("a", "10Gi", "4"), part("b", "20Gi", "2"), part("c", "40Gi", "8", "other")], count=2),
-]
-
-EXAMPLES = [
-    # 2 of 8 devices.
-    pytest.param([gpus(8)], [result("d0"), result("d1")], "1/4", "1/4", id="whole devices"),
-    # One share of 5 of 40 GiB: one device of one for the autoscaler, an eighth for us.
-    pytest.param(
-        [gpus(1, capacity={"memory": "40Gi"}, **SHARED)], [share("d0", memory="5Gi")], "1", "1/8", id="one small share"
-    ),
-    # Memory 10/40, cores 6/8: the fullest capacity counts.
-    pytest.param(
-        [gpus(1, capacity={"memory": "40Gi", "cores": "8"}, **SHARED)],
-        [share("d0", memory="10Gi", cores="6")],
-        "1",
-        "3/4",
-        id="the fullest capacity",
-    ),
-    # Two shares of one device: 5 + 15 of 40 GiB on the first of two devices; (1/2 + 0) / 2.
-    pytest.param(
-        [gpus(2, capacity={"memory": "40Gi"}, **SHARED)],
-        [share("d0", 1, memory="5Gi"), share("d0", 2, memory="15Gi")],
-        "1/2",
-        "1/4",
-        id="shares add up",
-    ),
-    # The large device of two counts 80 of 90 GiB.
-    pytest.param(
-        [
-            make_slice(
-                devices=[device_json("d0", capacity={"memory": "80Gi"}), device_json("d1", capacity={"memory": "10Gi"})]
-            )
-        ],
-        [result("d0")],
-        "1/2",
-        "8/9",
-        id="large and small devices",
-    ),
-    # Nothing counts that is used for administration only: 1 of 4.
-    pytest.param(
-        [gpus(4)],
-        [result("d0"), result("d1", adminAccess=True), result("d2", adminAccess=True)],
-        "1/4",
-        "1/4",
-        id="admin access",
-    ),
-    # Memory 10/40, cores 4/8: the fullest counter of the only set.
-    pytest.param(card(part("a", "10Gi", "4"), part("b", "20Gi", "2")), [result("a")], "1/2", "1/2", id="partition"),
-    # Memory (10 + 20)/40, cores (4 + 2)/8.
-    pytest.param(
-        card(part("a", "10Gi", "4"), part("b", "20Gi", "2")),
-        [result("a"), result("b")],
-        "3/4",
-        "3/4",
-        id="partitions add up",
-    ),
-    # One set at 1/2, the other idle: the mean is 1/4.
-    pytest.param(TWO_CARDS, [result("a")], "1/4", "1/4", id="mean over counter sets"),
-    # A set no device draws on is no hardware: 1/2 of the one that counts.
-    pytest.param(
-        [
-            counter_slice(
-                counters={"card": {"memory": "40Gi", "cores": "8"}, "unused": {"memory": "1Gi", "cores": "1"}}, count=2
-            ),
-            make_slice("devices", [part("a", "10Gi", "4")], count=2),
-        ],
-        [result("a")],
-        "1/2",
-        "1/2",
-        id="counter set without devices",
-    ),
-    # The device without counters: the autoscaler ignores it beside a card at 1/2; for us it is a unit, (1/2 + 0) / 2.
-    pytest.param(
-        card(part("a", "10Gi", "4"), device_json("plain")), [result("a")], "1/2", "1/4", id="mixed pool, partition used"
-    ),
-    # The other way round: nothing for the autoscaler, (0 + 1) / 2 for us.
-    pytest.param(
-        card(part("a", "10Gi", "4"), device_json("plain")),
-        [result("plain")],
-        "0",
-        "1/2",
-        id="mixed pool, plain device used",
-    ),
-    # A partition of 10/40 GiB and 4/8 cores with a share of a tenth of it: 4/8 taken for the autoscaler, 4/80 for us.
-    pytest.param(
-        card(part("a", "10Gi", "4", capacity={"memory": "10Gi"}, **SHARED)),
-        [share("a", memory="1Gi")],
-        "1/2",
-        "1/20",
-        id="share of a partition",
-    ),
-    # Nothing published, nothing to say.
-    pytest.param([], [], None, None, id="no devices"),
-    # A device for everybody is never full: the autoscaler counts it, we do not.
-    pytest.param([gpus(1, **SHARED)], [share("d0")], "1", None, id="shared without capacity"),
-    # What a network device holds has no place on a node.
-    pytest.param(
-        [make_slice(devices=[device_json("d0")], allNodes=True)], [result("d0")], None, None, id="not of the node's own"
-    ),
-    # Only the newest generation counts: 1 of 2.
-    pytest.param(
-        [gpus(4), make_slice("newer", [device_json("d0"), device_json("d1")], generation=2)],
-        [result("d0")],
-        "1/2",
-        "1/2",
-        id="newest generation",
-    ),
-]
 
 
 @pytest.mark.parametrize(("slices", "results", "autoscaler", "ours"), EXAMPLES)
@@ -280,7 +154,7 @@ def test_unknown_and_no_number(slices, problem, autoscaler_problem):
 )
 def test_the_autoscaler_stumbles_over_a_pods_claim(reference, claims, problem):
     user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": reference}])
-    found = Utilization(Snapshot([node("n1"), gpus(1), user, *claims])).of("n1")
+    found = Utilization(Snapshot([node("n1"), decoded(gpus(1)), user, *claims])).of("n1")
     assert (found.autoscaler.problem, found.autoscaler.highest) == (problem, None)
     assert found.weighted.figure == 0
 
@@ -299,7 +173,7 @@ def test_a_claim_that_makes_no_sense():
     snapshot = Snapshot.from_objects([bad])
     for item in (
         node("n1"),
-        gpus(1),
+        decoded(gpus(1)),
         pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
     ):
         snapshot.put(item)
