@@ -1,0 +1,82 @@
+"""Starts of servers whose claims are more than one request: what DRASpawner makes, leaves alone and explains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.integration.test_faults import Faulty, faulty
+
+__all__ = ["faulty"]
+
+SHARE_CLASS = "gpu-share.example.com"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def share(name: str) -> dict[str, Any]:
+    exactly = {"deviceClassName": SHARE_CLASS, "capacity": {"requests": {"memory": "5Gi"}}}
+    return {"devices": {"requests": [{"name": name, "exactly": exactly}]}}
+
+
+def foreign(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+async def test_what_others_made_is_used_and_stays(faulty: Faulty):
+    cluster = faulty.cluster
+    await cluster.publish(
+        foreign("ResourceClaimTemplate", "imex-channel", {"spec": share("channel")}),
+        foreign("ResourceClaim", "team-gpu", share("gpu")),
+    )
+    faulty.side.spawner_config.device_claims = {"channel": {"template": "imex-channel"}, "team": {"claim": "team-gpu"}}
+    assert await faulty.spawn() is None
+    assert faulty.requests() == ["create pods"]
+    pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
+    assert pod["spec"]["resourceClaims"] == [
+        {"name": "channel", "resourceClaimTemplateName": "imex-channel"},
+        {"name": "team", "resourceClaimName": "team-gpu"},
+    ]
+    await faulty.stop()
+    await cluster.wait_gone(cluster.path("pods"))
+    assert faulty.requests() == ["create pods", "delete pods"]
+    left = [await cluster.admin.list(cluster.path(f"resourceclaim{plural}")) for plural in ("s", "templates")]
+    assert "team-gpu" in {item["metadata"]["name"] for item in left[0]["items"]}
+    assert [item["metadata"]["name"] for item in left[1]["items"]] == ["imex-channel"]
+    assert not left[1]["items"][0]["metadata"].get("ownerReferences")
+
+
+async def test_an_alternative_without_class_is_refused_with_a_sentence(faulty: Faulty):
+    """The scheduler wants the classes of all alternatives to exist; waiting cannot help."""
+    alternatives = {"big": {"device_class": "no-such.example.com"}, "share": {"device_class": SHARE_CLASS}}
+    faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
+    error = await faulty.spawn()
+    assert "devices of class no-such.example.com, which this cluster does not have" in str(error)
+    await faulty.nothing_is_left()
+
+
+async def test_the_second_alternative_is_taken_where_the_first_is_not_free(faulty: Faulty):
+    alternatives = {
+        "big": {"device_class": SHARE_CLASS, "min_memory": "200Gi"},
+        "share": {"device_class": SHARE_CLASS, "capacity": {"memory": "10Gi"}},
+    }
+    faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
+    assert await faulty.spawn() is None
+    (claim,) = (await faulty.cluster.admin.list(faulty.cluster.path("resourceclaims")))["items"]
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    assert (result["request"], result["consumedCapacity"]) == ("gpu/share", {"memory": "10Gi"})
+    await faulty.stop()
+    await faulty.nothing_is_left()
+
+
+async def test_why_no_alternative_is_free_is_told(faulty: Faulty):
+    alternatives = {
+        "big": {"device_class": SHARE_CLASS, "capacity": {"memory": "200Gi"}},
+        "huge": {"device_class": SHARE_CLASS, "capacity": {"memory": "400Gi"}},
+    }
+    faulty.side.spawner_config.device_claims = {"gpu": {"first_available": alternatives}}
+    error = await faulty.spawn()
+    assert "Gave up after 12 seconds." in str(error)
+    assert "needs" in str(error) or "more than a device allows" in str(error)
+    await faulty.nothing_is_left()
