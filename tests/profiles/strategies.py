@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from hypothesis import strategies as st
+
+from dra_spawner.profiles.keys import FORMS, REQUEST_KEYS
+
+ALL_KEYS = sorted({*REQUEST_KEYS, *(key for keys in FORMS.values() for key in keys)})
 
 names = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,10}[a-z0-9])?", fullmatch=True) | st.just("n" * 63)
 classes = st.sampled_from(["gpu.example.com", "mig.example.com", "a"])
@@ -78,3 +83,49 @@ def long_claims(draw: st.DrawFn) -> dict[str, Any]:
 
 
 device_claims = st.dictionaries(names, requests | long_claims(), max_size=3)
+
+#: What an administrator, or YAML, may put anywhere by mistake.
+junk = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        2**70,
+        1.5,
+        float("nan"),
+        "",
+        "all",
+        "{value}",
+        "a/b",
+        "\ud800",
+        [],
+        [None],
+        {},
+        {1: 2},
+        (),
+        {1},
+    ]
+) | st.builds(object)
+
+
+@st.composite
+def broken_device_claims(draw: st.DrawFn) -> object:
+    """Claims in which junk stands somewhere, or a key is wrong."""
+    value: Any = draw(device_claims.filter(bool))
+    parents: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            parents.append((node, key))
+            walk(node[key])
+
+    value = copy.deepcopy(value)  # the strategies share parts
+    walk(value)
+    parent, key = draw(st.sampled_from(parents))
+    if isinstance(parent, dict) and draw(st.booleans()):
+        parent[draw(st.sampled_from([*ALL_KEYS, "x", 5]))] = draw(junk)
+    else:
+        parent[key] = draw(junk)
+    return value

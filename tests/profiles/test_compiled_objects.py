@@ -8,7 +8,7 @@ from hypothesis import given, settings
 
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
-from dra_spawner.profiles import compile_device_claims, template_manifest
+from dra_spawner.profiles import ProfileError, compile_device_claims, template_manifest
 from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
 
@@ -27,7 +27,7 @@ def create_all(plan):
     return created
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(strategies.device_claims)
 def test_compiled_claims_pass_the_api_servers_validation(value):
     plan = compile_device_claims(value, admin_access=True)
@@ -38,3 +38,16 @@ def test_accepted_claims_pass_it():
     for case, value in ACCEPTED.items():
         plan = compile_device_claims(value)
         assert len(create_all(plan)) == len(plan.specs), case
+
+
+@settings(max_examples=300, deadline=None)
+@given(strategies.broken_device_claims())
+def test_junk_is_refused_with_a_path_or_makes_no_difference(value):
+    try:
+        plan = compile_device_claims(value, admin_access=True)
+    except ProfileError as error:
+        broken = [problem for problem in error.problems if not problem.path.startswith("device_claims")]
+    else:
+        broken = []
+        create_all(plan)
+    assert broken == []

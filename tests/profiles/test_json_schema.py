@@ -4,10 +4,12 @@ import json
 from importlib import resources
 
 import pytest
+from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from dra_spawner.profiles import json_schema
+from dra_spawner.profiles import compile_device_claims, json_schema
 from dra_spawner.profiles.keys import REQUEST_KEYS
+from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
 from tests.profiles.refused import BEYOND_JSON_SCHEMA, REFUSED
 
@@ -27,6 +29,12 @@ def test_what_the_language_accepts_is_valid(value):
 @pytest.mark.parametrize("value", SAYABLE.values(), ids=SAYABLE)
 def test_what_the_language_refuses_is_not(value):
     assert not VALIDATOR.is_valid(value)
+
+
+@given(strategies.device_claims)
+def test_whatever_the_language_accepts_is_valid(value):
+    compile_device_claims(value, admin_access=True)
+    VALIDATOR.validate(value)
 
 
 def test_every_key_has_a_description():
