@@ -146,6 +146,18 @@ def test_pools_of_one_node_and_weights():
     )
 
 
+def test_the_example_of_the_documentation():
+    objects = [
+        *(device_class(), node("n1"), gpu_slice("n1", gpu(shared=True)), nic_slice("n1")),
+        *(claim("c", "5Gi", device=("n1", "gpu-0")), pod("p", "n1", "c")),
+    ]
+    page = Path(__file__).parents[2] / "docs" / "simulator.md"
+    assert "```\n" + "\n".join(table(*objects)) + "\n```" in page.read_text()
+    # (5/40 + 0) / 2, and (9 * 5/40 + 0) / 10
+    assert figures(*objects)["nodes"]["n1"]["weighted"] == 0.0625
+    assert figures(*objects, weights={"gpu": Fraction(9)})["nodes"]["n1"]["weighted"] == 0.1125
+
+
 def test_busiest_first_in_json_too():
     names = list(figures(*in_use(1, "1Gi"), *in_use(2, "9Gi"), *in_use(3, "5Gi"), node("none"))["nodes"])
     assert names == ["n02", "n03", "n01", "none"]
