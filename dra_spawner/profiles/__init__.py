@@ -3,7 +3,7 @@
 from dra_spawner.profiles.claim_plan import ClaimPlan, PlannedClaim, compile_device_claims, template_manifest
 from dra_spawner.profiles.json_schema import json_schema
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
-from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
+from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems, user_options_problem
 
 __all__ = [
     "AdminAccessRefused",
@@ -12,6 +12,7 @@ __all__ = [
     "Problem",
     "ProfileError",
     "compile_device_claims",
+    "free_text_problems",
     "json_schema",
     "profile_list_problems",
     "template_manifest",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from dra_spawner.profiles.claim_plan import compile_device_claims
@@ -23,14 +23,32 @@ _FREE_TEXT_ALLOWED = re.compile(
 )
 
 
-def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge as KubeSpawner does: dicts recursively, ``None`` removes a key, everything else replaces."""
+class MergeConflict(ValueError):
+    """A mapping that would be merged over a single value; KubeSpawner fails there."""
+
+    def __init__(self, path: str, found: object) -> None:
+        super().__init__(path)
+        self.path = path
+        self.found = found
+
+
+def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Merge as KubeSpawner does: dicts recursively, ``None`` removes a key, everything else replaces.
+
+    Raises
+    ------
+    MergeConflict
+        Where KubeSpawner's merge fails.
+    """
     merged = dict(base)
     for key, value in override.items():
         if value is None:
             merged.pop(key, None)
-        elif isinstance(value, Mapping) and isinstance(merged.get(key), Mapping):
-            merged[key] = merge_overrides(merged[key], value)
+        elif isinstance(value, Mapping):
+            below = merged.get(key, {})
+            if not isinstance(below, Mapping):
+                raise MergeConflict(f"{path}.{key}", below)
+            merged[key] = merge_overrides(below, value, f"{path}.{key}")
         else:
             merged[key] = copy.deepcopy(value)
     return merged
@@ -59,6 +77,8 @@ def profile_list_problems(
     problems = _claims_problems(device_claims or {}, _TRAIT)
     if problems or not profile_list or callable(profile_list):
         return problems
+    if not isinstance(profile_list, Mapping | list | tuple):
+        return [Problem("profile_list", shown(profile_list), "a list of profiles, or a function that gives one")]
     for path, profile in _profiles(profile_list):
         if not isinstance(profile, Mapping):
             problems.append(Problem(path, shown(profile), "a profile, which is a mapping"))
@@ -85,7 +105,8 @@ def user_options_problem(profile_list: list[dict[str, Any]], user_options: objec
     if not isinstance(user_options, Mapping):
         return "the options of a server must be a JSON object"
     if not profile_list:
-        return None
+        profile = user_options.get("profile")
+        return f"this hub offers no profiles, and so none named {shown(profile)}" if profile else None
     slugs = [profile["slug"] for profile in profile_list]
     slug = user_options.get("profile")
     if slug and slug not in slugs:
@@ -109,6 +130,8 @@ def _option_problem(name: str, option: Mapping[str, Any], user_options: Mapping[
         regex = unlisted.get("validation_regex")
         if not isinstance(text, str) or (regex and not re.fullmatch(regex, text)):
             return unlisted.get("validation_message") or f"{shown(text)} is not a valid value of option {name}"
+    elif choice in ("unlisted-choice", "unlisted_choice") and choice not in choices:
+        return f"type a value for option {name}"
     elif choice and (not isinstance(choice, str) or choice not in choices):
         return f"option {name} has no choice {shown(choice)}; there are: {', '.join(choices)}"
     return None
@@ -123,41 +146,82 @@ def _profiles(profile_list: object) -> Iterator[tuple[str, object]]:
             yield f"profile_list[{index}]", profile
 
 
+def free_text_problems(profile: Mapping[str, Any], path: str = "profile") -> list[Problem]:
+    """Where a user's free text could reach a claim otherwise than parsed or quoted; checked at each spawn, too."""
+    problems: list[Problem] = []
+    options = _mapping(profile.get("profile_options"), f"{path}.profile_options", problems)
+    for name, option in options.items():
+        option_path = f"{path}.profile_options.{name}"
+        entry = _mapping(option, option_path, problems)
+        unlisted_path = f"{option_path}.unlisted_choice"
+        problems += _free_text_problems(
+            _mapping(entry.get("unlisted_choice"), unlisted_path, problems), unlisted_path, problems
+        )
+    return list(dict.fromkeys(problems))
+
+
+def _mapping(value: object, path: str, problems: list[Problem]) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    if value is not None:
+        problems.append(Problem(path, shown(value), "a mapping"))
+    return {}
+
+
 def _profile_problems(
     profile: Mapping[str, Any], path: str, device_claims: object, known_traits: Collection[str]
 ) -> list[Problem]:
+    problems = _misplaced(profile, path)
+    if not isinstance(profile.get("display_name"), str):
+        problems.append(Problem(f"{path}.display_name", "", "the profile's name in the form"))
     own_path = f"{path}.kubespawner_override"
-    own, problems = _override_claims(profile.get("kubespawner_override"), own_path, device_claims, known_traits)
-    options = profile.get("profile_options") or {}
-    if not options:
-        return problems + _claims_problems(own, f"{own_path}.{_TRAIT}")
-    for name, option in options.items() if isinstance(options, Mapping) else ():
+    own, found = _override_claims(profile.get("kubespawner_override"), own_path, device_claims, known_traits)
+    problems += found
+    options = _mapping(profile.get("profile_options"), f"{path}.profile_options", problems)
+    own_problems = [] if found else _claims_problems(own, "")
+    default: object = own
+    for name, option in options.items():
         option_path = f"{path}.profile_options.{name}"
-        for choice, entry in (option.get("choices") or {}).items():
-            choice_path = f"{option_path}.choices.{choice}.kubespawner_override"
-            merged, found = _override_claims(entry.get("kubespawner_override"), choice_path, own, known_traits)
+        entry = _mapping(option, option_path, problems)
+        choices = _mapping(entry.get("choices"), f"{option_path}.choices", problems)
+        for key, value in choices.items():
+            choice_path = f"{option_path}.choices.{key}"
+            choice = _mapping(value, choice_path, problems)
+            problems += _misplaced(choice, choice_path)
+            override_path = f"{choice_path}.kubespawner_override"
+            override = choice.get("kubespawner_override")
+            merged, found = _override_claims(override, override_path, own, known_traits)
             problems += found
             if not found and merged != own:
-                problems += _claims_problems(merged, f"{choice_path}.{_TRAIT}")
-        problems += _free_text_problems(option.get("unlisted_choice") or {}, f"{option_path}.unlisted_choice")
+                # What is wrong in the profile itself is told there, below.
+                wrong = [problem for problem in _claims_problems(merged, "") if problem not in own_problems]
+                problems += _moved(wrong, f"{override_path}.{_TRAIT}")
+        chosen = _mapping(_default_choice(choices), option_path, [])
+        default, found = _override_claims(chosen.get("kubespawner_override"), option_path, default, known_traits)
+        problems += found
+    problems += free_text_problems(profile, path)
+    # A profile may leave to its choices what every choice says, so it counts with its defaults.
+    left = _claims_problems(default, "")
+    problems += _moved([p for p in left if p in own_problems or not options], f"{own_path}.{_TRAIT}")
     if not problems:
-        problems += _default_problems(own, options, path, own_path)
+        problems += _moved(left, f"{path} with its default choices, {_TRAIT}")
     return problems
 
 
-def _default_problems(own: object, options: Mapping[str, Any], path: str, own_path: str) -> list[Problem]:
-    """Check what a user gets who touches no option: the profile with every option's default choice."""
-    merged, touched = own, False
-    for option in options.values():
-        choices = option.get("choices") or {}
-        chosen: Mapping[str, Any] = next(
-            (c for c in choices.values() if c.get("default")), next(iter(choices.values()), {})
-        )
-        override = chosen.get("kubespawner_override")
-        if isinstance(override, Mapping) and isinstance(override.get(_TRAIT), Mapping):
-            touched = True
-            merged = merge_overrides({_TRAIT: merged}, {_TRAIT: override[_TRAIT]})[_TRAIT]
-    return _claims_problems(merged, f"{path} with its default choices, {_TRAIT}" if touched else f"{own_path}.{_TRAIT}")
+def _default_choice(choices: Mapping[str, Any]) -> object:
+    """The choice that KubeSpawner takes if the user touches nothing."""
+    marked = (choice for choice in choices.values() if isinstance(choice, Mapping) and choice.get("default"))
+    return next(marked, next(iter(choices.values()), {}))
+
+
+def _misplaced(entry: Mapping[str, Any], path: str) -> list[Problem]:
+    if _TRAIT not in entry:
+        return []
+    return [Problem(f"{path}.{_TRAIT}", shown(_TRAIT), f"{_TRAIT} within kubespawner_override; here it has no effect")]
+
+
+def _moved(problems: Iterable[Problem], path: str) -> list[Problem]:
+    return [Problem(f"{path}{problem.path}", problem.found, problem.allowed) for problem in problems]
 
 
 def _override_claims(
@@ -174,17 +238,21 @@ def _override_claims(
         if isinstance(key, str) and "claim" in key and key != _TRAIT and key not in known_traits
     ]
     claims = override.get(_TRAIT)
-    if claims is None or callable(claims):
+    if _TRAIT not in override or callable(claims):
         return base, problems
     if not isinstance(claims, Mapping):
         problems.append(Problem(f"{path}.{_TRAIT}", shown(claims), "a mapping of a name to a claim"))
         return base, problems
-    return merge_overrides({_TRAIT: base}, {_TRAIT: claims})[_TRAIT], problems
+    try:
+        return merge_overrides({_TRAIT: base}, {_TRAIT: claims})[_TRAIT], problems
+    except MergeConflict as conflict:
+        found = f"a mapping over {shown(conflict.found)}"
+        return base, [*problems, Problem(f"{path}{conflict.path}", found, "what merges with the profile's own value")]
 
 
-def _free_text_problems(unlisted: Mapping[str, Any], path: str) -> list[Problem]:
+def _free_text_problems(unlisted: Mapping[str, Any], path: str, noted: list[Problem]) -> list[Problem]:
     """Free text may reach a claim only where it is parsed or quoted, and only if a pattern bounds it."""
-    claims = (unlisted.get("kubespawner_override") or {}).get(_TRAIT)
+    claims = _mapping(unlisted.get("kubespawner_override"), f"{path}.kubespawner_override", noted).get(_TRAIT)
     if not unlisted.get("enabled") or not claims:
         return []
     problems = [
