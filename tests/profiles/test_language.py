@@ -186,6 +186,13 @@ def test_every_problem_is_named_at_once():
     ]
 
 
+def test_messages_stay_on_one_line_whatever_the_keys():
+    with pytest.raises(ProfileError) as caught:
+        parse_device_claims({"gpu\n\x1b[31m\ud800": CLASS})
+    assert str(caught.value).startswith(r"device_claims.gpu\n\x1b[31m\ud800: found")
+    assert str(caught.value).isprintable()
+
+
 def test_messages_stay_on_one_line_and_short():
     with pytest.raises(ProfileError) as caught:
         parse_device_claims({"gpu": {**CLASS, "count": "9" * 500 + "\n<script>"}})

@@ -65,6 +65,8 @@ UNLISTED = "profile_list[0].profile_options.memory.unlisted_choice"
         pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}}}))], f"{UNLISTED}.validation_regex", id="free text without pattern"),
         pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"where": "device.driver == '{value}'"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.where", id="free text in CEL"),
         pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"capacity": {"device_class": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.capacity.device_class", id="free text as class"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"gpu": {"claim": "{value}"}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.gpu.claim", id="free text as claim"),
+        pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"a": {"config": [{"parameters": {"capacity": {"x": "{value}"}}}]}}}}))], f"{UNLISTED}.kubespawner_override.device_claims.a.config[0].parameters.capacity.x", id="free text in parameters"),
         pytest.param([profile({"gpu": CLASS}, **options(unlisted_choice={"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"device_claims": {"{value}": CLASS}}}))], f"{UNLISTED}.kubespawner_override.device_claims (a key)", id="free text as name"),
     ],
 )  # fmt: skip
@@ -75,7 +77,8 @@ def test_refused_with_the_path_of_the_choice(profiles, expected):
 def test_free_text_may_be_a_quantity_or_a_product():
     claims = {
         "gpu": {"capacity": {"memory": "{value}"}, "product": "{value}"},
-        "b": {"requests": {"c": {"product": "{value}"}}},
+        "b": {"requests": {"c": {"product": "{value}"}, "d": {"first_available": {"e": {"min_memory": "{value}"}}}}},
+        "f": {"first_available": [{"name": "g", "capacity": {"memory": "{value}"}}]},
     }
     entry = {"enabled": True, "validation_regex": r"\d{1,2}Gi", "kubespawner_override": {"device_claims": claims}}
     assert profile_list_problems([profile({"gpu": CLASS}, **options(unlisted_choice=entry))]) == []
