@@ -12,6 +12,7 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 from traitlets.config import Config
+from traitlets.utils.importstring import import_item
 
 from dra_spawner.spawner import DRASpawner
 
@@ -28,8 +29,7 @@ def setup(c: Config) -> None:
         The configuration object of the file. It may still be added to afterwards. A subclass of DRASpawner that is
         set already stays.
     """
-    chosen = c.JupyterHub.get("spawner_class")
-    if not (isinstance(chosen, type) and issubclass(chosen, DRASpawner)):
+    if not _is_ours(c.JupyterHub.get("spawner_class")):
         c.JupyterHub.spawner_class = DRASpawner
     try:
         loop = asyncio.get_running_loop()
@@ -39,10 +39,26 @@ def setup(c: Config) -> None:
     loop.call_soon(_begin)
 
 
+def _is_ours(chosen: object) -> bool:
+    """Whether a configured spawner class, or the name of one, is a DRASpawner."""
+    if isinstance(chosen, str) and "." in chosen:
+        try:
+            chosen = import_item(chosen)
+        except ImportError:
+            return False
+    return isinstance(chosen, type) and issubclass(chosen, DRASpawner)
+
+
 def _begin() -> None:
+    if not JupyterHub.initialized():
+        return  # another of JupyterHub's commands that runs a loop
     hub = JupyterHub.instance()
-    spawner = _spawner_of_nobody(hub)
-    problems = spawner.configuration_problems()
+    try:
+        spawner = _spawner_of_nobody(hub)
+        problems = spawner.configuration_problems()
+    except Exception:
+        hub.log.critical("The hub ends because its device profiles could not be checked.", exc_info=True)
+        sys.exit(1)
     if problems:
         for problem in problems:
             hub.log.critical("Wrong device profile: %s", problem)

@@ -29,7 +29,8 @@ class RefusalReason(StrEnum):
     CLUSTER = "refused-by-cluster"
     PERMISSION = "hub-lacks-permission"
     DEVICE_CLASS = "unknown-device-class"
-    TIMEOUT = "no-device-in-time"
+    NO_DEVICE = "no-device-in-time"
+    TIMEOUT = "not-started-in-time"
 
 
 class SpawnRefused(SpawnException):
@@ -46,8 +47,8 @@ class SpawnRefused(SpawnException):
 class OptionsRefused(SpawnRefused, ValueError):
     """Options that no form of this hub sends; KubeSpawner catches ``ValueError`` where it only pre-selects."""
 
-    def __init__(self, message: str) -> None:
-        super().__init__(message, RefusalReason.OPTIONS)
+    def __init__(self, message: str, reason: RefusalReason = RefusalReason.OPTIONS) -> None:
+        super().__init__(message, reason)
 
 
 def status_message(error: Any) -> str:
@@ -70,17 +71,16 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str) -> SpawnRe
     message
         ``message`` of the Status object.
     """
-    if status == 403 and "cannot create" in message:
+    if status == 403 and "cannot create" in message and "resourceclaimtemplates" in message:
         return SpawnRefused(
             f"JupyterHub may not create {what}. An administrator can allow it with helm-values/rbac.yaml of "
             f"dra_spawner. Kubernetes says: {message}",
             RefusalReason.PERMISSION,
             status_code=403,
         )
-    if status == 404:
+    if status == 404 and "could not find the requested resource" in message:
         return SpawnRefused(
-            f"Kubernetes knows no place for {what}. Device claims need Kubernetes 1.34 or later, and the namespace "
-            f"must exist. Kubernetes says: {message}",
+            f"Kubernetes does not know {what}. Device claims need Kubernetes 1.34 or later. Kubernetes says: {message}",
             RefusalReason.CLUSTER,
         )
     code = 503 if status >= 500 or status in (0, 429) else 400

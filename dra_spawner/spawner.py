@@ -19,7 +19,7 @@ from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Dict, Integer
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
 from dra_spawner.cluster.start_objects import (
     START_ANNOTATION,
     TEMPLATE_LABELS,
@@ -32,6 +32,7 @@ from dra_spawner.profiles import (
     ClaimPlan,
     ProfileError,
     compile_device_claims,
+    free_text_problems,
     profile_list_problems,
     template_manifest,
     user_options_problem,
@@ -47,14 +48,16 @@ from dra_spawner.spawn_refusal import (
 from dra_spawner.start_messages import StartMessages
 
 #: How long a failing start waits for its clean-up before that goes on in the background.
-_CLEAN_UP_WAIT_SECONDS = 5
+_CLEAN_UP_WAIT_SECONDS = 3
 #: For how long a clean-up is tried while the API server does not answer; after that the sweep finds what is left.
 _CLEAN_UP_TRIES_SECONDS = 600
 #: How often an unschedulable start is looked into again.
 _DIAGNOSIS_SECONDS = 15
 #: How often the reflector's copy of the pod is looked at; no request is made.
 _POD_LOOK_SECONDS = 0.1
-#: The same for a pod that may become unschedulable.
+#: For how long a pod that was created is looked for.
+_POD_SEEN_SECONDS = 10
+#: How often a pod is looked at that may become unschedulable.
 _SCHEDULED_LOOK_SECONDS = 1.0
 
 
@@ -136,10 +139,29 @@ class DRASpawner(KubeSpawner):
         if problem:
             raise OptionsRefused(f"Cannot start with these options: {problem}.")
         super()._validate_user_options(profile_list)
+        slug = (self.user_options or {}).get("profile")
+        for profile in profile_list:
+            if profile["slug"] == slug or (not slug and profile.get("default")):
+                # The list may be a function's; then nobody has checked it before.
+                for found in free_text_problems(profile, f"profile {profile['slug']}"):
+                    self.log.error("Profile refused: %s", found)
+                    raise OptionsRefused(
+                        f"This choice is set up wrongly, an administrator has to mend it. {found}",
+                        RefusalReason.PROFILE,
+                    )
 
     async def load_user_options(self) -> None:
         """Apply the chosen profile and compile its claims; refuse what can never work before any API call."""
-        await super().load_user_options()
+        try:
+            await super().load_user_options()
+        except SpawnRefused:
+            raise
+        except Exception as error:
+            # KubeSpawner meets a profile that is no profile, or overrides that do not merge.
+            self.log.exception("Profile cannot be applied")
+            raise SpawnRefused(
+                f"This choice is set up wrongly, an administrator has to mend it: {error}", RefusalReason.PROFILE
+            ) from error
         try:
             self._plan = compile_device_claims(
                 self.device_claims, f"{self._profile_name()}device_claims", admin_access=bool(self.user.admin)
@@ -152,6 +174,11 @@ class DRASpawner(KubeSpawner):
             ) from error
         except ProfileError as error:
             self.log.error("Profile refused: %s", error)
+            if any(key.endswith("--unlisted-choice") and value for key, value in (self.user_options or {}).items()):
+                problem = error.problems[0]
+                raise OptionsRefused(
+                    f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}."
+                ) from error
             raise SpawnRefused(
                 f"This choice is set up wrongly, an administrator has to mend it. {error.problems[0]}",
                 RefusalReason.PROFILE,
@@ -169,7 +196,6 @@ class DRASpawner(KubeSpawner):
         self._start_objects = objects = self._plan_objects()
         if not self._plan.claims:
             return pod
-        pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
         own = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
         pod.spec.resource_claims = [
             *(pod.spec.resource_claims or []),
@@ -217,8 +243,10 @@ class DRASpawner(KubeSpawner):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create the templates that the final pod names, then the pod. Runs again at each retry."""
         objects = self._start_objects
-        if objects is None or not objects.templates:
+        if objects is None or not self._plan.claims:
             return bool(await super()._make_create_pod_request(pod, request_timeout))
+        # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
+        pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
         try:
             await objects.ensure_templates(_template_names(pod))
         except KubernetesError as error:
@@ -273,9 +301,10 @@ class DRASpawner(KubeSpawner):
         if isinstance(error, ApiException):
             return refusal_of_kubernetes_error("this server", error.status, status_message(error))
         if isinstance(error, TimeoutError):
-            reason = self._waiting_for or "The server did not start in time."
-            sentence = f"Gave up after {self.start_timeout} seconds. {reason}" if late else f"Gave up: {error}"
-            return SpawnRefused(sentence, RefusalReason.TIMEOUT, status_code=503)
+            reason = RefusalReason.NO_DEVICE if self._waiting_for else RefusalReason.TIMEOUT
+            why = self._waiting_for or "The server did not start in time."
+            sentence = f"Gave up after {self.start_timeout} seconds. {why}" if late else f"Gave up: {error}"
+            return SpawnRefused(sentence, reason, status_code=503)
         if isinstance(error, aiohttp.ClientError):
             return SpawnRefused("Kubernetes does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
         return error
@@ -289,7 +318,12 @@ class DRASpawner(KubeSpawner):
             await asyncio.sleep(_POD_LOOK_SECONDS)
 
     async def _give_templates_to_pod(self, objects: StartObjects) -> None:
-        pod = await self._own_pod(objects)
+        try:
+            async with asyncio.timeout(_POD_SEEN_SECONDS):
+                pod = await self._own_pod(objects)
+        except TimeoutError:
+            self.log.warning("Did not see the pod that was created; the sweep will make it owner of its templates")
+            return
         for wait in (0.1, 0.5, None):
             try:
                 await objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
@@ -305,15 +339,22 @@ class DRASpawner(KubeSpawner):
         """Say on the progress page why the pod waits for devices; end the start where waiting cannot help."""
         while True:
             pod = await self._own_pod(objects)
-            if _is_unschedulable(pod):
+            if not _is_unschedulable(pod):
+                self._waiting_for = ""
+                await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
+                continue
+            try:
                 diagnosis = await diagnose(self._kubernetes, self._plan.specs)
-                if diagnosis.hopeless:
-                    raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
-                if diagnosis.sentence and diagnosis.sentence != self._waiting_for:
-                    self._waiting_for = diagnosis.sentence
-                    self._messages.tell(diagnosis.sentence)
-                await asyncio.sleep(_DIAGNOSIS_SECONDS)
-            await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
+            except Exception:
+                # An explanation is a courtesy; the start goes on without.
+                self.log.exception("Could not explain why %s waits", self.pod_name)
+                diagnosis = Diagnosis()
+            if diagnosis.hopeless:
+                raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
+            if diagnosis.sentence and diagnosis.sentence != self._waiting_for:
+                self._messages.tell(diagnosis.sentence)
+            self._waiting_for = diagnosis.sentence
+            await asyncio.sleep(_DIAGNOSIS_SECONDS)
 
     # What the user sees while it starts
 
@@ -366,6 +407,8 @@ class DRASpawner(KubeSpawner):
                     self.log.info("Swept claim templates: %s", leftovers)
             except KubernetesError as error:
                 self.log.warning("Could not look for claim templates that were left behind: %s", error)
+            except Exception:
+                self.log.exception("Could not look for claim templates that were left behind")
             await asyncio.sleep(self.leftovers_sweep_interval_seconds)
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.start_objects import RESOURCE_API
 from dra_spawner.dra.explanation import explain_waiting
+
+#: How long an explanation may be looked for; none is given after that.
+_EXPLAIN_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,18 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
                 f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
                 hopeless=True,
             )
-    return Diagnosis(explain_waiting(claims, nodes=nodes, slices=slices, classes=classes, existing=existing))
+    # In a thread, and not for long: a search may take exponential time, and the hub has other users.
+    end = time.monotonic() + _EXPLAIN_SECONDS
+    sentence = await asyncio.to_thread(
+        explain_waiting,
+        claims,
+        nodes=nodes,
+        slices=slices,
+        classes=classes,
+        existing=existing,
+        cancelled=lambda: time.monotonic() > end,
+    )
+    return Diagnosis(sentence)
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:

@@ -23,6 +23,7 @@ def explain_waiting(
     slices: Iterable[Json],
     classes: Iterable[Json],
     existing: Iterable[Json],
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> str:
     """Tell why no node can satisfy all these claims, by the device that comes nearest.
 
@@ -33,11 +34,13 @@ def explain_waiting(
     nodes, slices, classes, existing
         API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces. An object that makes no sense
         is passed over.
+    cancelled
+        Asked all along; true ends the search, which may take very long, without an answer.
 
     Returns
     -------
     str
-        Empty if some node has all the devices free, so that something else must be missing there.
+        Empty if some node has all the devices free, so that something else must be missing there, or if cancelled.
     """
     wanted = [ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec}) for name, spec in claims.items()]
     taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
@@ -45,10 +48,14 @@ def explain_waiting(
     reasons: list[NoFitReason] = []
     for node in _decoded(Node.from_json, nodes):
         try:
-            verdict = allocator.allocate(node, wanted)
+            verdict = allocator.allocate(node, wanted, cancelled=cancelled)
         except AllocationError as error:
+            if cancelled():
+                return ""
             return f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
         if not isinstance(verdict, DoesNotFit):
+            return ""
+        if cancelled():
             return ""
         if verdict.reason is not None:
             reasons.append(verdict.reason)

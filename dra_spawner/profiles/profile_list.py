@@ -45,7 +45,9 @@ def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any], path: 
         if value is None:
             merged.pop(key, None)
         elif isinstance(value, Mapping):
-            below = merged.get(key, {})
+            below = merged.setdefault(key, {})
+            if not value:
+                continue
             if not isinstance(below, Mapping):
                 raise MergeConflict(f"{path}.{key}", below)
             merged[key] = merge_overrides(below, value, f"{path}.{key}")

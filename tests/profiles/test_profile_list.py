@@ -1,8 +1,18 @@
 """Profile lists are checked choice by choice, and options from outside are what the form can send."""
 
-import pytest
+import copy
 
-from dra_spawner.profiles.profile_list import merge_overrides, profile_list_problems, user_options_problem
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kubespawner.utils import recursive_update
+
+from dra_spawner.profiles.profile_list import (
+    MergeConflict,
+    merge_overrides,
+    profile_list_problems,
+    user_options_problem,
+)
 
 CLASS = {"device_class": "gpu.example.com"}
 
@@ -140,3 +150,53 @@ def test_what_the_form_sends_is_taken(sent):
 )  # fmt: skip
 def test_anything_else_is_refused(sent, part):
     assert part in user_options_problem(INITIALISED, sent)
+
+
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        pytest.param({"profile_options": ["o"]}, ".profile_options", id="options as list"),
+        pytest.param({"profile_options": {"o": "x"}}, ".profile_options.o", id="option as text"),
+        pytest.param({"profile_options": {"o": {"choices": ["a"]}}}, ".profile_options.o.choices", id="choices as list"),
+        pytest.param({"profile_options": {"o": {"choices": {"a": "x"}}}}, ".profile_options.o.choices.a", id="choice as text"),
+        pytest.param({"profile_options": {"o": {"unlisted_choice": True}}}, ".profile_options.o.unlisted_choice", id="free text as bool"),
+        pytest.param({"display_name": None}, ".display_name", id="no name"),
+        pytest.param({"device_claims": {"gpu": CLASS}}, ".device_claims", id="claims beside the override"),
+        pytest.param({"kubespawner_override": {"device_claims": None}}, ".kubespawner_override.device_claims", id="claims null"),
+    ],
+)  # fmt: skip
+def test_shapes_that_kubespawner_would_stumble_over(entry, expected):
+    assert paths([{**profile({"gpu": CLASS}), **entry}]) == [f"profile_list[0]{expected}"]
+
+
+def test_a_mapping_over_a_single_value_is_a_problem():
+    choices = {"a": choice({"gpu": {"device_class": {"x": 1}}})}
+    found = paths([profile({"gpu": CLASS}, **options(choices=choices))])
+    assert (
+        "profile_list[0].profile_options.memory.choices.a.kubespawner_override.device_claims.gpu.device_class" in found
+    )
+
+
+def test_what_is_wrong_in_the_profile_is_told_once_and_there():
+    choices = {name: choice({"gpu": {"product": name}}) for name in ("a", "b", "c")}
+    wrong = profile({"gpu": {**CLASS, "count": 0}}, **options(choices=choices))
+    assert paths([wrong]) == ["profile_list[0].kubespawner_override.device_claims.gpu.count"]
+
+
+@given(
+    nested := st.recursive(
+        st.none() | st.integers() | st.text(max_size=2),
+        lambda inner: st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    ),
+    nested,
+)
+def test_merge_agrees_with_kubespawner(base, override):
+    base, override = {"x": base}, {"x": override}
+    expected = copy.deepcopy(base)
+    try:
+        recursive_update(expected, copy.deepcopy(override))
+    except (TypeError, AttributeError):
+        with pytest.raises(MergeConflict):
+            merge_overrides(base, override)
+    else:
+        assert merge_overrides(base, override) == expected

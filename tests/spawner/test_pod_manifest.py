@@ -41,7 +41,6 @@ async def test_short_form(nowhere):
     resources = pod["spec"]["containers"][0]["resources"]
     assert resources["claims"] == [{"name": "gpu"}]
     assert resources["requests"]["cpu"] == 1.0
-    assert pod["metadata"]["annotations"]["hub.jupyter.org/dra-start"] == objects.nonce
     assert template["metadata"]["namespace"] == "jupyterhub"
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["capacity"] == {"requests": {"memory": "10Gi"}}
 
@@ -153,7 +152,6 @@ async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
 async def test_without_claims_the_pod_is_kubespawners(nowhere):
     pod, objects = await manifest(nowhere.user("ada").spawner)
     assert "resourceClaims" not in pod["spec"]
-    assert "hub.jupyter.org/dra-start" not in pod["metadata"]["annotations"]
     assert objects.templates == {}
 
 
@@ -236,3 +234,50 @@ async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):
     spawner = nowhere.user("ada").spawner
     spawner.user_options = {"profile": "gone"}
     assert "gpu" in spawner._render_options_form(spawner.profile_list)
+
+
+@pytest.mark.parametrize(
+    ("claims", "regex", "path"),
+    [
+        ({"gpu": {"device_class": "{value}"}}, r"[a-z.]+", "gpu.device_class"),
+        ({"gpu": {"where": 'device.driver == "{value}"'}}, r".*", "gpu.where"),
+        ({"gpu": {"capacity": {"memory": "{value}"}}}, None, "validation_regex"),
+    ],
+)
+async def test_free_text_reaches_no_claim_unbounded_even_from_a_function(nowhere, claims, regex, path):
+    unlisted = {"enabled": True, "kubespawner_override": {"device_claims": claims}}
+    if regex:
+        unlisted["validation_regex"] = regex
+    entry = {
+        **profile("gpu", {"gpu": GPU}),
+        "profile_options": {"o": {"display_name": "o", "unlisted_choice": unlisted}},
+    }
+    nowhere.spawner_config.profile_list = lambda spawner: [entry]
+    with pytest.raises(SpawnRefused, match=path):
+        await manifest(nowhere.user("eve").spawner, profile="gpu", **{"o--unlisted-choice": "secret.example.com"})
+
+
+async def test_a_typed_value_that_is_none_is_the_users_to_mend(nowhere):
+    free = {
+        "enabled": True,
+        "validation_regex": r"\d+Gi",
+        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+    }
+    option = {"memory": {"display_name": "Memory", "unlisted_choice": free}}
+    nowhere.spawner_config.profile_list = [{**profile("gpu", {"gpu": GPU}), "profile_options": option}]
+    with pytest.raises(SpawnRefused, match="The value you typed cannot be used: found '0Gi', allowed: a quantity"):
+        await manifest(nowhere.user("ada").spawner, profile="gpu", **{"memory--unlisted-choice": "0Gi"})
+
+
+@pytest.mark.parametrize(
+    "profiles",
+    [
+        [{"slug": "gpu"}],
+        [{"slug": "gpu", "display_name": "x", "kubespawner_override": {"device_claims": None}}],
+        [{"slug": "gpu", "display_name": "x", "kubespawner_override": {"device_claims": ["x"]}}],
+    ],
+)
+async def test_a_profile_that_is_none_is_refused_with_a_sentence(nowhere, profiles):
+    nowhere.spawner_config.profile_list = lambda spawner: profiles
+    with pytest.raises(SpawnRefused, match="set up wrongly, an administrator has to mend it"):
+        await manifest(nowhere.user("ada").spawner, profile="gpu")
