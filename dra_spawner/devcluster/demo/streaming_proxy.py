@@ -1,84 +1,130 @@
 """The Python ``configurable-http-proxy``, made to pass answers on as they come.
 
-By itself it waits for the end of an answer before it forwards the first byte, and gives up after 20 seconds: the
-progress page of a server that waits for a device would show nothing, and then an error. The library has no hook, so
-its handler is replaced. Run as ``python -m dra_spawner.devcluster.demo.streaming_proxy`` with its own options.
+By itself it waits for the end of an answer before it forwards the first byte, gives up after 20 seconds, and takes no
+body of more than 100 MB: the progress page of a server that waits for a device would show nothing, and then an error.
+The library has no hook, so its handler is replaced. Run as ``python -m
+dra_spawner.devcluster.demo.streaming_proxy`` with its own options.
 """
 
 from __future__ import annotations
 
-import configurable_http_proxy.configproxy
-from configurable_http_proxy.cli import main
-from configurable_http_proxy.handlers import ProxyHandler
-from tornado.httpclient import AsyncHTTPClient
+import asyncio
+import functools
+import io
 
-# Of RFC 9110: about one connection, not about the answer. Tornado sets its own.
+import aiohttp
+import configurable_http_proxy.cli
+import configurable_http_proxy.configproxy
+from configurable_http_proxy.handlers import ProxyHandler
+from tornado.httpclient import HTTPRequest
+from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
+from yarl import URL
+
+# Of RFC 9110: about one connection, not about the message. Tornado and aiohttp set their own.
 _HOP_BY_HOP = frozenset(
     {"connection", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade"}
 )
-# Tornado's client does ten requests at a time, and every progress page is one that lasts.
-_MOST_REQUESTS = 1000
+# aiohttp sets the length of what it sends; an "Expect: 100-continue" has been answered here.
+_NOT_SENT_ON = _HOP_BY_HOP | {"content-length", "expect"}
+# What aiohttp would add to a request by itself.
+_NOT_ADDED = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+_CONNECT_SECONDS = 20
+_CHUNK_BYTES = 64 * 1024
+_LONGEST_HEADER_BYTES = 64 * 1024
+# Uploads are still kept in memory on their way; the notebook server has a limit of its own (0.5 GB).
+_LARGEST_UPLOAD_BYTES = 4 * 1024**3
+
+
+@functools.cache
+def _session() -> aiohttp.ClientSession:
+    """The process's one client; first called where a loop runs.
+
+    Tornado's own client is not used: it limits bodies, and a request of it cannot be cancelled.
+    """
+    return aiohttp.ClientSession(
+        # As many progress pages as there are; no connection is used twice, so none is found closed.
+        connector=aiohttp.TCPConnector(limit=0, force_close=True),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS),
+        auto_decompress=False,
+        skip_auto_headers=_NOT_ADDED,
+        max_line_size=_LONGEST_HEADER_BYTES,
+        max_field_size=_LONGEST_HEADER_BYTES,
+    )
 
 
 class StreamingProxyHandler(ProxyHandler):
     """Forwards head and body of an answer as they arrive, for as long as they take."""
+
+    _forwarding: asyncio.Task[None] | None = None
 
     async def call_proxy(self, path: str | None = None) -> None:
         """Answer a request with what its target says."""
         url = await self.get_target_url(path)
         if url is None:
             return
-        request = self._get_proxy_request(url)
-        request.request_timeout = 0
-        request.connect_timeout = 20
-        request.decompress_response = False
-        request.header_callback = self._take_header
-        request.streaming_callback = self._forward
-        self._header_values: dict[str, list[str]] = {}
-        try:
-            response = await AsyncHTTPClient().fetch(request, raise_error=False)
-        except Exception as error:
-            # The library's own way to say that a server is gone; too late once a part has been sent.
-            if not self._headers_written:
-                await self.handle_proxy_error(503, error)
+        forwarding = self._forwarding = asyncio.create_task(self._forward(self._get_proxy_request(url)))
+        await asyncio.wait({forwarding})
+        if forwarding.cancelled():
             return
-        if response.error and response.code == 599:
-            if not self._headers_written:
-                await self.handle_proxy_error(503, response.error)
-            return
-        if not self._headers_written:
-            self._set_head(has_body=False)
-        if not self._finished:
+        error = forwarding.exception()
+        if error is None:
             self.finish()
+        elif self._headers_written:
+            # Too late to say so; an answer that is cut must not look complete.
+            self.proxy.log.error(f"{self.request.method} {self.request.path} was cut: {error!r}")
+            self.request.connection.stream.close()
+        elif isinstance(error, (aiohttp.ClientError, OSError)):
+            # The library's own way to say that a server is gone.
+            await self.handle_proxy_error(503, error)
+        else:
+            raise error
 
-    def _take_header(self, line: str) -> None:
-        text = line.rstrip("\r\n")
-        if text.startswith("HTTP/"):
-            self._header_values.clear()
-            self.set_status(int(text.split(" ", 2)[1]))
-        elif ":" in text:
-            name, value = text.split(":", 1)
-            self._header_values.setdefault(name, []).append(value.strip())
+    def on_connection_close(self) -> None:
+        """Drop the target's answer when nobody reads it any more."""
+        super().on_connection_close()
+        if self._forwarding is not None:
+            self._forwarding.cancel()
 
-    def _set_head(self, has_body: bool) -> None:
+    async def _forward(self, request: HTTPRequest) -> None:
+        headers = [(name, value) for name, value in request.headers.items() if name.lower() not in _NOT_SENT_ON]
+        async with _session().request(
+            request.method,
+            URL(request.url, encoded=True),
+            headers=headers,
+            data=io.BytesIO(request.body) if request.body else None,
+            allow_redirects=False,
+        ) as answer:
+            self._set_head(answer)
+            # Each flush waits for the client, so a slow one slows the target down instead of filling memory.
+            try:
+                await self.flush()
+                async for chunk in answer.content.iter_chunked(_CHUNK_BYTES):
+                    self.write(chunk)
+                    await self.flush()
+            except StreamClosedError:
+                return  # the client is gone
+
+    def _set_head(self, answer: aiohttp.ClientResponse) -> None:
+        self.set_status(answer.status)
         self.clear_header("Content-Type")
-        for name, values in self._header_values.items():
-            if name.lower() in _HOP_BY_HOP or (name.lower() == "content-length" and not has_body):
-                continue
+        values: dict[str, list[str]] = {}
+        for name, value in answer.raw_headers:
+            values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        for name in values.keys() - _HOP_BY_HOP:
             self.clear_header(name)
-            for value in values:
+            for value in values[name]:
                 self.add_header(name, value)
 
-    def _forward(self, chunk: bytes) -> None:
-        if self.request.connection.stream.closed():  # nobody reads any more
-            return
-        if not self._headers_written:
-            self._set_head(has_body=True)
-        self.write(chunk)
-        self.flush()
+
+def main() -> None:
+    """Run the library's command with our handler and our limit."""
+    configurable_http_proxy.configproxy.ProxyHandler = StreamingProxyHandler
+    # The command builds its servers itself and has no option for what they take.
+    configurable_http_proxy.cli.HTTPServer = functools.partial(HTTPServer, max_body_size=_LARGEST_UPLOAD_BYTES)
+    configurable_http_proxy.cli.main()
 
 
 if __name__ == "__main__":
-    AsyncHTTPClient.configure(None, max_clients=_MOST_REQUESTS)
-    configurable_http_proxy.configproxy.ProxyHandler = StreamingProxyHandler
     main()
