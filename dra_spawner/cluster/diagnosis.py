@@ -37,6 +37,8 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
     Needs the right to list device classes, slices, claims and nodes; without it, or if the API server does not answer,
     nothing is said.
     """
+    if not claims:
+        return Diagnosis()  # others made the claims; Kubernetes' own events tell
     lists = (
         (RESOURCE_API, "deviceclasses"),
         (RESOURCE_API, "resourceslices"),
