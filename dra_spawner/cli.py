@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from fractions import Fraction
@@ -164,8 +166,21 @@ def _port(text: str) -> int:
 
 
 def _demo(options: argparse.Namespace) -> int:
+    try:
+        return _run_demo(options)
+    except KeyboardInterrupt:
+        # Before run_demo listens to signals, for example during its imports: nothing has been started yet.
+        return 128 + signal.SIGINT
+
+
+def _run_demo(options: argparse.Namespace) -> int:
     # Imported here: `dra-spawner --help` need not load a web server.
     from dra_spawner.devcluster.demo.demo import DemoError, DemoOptions, run_demo
+
+    def say(text: str) -> None:
+        # A terminal that was closed cannot be written to; what was started is still to be stopped.
+        with contextlib.suppress(OSError):
+            print(text, flush=True)
 
     demo = DemoOptions(
         port=options.port,
@@ -176,7 +191,7 @@ def _demo(options: argparse.Namespace) -> int:
         debug=options.debug,
     )
     try:
-        asyncio.run(run_demo(demo, lambda text: print(text, flush=True)))
+        asyncio.run(run_demo(demo, say))
     except DemoError as error:
         print(f"dra-spawner demo: {error}", file=sys.stderr)
         return 1

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 import urllib.request
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -47,6 +47,13 @@ class Demo:
     password: str = ""
     token: str = ""
     directory: Path = Path()
+    arrived: queue.Queue[str | None] = field(default_factory=queue.Queue)
+
+    def output(self) -> str:
+        """All that was said, when the demo has ended."""
+        while (line := self.arrived.get(timeout=10)) is not None:
+            self.lines.append(line)
+        return "\n".join(self.lines)
 
     def api(self, path: str, body: dict | None = None) -> dict | None:
         """Answer of the hub's REST API; a body makes it a POST."""
@@ -67,7 +74,8 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    arrived: queue.Queue[str | None] = queue.Queue()
+    demo = Demo(process, [])
+    arrived = demo.arrived
 
     def read() -> None:
         for line in process.stdout:
@@ -75,7 +83,6 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
         arrived.put(None)
 
     threading.Thread(target=read, daemon=True).start()
-    demo = Demo(process, [])
     end = time.monotonic() + within_seconds
     while time.monotonic() < end:
         try:
@@ -194,6 +201,68 @@ async def test_an_existing_cluster_is_used_instead(cluster):
         await cluster.wait_gone(cluster.path(plural))
 
 
+def wait_until_none_is_left(demo: Demo, within_seconds: float = 10) -> None:
+    end = time.monotonic() + within_seconds
+    while left := processes_in(demo.directory):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+    assert not demo.directory.exists()
+
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+
+
+@linux
+def test_closing_the_terminal_stops_everything():
+    demo = start_demo()
+    assert processes_in(demo.directory)
+    demo.process.send_signal(signal.SIGHUP)
+    assert demo.process.wait(timeout=60) == 0
+    wait_until_none_is_left(demo)
+
+
+@linux
+def test_a_hub_that_is_killed_takes_its_proxy_along_and_the_demo_fails():
+    demo = start_demo()
+    proxy = int((demo.directory / "proxy.pid").read_text())
+    hub = int(Path(f"/proc/{proxy}/stat").read_text().rpartition(")")[2].split()[1])
+    os.kill(hub, signal.SIGKILL)
+    assert demo.process.wait(timeout=60) == 1
+    wait_until_none_is_left(demo)
+    assert "JupyterHub ended by itself with exit code -9." in demo.output()
+
+
+@linux
+@pytest.mark.parametrize("after", ["", "Starting the embedded cluster", "Starting JupyterHub"], ids=repr)
+def test_ctrl_c_during_the_start_ends_it_quietly(after):
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("dra-spawner"), "demo", "--port", "0", "--no-browser"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    seen = []
+    if after:
+        for line in process.stdout:
+            seen.append(line)
+            if after in line:
+                break
+    else:
+        wait_until_it_imports(process.pid)
+    process.send_signal(signal.SIGINT)
+    seen += process.communicate(timeout=60)[0].splitlines()
+    assert process.returncode == (0 if after else 130)
+    assert not [line for line in seen if "Traceback" in line or "Open  " in line or "Error" in line]
+
+
+def wait_until_it_imports(pid: int) -> None:
+    """Until the demo has begun to load its libraries, of which this is the first."""
+    end = time.monotonic() + 30
+    while "/aiohttp/" not in Path(f"/proc/{pid}/maps").read_text():
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
 def test_a_port_that_is_taken_is_said_in_a_sentence():
     command = Path(sys.executable).with_name("dra-spawner")
     with socket.socket() as taken:
@@ -209,6 +278,7 @@ def test_a_port_that_is_taken_is_said_in_a_sentence():
         )
     assert done.returncode == 1
     assert f"Port {port} cannot be used" in done.stderr
+    assert "--port 0" in done.stderr
 
 
 def test_a_kubeconfig_that_is_not_there_is_said_in_a_sentence(tmp_path):

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 import webbrowser
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
@@ -34,6 +35,10 @@ _HUB_STOP_SECONDS = 30
 
 class DemoError(Exception):
     """What keeps the demo from running, as a sentence."""
+
+
+class DemoStoppedError(Exception):
+    """The demo was asked to end before it ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +82,27 @@ class Running:
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
-    """Run until SIGINT or SIGTERM; then stop everything that was started, and nothing else.
+    """Run until SIGINT, SIGTERM or SIGHUP; then stop everything that was started, and nothing else.
 
     Raises
     ------
     DemoError
-        If something needed is missing or does not start.
+        If something needed is missing, does not start, or ends by itself.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
-    async with demo(options, say, stop) as running:
-        say(_welcome(running))
-        if options.open_browser:
-            await asyncio.to_thread(webbrowser.open, running.address)
-        await stop.wait()
-        say("Stopping …")
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        # Whoever starts this with nohup wants it to outlive the terminal.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            loop.add_signal_handler(number, stop.set)
+    with contextlib.suppress(DemoStoppedError):
+        async with demo(options, say, stop) as running:
+            say(_welcome(running))
+            if options.open_browser:
+                # Some browsers keep their caller waiting until they are closed; nothing here waits for that.
+                threading.Thread(target=webbrowser.open, args=(running.address,), daemon=True).start()
+            await stop.wait()
+            say("Stopping …")
     say("Stopped.")
 
 
@@ -105,6 +114,13 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     ----------
     stop
         Set when the demo ends; also set here if the hub ends by itself.
+
+    Raises
+    ------
+    DemoError
+        If something needed is missing or does not start; at the end, if the hub ended by itself.
+    DemoStoppedError
+        If `stop` was set before the hub was ready.
     """
     _require_extras()
     if options.kubeconfig and not options.kubeconfig.is_file():
@@ -138,15 +154,22 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             "password": secrets.token_urlsafe(6),
             "api_token": secrets.token_hex(16),
         }
+        if stop.is_set():
+            raise DemoStoppedError
         say("Starting JupyterHub …")
         log_file = None if options.debug else directory / "hub.log"
         hub = await _start_hub(settings, directory, kubeconfig, log_file)
+        stack.callback(_end_proxy, directory / "proxy.pid")
         stack.push_async_callback(_stop_process, hub)
         address = f"http://{_LOOPBACK}:{port}"
         await _until_ready(f"{address}/hub/health", hub, log_file, stop)
-        watch = asyncio.create_task(_end_with(hub, stop, say, log_file))
+        if stop.is_set():
+            raise DemoStoppedError
+        watch = asyncio.create_task(_end_with(hub, stop, log_file))
         stack.callback(watch.cancel)
         yield Running(address, _ADMIN, settings["password"], settings["api_token"], kubeconfig, log_file)
+        if watch.done():
+            watch.result()
 
 
 def _welcome(running: Running) -> str:
@@ -179,7 +202,9 @@ def _port_to_listen_on(wanted: int) -> int:
         try:
             probe.bind((_LOOPBACK, wanted))
         except OSError as error:
-            raise DemoError(f"Port {wanted} cannot be used ({error.strerror}). Choose another: --port 8001") from error
+            raise DemoError(
+                f"Port {wanted} cannot be used ({error.strerror}). Choose another, or any free one: --port 0"
+            ) from error
         return int(probe.getsockname()[1])
 
 
@@ -239,25 +264,39 @@ async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path
         raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
 
 
-async def _end_with(
-    hub: asyncio.subprocess.Process, stop: asyncio.Event, say: Callable[[str], None], log_file: Path | None
-) -> None:
+async def _end_with(hub: asyncio.subprocess.Process, stop: asyncio.Event, log_file: Path | None) -> None:
     code = await hub.wait()
     if not stop.is_set():
-        say(f"JupyterHub ended by itself with exit code {code}.{_tail(log_file)}")
         stop.set()
+        raise DemoError(f"JupyterHub ended by itself with exit code {code}.{_tail(log_file)}")
 
 
 async def _stop_process(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, by which the hub stops its servers and its proxy; if that takes too long, its whole session."""
+    """SIGTERM, by which the hub stops its servers and its proxy; if that takes too long, SIGKILL to its group."""
     with contextlib.suppress(ProcessLookupError):
         process.terminate()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _HUB_STOP_SECONDS)
-    # The session is the hub's own (start_new_session), so nobody else's process is in it.
+    # The group is the hub's own (start_new_session), so nobody else's process is in it. Nor is the proxy, which the
+    # hub starts in a session of its own: _end_proxy sees to that.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
+
+
+def _end_proxy(pid_file: Path) -> None:
+    """End the proxy of a hub that could not do so itself; one that could has removed the file."""
+    try:
+        pid = int(pid_file.read_text().split()[0])
+        command_line = Path(f"/proc/{pid}/cmdline")
+        # The number may belong to somebody else by now; where there is no /proc this cannot be told.
+        if Path("/proc/self/cmdline").exists() and b"dra_spawner.devcluster.demo.streaming_proxy" not in (
+            command_line.read_bytes()
+        ):
+            return
+        os.kill(pid, signal.SIGTERM)
+    except (OSError, ValueError, IndexError):
+        return  # no file, nothing in it yet, or no such process any more
 
 
 def _tail(log_file: Path | None, lines: int = 15) -> str:

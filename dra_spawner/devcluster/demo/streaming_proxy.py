@@ -110,8 +110,8 @@ class StreamingProxyHandler(ProxyHandler):
         self.set_status(answer.status)
         self.clear_header("Content-Type")
         values: dict[str, list[str]] = {}
-        for name, value in answer.raw_headers:
-            values.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+        for raw_name, raw_value in answer.raw_headers:
+            values.setdefault(raw_name.decode("latin-1").lower(), []).append(raw_value.decode("latin-1"))
         for name in values.keys() - _HOP_BY_HOP:
             self.clear_header(name)
             for value in values[name]:
