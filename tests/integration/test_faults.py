@@ -127,6 +127,36 @@ async def test_a_request_that_goes_on_failing(faulty, verb, resource, fault):
     await faulty.nothing_is_left()
 
 
+@pytest.mark.parametrize(
+    ("verb", "resource"), [("get", "pods"), ("delete", "pods"), ("delete", TEMPLATES)], ids=lambda value: value
+)
+@pytest.mark.parametrize("fault", [Fault.answer(500), Fault.lose_answer()], ids=["500", "lost answer"])
+async def test_a_failed_request_of_the_clean_up(faulty, verb, resource, fault):
+    """The pod is made but its answer never comes, so the start fails; one request of its clean-up fails as well."""
+    faulty.proxy.fail(Fault.answer(500), verb="create", resource="pods", nth=2, times=None)
+    faulty.proxy.fail(Fault.lose_answer(), verb="create", resource="pods")
+    faulty.proxy.fail(fault, verb=verb, resource=resource)
+    await faulty.spawn()
+    faulty.proxy.heal()
+    await faulty.stop()
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize(
+    "resource", ["deviceclasses", "resourceslices", "resourceclaims", "nodes", TEMPLATES], ids=lambda value: value
+)
+async def test_lists_that_fail_do_no_harm(faulty, resource):
+    """Those of the explanation and of the sweep: the start waits, gives up with a sentence, and leaves nothing."""
+    faulty.side.spawner_config.start_timeout = 4
+    faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "product": "Other*"}}
+    faulty.user = faulty.side.user("bob")
+    faulty.proxy.fail(Fault.answer(500), verb="list", resource=resource, times=None)
+    error = await faulty.spawn()
+    assert faulty.proxy.count("list", resource), "the fault has to be met"
+    assert "Gave up after 4 seconds." in error.jupyterhub_message
+    await faulty.nothing_is_left()
+
+
 async def test_an_api_server_that_goes_away_during_the_clean_up(faulty):
     """The pod is refused; then nothing answers for a while; then the clean-up is done all the same."""
     faulty.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb="create", resource="pods")
