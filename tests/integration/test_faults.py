@@ -136,7 +136,8 @@ async def test_a_failed_request_of_the_clean_up(faulty, verb, resource, fault):
     faulty.proxy.fail(Fault.answer(500), verb="create", resource="pods", nth=2, times=None)
     faulty.proxy.fail(Fault.lose_answer(), verb="create", resource="pods")
     faulty.proxy.fail(fault, verb=verb, resource=resource)
-    await faulty.spawn()
+    assert await faulty.spawn() is not None
+    assert faulty.proxy.count(verb, resource), "the fault has to be met"
     faulty.proxy.heal()
     await faulty.stop()
     await faulty.nothing_is_left()
