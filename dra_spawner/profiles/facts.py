@@ -1,0 +1,45 @@
+"""What is known of a cluster when profiles are checked against it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+
+JsonObject = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterFacts:
+    """The devices of a cluster, and what else decides whether a choice can work there.
+
+    ``None`` stands for what is not known (not readable, or not asked for); no rule may then speak.
+
+    Attributes
+    ----------
+    device_classes, slices
+        ``resource.k8s.io/v1``, decoded.
+    nodes
+        As the API has them: labels, taints, allocatable.
+    namespace
+        Where the servers run.
+    namespace_labels
+        Labels of that namespace.
+    attachment_definitions
+        NetworkAttachmentDefinitions, as ``namespace/name``.
+    kubernetes_version
+        Major and minor, such as ``(1, 36)``.
+    dropped_fields
+        Fields of a request that the API server drops because their feature gate is off, such as ``capacity``.
+    """
+
+    device_classes: Mapping[str, DeviceClass] | None = None
+    slices: tuple[ResourceSlice, ...] | None = None
+    nodes: tuple[JsonObject, ...] | None = None
+    namespace: str = "default"
+    namespace_labels: Mapping[str, str] | None = None
+    attachment_definitions: frozenset[str] | None = None
+    kubernetes_version: tuple[int, int] | None = None
+    dropped_fields: frozenset[str] = field(default_factory=frozenset)
