@@ -5,7 +5,7 @@ A :class:`ClaimPlan` is computed once for a start and is never changed after; th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dra_spawner.profiles.claims import (
@@ -20,7 +20,15 @@ from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.properties import PROPERTIES, product_selector
 from dra_spawner.profiles.raw_spec import spec_request_names, spec_requests
 
-__all__ = ["ClaimPlan", "JsonObject", "PlannedClaim", "compile_device_claims", "product_selector", "template_manifest"]
+__all__ = [
+    "ClaimPlan",
+    "JsonObject",
+    "PlannedClaim",
+    "compile_claims",
+    "compile_device_claims",
+    "product_selector",
+    "template_manifest",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +115,12 @@ def compile_device_claims(value: object, path: str = "device_claims", *, admin_a
     ProfileError
         With every problem found; an `AdminAccessRefused` if that is all.
     """
-    return ClaimPlan(
-        tuple(_compile_claim(claim) for claim in parse_device_claims(value, path, admin_access=admin_access))
-    )
+    return compile_claims(parse_device_claims(value, path, admin_access=admin_access))
+
+
+def compile_claims(claims: Iterable[DeviceClaim]) -> ClaimPlan:
+    """Compile claims that were parsed before."""
+    return ClaimPlan(tuple(_compile_claim(claim) for claim in claims))
 
 
 def template_manifest(
