@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dra_spawner.dra.decoding import Reader
@@ -58,6 +59,9 @@ class TrackedClaim:
     is_protected: bool = True
     """Whether it has the finalizer that an allocation brings: only then is it deallocated after its last consumer."""
     is_for_extended_resources: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    created: str = ""
+    """``metadata.creationTimestamp``."""
 
     @classmethod
     def from_json(cls, obj: object) -> TrackedClaim:
@@ -81,6 +85,8 @@ class TrackedClaim:
             is_deleted=metadata.has("deletionTimestamp"),
             is_protected=_FINALIZER in (metadata.texts("finalizers") or ()),
             is_for_extended_resources=annotations.get(_FOR_EXTENDED_RESOURCES) == "true",
+            labels=metadata.text_map("labels"),
+            created=metadata.text("creationTimestamp"),
         )
 
     @classmethod

@@ -24,6 +24,10 @@ class SchedulableNode:
     taints: tuple[Taint, ...] = ()
     images: Mapping[str, int] = field(default_factory=dict)
     """Size in bytes by each name of an image that is there."""
+    created: str = ""
+    """``metadata.creationTimestamp``."""
+    is_ready: bool = True
+    """Condition ``Ready``; a node that says nothing counts as ready."""
 
     @property
     def identity(self) -> Node:
@@ -50,6 +54,12 @@ class SchedulableNode:
                 for image in status.children("images")
                 for name in image.texts("names") or ()
             },
+            created=metadata.text("creationTimestamp"),
+            is_ready=all(
+                condition.text("status") == "True"
+                for condition in status.children("conditions")
+                if condition.text("type") == "Ready"
+            ),
         )
 
 
