@@ -1,0 +1,147 @@
+"""Placeholders: what is expanded, what is refused, and that no value gets out of its text."""
+
+from __future__ import annotations
+
+import json
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.templates import (
+    PLACEHOLDERS,
+    SAMPLE_VALUES,
+    expand,
+    placeholder_names,
+    template_problems,
+    value_problem,
+)
+
+VALUES = {"vlan": 42, "vlan_high": 0, "vlan_low": 42, "username": "ada", "servername": "", "address": "10.42.0.7/24"}
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        pytest.param("plain", "plain", id="nothing to do"),
+        pytest.param("", "", id="empty"),
+        pytest.param("vlan{vlan}", "vlan42", id="within a text"),
+        pytest.param("{vlan}", 42, id="a number by itself"),
+        pytest.param("{vlan!s}", "42", id="a number as text"),
+        pytest.param(" {vlan}", " 42", id="a blank makes it text"),
+        pytest.param("{username}", "ada", id="a text by itself"),
+        pytest.param("{servername}", "", id="an empty value"),
+        pytest.param("10.{vlan_high}.{vlan_low}.0/24", "10.0.42.0/24", id="several"),
+        pytest.param("{username}{username}", "adaada", id="side by side"),
+        pytest.param("{{vlan}}", "{vlan}", id="doubled braces"),
+        pytest.param("{{{vlan}}}", "{42}", id="a value in braces"),
+        pytest.param('{{"vlan": {vlan}}}', '{"vlan": 42}', id="text that is JSON"),
+        pytest.param("{{", "{", id="one doubled brace"),
+        pytest.param({"a": ["{vlan}", {"b": "x-{username}"}], "c": 1.5, "d": None, "e": True}, {"a": [42, {"b": "x-ada"}], "c": 1.5, "d": None, "e": True}, id="a tree"),
+        pytest.param({"{vlan}": "{{"}, {"{vlan}": "{"}, id="keys stay"),
+        pytest.param(("{vlan}",), [42], id="a tuple"),
+        pytest.param({"address": "{address}"}, {"address": "10.42.0.7/24"}, id="an address"),
+    ],
+)  # fmt: skip
+def test_expanded(template, expected):
+    before = repr(template)
+    assert template_problems(template, "p") == []
+    found = expand(template, VALUES)
+    assert found == expected
+    assert type(found) is type(expected)
+    assert repr(template) == before
+
+
+@pytest.mark.parametrize(
+    ("template", "path", "found"),
+    [
+        pytest.param("{vlna}", "p", "'{vlna}'", id="typo"),
+        pytest.param("{}", "p", "'{}'", id="no name"),
+        pytest.param("{0}", "p", "'{0}'", id="a number as name"),
+        pytest.param("{vlan:04d}", "p", "'{vlan:04d}'", id="a format"),
+        pytest.param("{vlan!r}", "p", "'{vlan!r}'", id="a conversion"),
+        pytest.param("{username.__class__}", "p", "'{username.__class__}'", id="an attribute"),
+        pytest.param("{username[0]}", "p", "'{username[0]}'", id="an index"),
+        pytest.param("{ vlan }", "p", "'{ vlan }'", id="blanks"),
+        pytest.param("{VLAN}", "p", "'{VLAN}'", id="upper case"),
+        pytest.param("{vlan", "p", "'{vlan'", id="never closed"),
+        pytest.param("vlan}", "p", "'vlan}'", id="never opened"),
+        pytest.param('{"a": {"b": 1}}', "p", "", id="JSON as text"),
+        pytest.param({"plugins": [{"type": "vlan"}, {"ipam": {"x": "a{who}b"}}]}, "p.plugins[1].ipam.x", "'{who}'", id="deep within"),
+    ],
+)  # fmt: skip
+def test_refused_with_its_path(template, path, found):
+    (problem,) = template_problems(template, "p")
+    assert problem.path == path
+    assert found in problem.found
+    assert "{{" in problem.allowed
+    with pytest.raises(ProfileError):
+        expand(template, SAMPLE_VALUES, "p")
+
+
+def test_every_wrong_text_is_named():
+    problems = template_problems({"a": "{x}", "b": ["{y}", "{vlan}"]}, "parameters")
+    assert [problem.path for problem in problems] == ["parameters.a", "parameters.b[0]"]
+
+
+def test_names_in_a_template():
+    assert placeholder_names({"a": ["{vlan!s}-{username}", "{{group}}", "{nobody}"], "{address}": 1}) == {
+        "vlan",
+        "username",
+    }
+
+
+def test_a_missing_value_is_no_empty_one():
+    with pytest.raises(ProfileError, match=r"\{group\}"):
+        expand("{group}", VALUES)
+
+
+def test_samples_follow_their_rules():
+    assert {
+        name: value_problem(name, value) for name, value in SAMPLE_VALUES.items() if value_problem(name, value)
+    } == {}
+
+
+HOSTILE = [
+    'a"b', "a\\b", "a{vlan}b", "a b", "a\nb", "a\x00b", "a\u2028b", "ä", "$(id)", "`id`", "a'b", "../etc", "a/b", "-rf", ".ssh", "a;b", "a,b", "a|b", "a&b", "a=b", "a%b", "a#b", "a<b", "\ud800", "x" * 64, "fe80::1%eth0\"", "10.0.0.1/24\n", " 10.0.0.1/24",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, each in PLACEHOLDERS.items() if isinstance(each.sample, str)])
+@pytest.mark.parametrize("value", HOSTILE, ids=repr)
+def test_hostile_values_are_refused(name, value):
+    if name == "pod_name" and value == "x" * 64:
+        return  # names of pods may be long
+    assert value_problem(name, value)
+    with pytest.raises(ProfileError):
+        expand(f"{{{name}}}", {name: value})
+
+
+@pytest.mark.parametrize("value", ["42", 42.0, True, 0, 4095, -1, None], ids=repr)
+def test_a_vlan_is_a_number_of_8021q(value):
+    assert value_problem("vlan", value)
+
+
+_HARMLESS = set(string.ascii_letters + string.digits + "-._@+:/")
+
+
+@given(st.sampled_from(sorted(PLACEHOLDERS)), st.text() | st.text(st.sampled_from(sorted(_HARMLESS))))
+def test_whatever_a_value_is_it_stays_in_its_text(name, value):
+    """A value either is refused, or is made of characters that mean nothing in JSON, YAML, CEL or a shell."""
+    template = {"before": 1, "text": f'"{{{name}}}\\', "after": [f"{{{name}}}"]}
+    try:
+        expanded = expand(template, {name: value})
+    except ProfileError:
+        return
+    assert set(value) <= _HARMLESS
+    assert expanded == {"before": 1, "text": f'"{value}\\', "after": [value]}
+    assert json.loads(json.dumps(expanded)) == expanded
+
+
+@given(st.text())
+def test_doubled_braces_come_out_as_they_were_meant(text):
+    escaped = text.replace("{", "{{").replace("}", "}}")
+    assert template_problems(escaped, "") == []
+    assert expand(escaped, {}) == text
