@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from dra_spawner.dra.cel.influences import OWN_DOMAIN
 from dra_spawner.dra.devices import DeviceDescription
 
 __all__ = ["Visibility"]
@@ -19,8 +20,9 @@ class Visibility:
     Parameters
     ----------
     attributes
-        Attributes that are seen: ``domain/name``, ``domain/`` for all of a domain, or a name as published; None for
-        all attributes. Everything else is always seen, as are attributes that can make any selector fail.
+        Attributes that are seen: ``domain/name``, ``domain/`` for all of a domain (`OWN_DOMAIN` is that of the
+        device's driver), or a name as published; None for all attributes. Everything else is always seen, as are
+        attributes that can make any selector fail.
     """
 
     __slots__ = ("_attributes", "_published")
@@ -58,9 +60,9 @@ def _published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str
     for attribute in attributes:
         domain, slash, name = attribute.partition("/")
         if slash and not name:
-            domains.add(domain)
+            domains |= {domain, driver} if domain == OWN_DOMAIN else {domain}
             continue
         names.add(attribute)
-        if slash and domain == driver:
-            names.add(name)
+        if slash and domain in (driver, OWN_DOMAIN):
+            names |= {name, f"{driver}/{name}"}
     return tuple(sorted(names)), frozenset(domains)

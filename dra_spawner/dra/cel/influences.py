@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 from .errors import CelCompileError
 from .nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
 from .parser import parse
 
-__all__ = ["attributes_that_matter"]
+__all__ = ["OWN_DOMAIN", "attributes_that_matter"]
+
+OWN_DOMAIN: Final = "device.driver"
+"""Stands for the domain of the device's own driver, where an expression says ``device.attributes[device.driver]``."""
 
 _Path = tuple[str | None, ...]
 """Keys from the device on; None is one that is computed."""
@@ -26,8 +30,8 @@ def attributes_that_matter(expression: str) -> frozenset[str] | None:
     Returns
     -------
     frozenset[str] | None
-        ``domain/name`` for an attribute, ``domain/`` for all of a domain; None when it may be any attribute. Empty
-        also when the expression cannot be parsed: then it fails on every device alike.
+        ``domain/name`` for an attribute, ``domain/`` for all of a domain, which may be `OWN_DOMAIN`; None when it may
+        be any attribute. Empty also when the expression cannot be parsed: then it fails on every device alike.
     """
     try:
         tree = parse(expression)
@@ -119,8 +123,16 @@ def _path(node: Node, aliases: Mapping[str, str]) -> _Path | None:
             return None if container is None else (*container, field)
         case Call(function="_[_]" | "_[?_]", args=(operand, key)):
             container = _path(operand, aliases)
-            constant = key.value if isinstance(key, Literal) and isinstance(key.value, str) else None
-            return None if container is None else (*container, constant)
+            return None if container is None else (*container, _constant(key, is_domain=container == ("attributes",)))
+    return None
+
+
+def _constant(key: Node, *, is_domain: bool) -> str | None:
+    match key:
+        case Literal(value=str() as text):
+            return text
+        case Select(operand=Ident(name="device"), field="driver", test_only=False) if is_domain:
+            return OWN_DOMAIN
     return None
 
 
