@@ -1,13 +1,50 @@
-"""One thing a user can pick in the spawn form, as the spawner would carry it out."""
+"""What a user can pick in the spawn form, as the spawner would carry it out: the one list that all checks go over.
+
+KubeSpawner merges the ``kubespawner_override`` of a profile and of the chosen choices, in the order of the options,
+into the spawner's own traits. The same merge is done here beforehand: once for each profile with the default choices
+of its options, and once for every other choice of every option beside the others' defaults. Combinations of several
+choices that are no defaults are not gone over; there may be any number of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.profiles.claim_plan import ClaimPlan
+from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims
 from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.profiles.language import parse_device_claims
+from dra_spawner.profiles.merging import MergeConflict, merge_overrides
+from dra_spawner.profiles.problems import Problem, ProfileError, shown
+
+__all__ = ["TRAIT", "Choice", "Layer", "ListedChoice", "default_choice", "list_choices", "profiles_of"]
+
+#: The spawner's trait that holds claims.
+TRAIT = "device_claims"
+
+_INDEX = re.compile(r"\[(\d+)\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """Settings that were merged, and where they stand.
+
+    Attributes
+    ----------
+    path
+        Such as ``profile_list[1].kubespawner_override``; empty for the spawner's own traits.
+    settings
+        Values of traits by name.
+    """
+
+    path: str
+    settings: Mapping[str, Any]
+
+    def path_to(self, trait: str) -> str:
+        """Where a trait stands in this layer."""
+        return f"{self.path}.{trait}" if self.path else trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +54,8 @@ class Choice:
     Attributes
     ----------
     path
-        Where it stands, such as ``profile_list[1].profile_options.memory.choices.large``.
+        Where it stands, such as ``profile_list[1].profile_options.memory.choices.large``; ``device_claims`` for the
+        spawner's own configuration.
     claims_path
         Where its claims stand, for findings, such as ``profile_list[1].kubespawner_override.device_claims``.
     profile
@@ -31,6 +69,8 @@ class Choice:
         ``device_claims``, parsed.
     plan
         The same, compiled.
+    layers
+        What was merged, the later over the earlier.
     """
 
     path: str
@@ -40,3 +80,215 @@ class Choice:
     settings: Mapping[str, Any]
     claims: tuple[DeviceClaim, ...]
     plan: ClaimPlan
+    layers: tuple[Layer, ...] = ()
+
+    def path_of(self, below: str) -> str:
+        """Where something of the claims was written: in the profile, in the choice, or in the spawner's own traits.
+
+        Parameters
+        ----------
+        below
+            Where it stands below ``device_claims``, such as ``.gpu.capacity.memory``.
+        """
+        return origin(self.layers, below) if self.layers else f"{self.claims_path}{below}"
+
+
+@dataclass(frozen=True, slots=True)
+class ListedChoice:
+    """A choice of the list, or why it is none.
+
+    Attributes
+    ----------
+    path, profile, picks
+        See `Choice`.
+    problems
+        What the language refuses, each at the place where it was written.
+    choice
+        ``None`` if there are problems.
+    """
+
+    path: str
+    profile: str
+    picks: Mapping[str, str]
+    problems: tuple[Problem, ...]
+    choice: Choice | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """One option of a profile: where each of its choices stands, and what it overrides."""
+
+    name: str
+    choices: Mapping[str, Layer]
+    default: str
+
+
+def list_choices(
+    profile_list: object,
+    settings: Mapping[str, Any],
+    *,
+    path: str = "profile_list",
+    settings_path: str = "",
+) -> Iterator[ListedChoice]:
+    """Each choice of a static profile list, merged as KubeSpawner would; without profiles, the spawner's own claims.
+
+    Parameters
+    ----------
+    profile_list
+        ``KubeSpawner.profile_list``: a list, or a dict whose values are sorted by key. Of a function, which can only be
+        asked for a user, nothing is listed.
+    settings
+        The spawner's own traits as configured, ``device_claims`` among them.
+    path, settings_path
+        Where the two stand, for messages.
+    """
+    base = Layer(settings_path, {name: value for name, value in settings.items() if name != "profile_list"})
+    if not profile_list:
+        yield _listed(base.path_to(TRAIT), "", {}, (base,), ())
+        return
+    for profile_path, profile in profiles_of(profile_list, path):
+        if isinstance(profile, Mapping):
+            yield from _choices_of(profile, profile_path, base)
+
+
+def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tuple[str, object]]:
+    """The profiles of a list, each with its path."""
+    if isinstance(profile_list, Mapping):
+        for key in sorted(profile_list):
+            yield f"{path}.{key}", profile_list[key]
+    elif isinstance(profile_list, list | tuple):
+        for index, profile in enumerate(profile_list):
+            yield f"{path}[{index}]", profile
+
+
+def default_choice(choices: Mapping[str, Any]) -> str:
+    """Name of the choice that KubeSpawner takes if the user touches nothing; empty if there is none."""
+    marked = (name for name, choice in choices.items() if isinstance(choice, Mapping) and choice.get("default"))
+    return next(marked, next(iter(choices), ""))
+
+
+def profile_slug(profile: Mapping[str, Any]) -> str:
+    """The profile's name in options; as KubeSpawner makes one of the display name, for plain names at least."""
+    slug = profile.get("slug")
+    if isinstance(slug, str) and slug:
+        return slug
+    return re.sub(r"[^a-z0-9]+", "-", str(profile.get("display_name") or "").lower().replace("'", "")).strip("-")
+
+
+def _choices_of(profile: Mapping[str, Any], path: str, base: Layer) -> Iterator[ListedChoice]:
+    slug = profile_slug(profile)
+    own = _layer(profile, path)
+    options = tuple(_options(profile, path))
+    defaults = {option.name: option.choices[option.default] for option in options}
+    layers = (base, own)
+    yield _listed(path, slug, {}, (*layers, *defaults.values()), layers)
+    for option in options:
+        for name, layer in option.choices.items():
+            if name != option.default:
+                chosen = {**defaults, option.name: layer}
+                picks = {option.name: name}
+                choice_path = f"{path}.profile_options.{option.name}.choices.{name}"
+                yield _listed(choice_path, slug, picks, (*layers, *chosen.values()), layers)
+
+
+def _options(profile: Mapping[str, Any], path: str) -> Iterator[_Option]:
+    options = profile.get("profile_options")
+    for name, option in options.items() if isinstance(options, Mapping) else ():
+        choices = option.get("choices") if isinstance(option, Mapping) else None
+        if not isinstance(choices, Mapping) or not choices:
+            continue  # free text alone: there is nothing to list
+        layers = {
+            key: _layer(choice if isinstance(choice, Mapping) else {}, f"{path}.profile_options.{name}.choices.{key}")
+            for key, choice in choices.items()
+        }
+        yield _Option(name, layers, default_choice(choices))
+
+
+def _layer(entry: Mapping[str, Any], path: str) -> Layer:
+    override = entry.get("kubespawner_override")
+    return Layer(f"{path}.kubespawner_override", override if isinstance(override, Mapping) else {})
+
+
+def _listed(
+    path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...], common: Sequence[Layer]
+) -> ListedChoice:
+    """Merge and compile.
+
+    Parameters
+    ----------
+    common
+        Layers that the profile's choices have in common.
+    """
+    settings: dict[str, Any] = {}
+    problems: list[Problem] = []
+    for layer in layers:
+        for name, value in layer.settings.items():
+            problem = _apply(settings, name, value, layer)
+            if problem is not None:
+                problems.append(problem)
+    claims = settings.get(TRAIT) or {}
+    try:
+        # Whether the user is an administrator shows at the spawn.
+        parsed = parse_device_claims(claims, "", admin_access=True)
+    except ProfileError as error:
+        problems += [Problem(origin(layers, each.path), each.found, each.allowed) for each in error.problems]
+    if problems:
+        return ListedChoice(path, profile, picks, tuple(problems), None)
+    with_claims = [layer for layer in layers if TRAIT in layer.settings]
+    claims_path = (with_claims[-1] if with_claims else layers[-1]).path_to(TRAIT)
+    choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed), layers)
+    return ListedChoice(path, profile, picks, (), choice)
+
+
+def _apply(settings: dict[str, Any], name: str, value: object, layer: Layer) -> Problem | None:
+    """What KubeSpawner does with one override; functions are called at each spawn only."""
+    if callable(value):
+        return None
+    before = settings.get(name)
+    if name == TRAIT and not isinstance(value, Mapping):
+        return Problem(layer.path_to(name), shown(value), "a mapping of a name to a claim")
+    if not isinstance(value, Mapping) or not (isinstance(before, Mapping) or name == TRAIT):
+        settings[name] = value
+        return None
+    try:
+        settings[name] = merge_overrides(before or {}, value)
+    except MergeConflict as conflict:
+        if name != TRAIT:
+            return None  # KubeSpawner's own to tell
+        found = f"a mapping over {shown(conflict.found)}"
+        return Problem(f"{layer.path_to(name)}{conflict.path}", found, "what merges with the profile's own value")
+    return None
+
+
+def origin(layers: Sequence[Layer], below: str) -> str:
+    """Path of what stands ``below`` the claims: in the last layer that says it, or the first that says most of it."""
+    best, most = next((each for each in layers if each.settings.get(TRAIT)), layers[-1]), 0
+    for layer in layers:
+        known = _known(layer.settings.get(TRAIT), below)
+        if known > most or (known == most == len(below)):
+            best, most = layer, known
+    return f"{best.path_to(TRAIT)}{below}"
+
+
+def _known(value: object, path: str) -> int:
+    """How many characters of a path lead to something in a value."""
+    position = 0
+    while position < len(path):
+        rest = path[position:]
+        index = _INDEX.match(rest)
+        if isinstance(value, Mapping):
+            # Keys may have dots of their own.
+            keys = [key for key in value if isinstance(key, str) and _leads(rest, key)]
+            if not keys:
+                break
+            key = max(keys, key=len)
+            value, position = value[key], position + 1 + len(key)
+        elif isinstance(value, list | tuple) and index and int(index[1]) < len(value):
+            value, position = value[int(index[1])], position + index.end()
+        else:
+            break
+    return position
+
+
+def _leads(path: str, key: str) -> bool:
+    return path.startswith(f".{key}") and path[len(key) + 1 : len(key) + 2] in ("", ".", "[", " ")

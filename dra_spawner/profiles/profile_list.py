@@ -7,53 +7,18 @@ user meets it.
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from dra_spawner.profiles.claim_plan import compile_device_claims
-from dra_spawner.profiles.problems import Problem, ProfileError, shown
+from dra_spawner.profiles.choices import TRAIT, ListedChoice, list_choices, profiles_of
+from dra_spawner.profiles.problems import Problem, shown
 
-_TRAIT = "device_claims"
 _FREE_TEXT = re.compile(r"[{}]")
 #: Below device_claims, free text may stand only where it is parsed (a quantity) or quoted (a product's pattern).
 _FREE_TEXT_ALLOWED = re.compile(
     r"device_claims\.[^.]+(\.requests\.[^.]+)?(\.first_available(\.[^.]+|\[\d+\]))?\.(capacity\..+|product|min_memory)$"
 )
-
-
-class MergeConflict(ValueError):
-    """A mapping that would be merged over a single value; KubeSpawner fails there."""
-
-    def __init__(self, path: str, found: object) -> None:
-        super().__init__(path)
-        self.path = path
-        self.found = found
-
-
-def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Merge as KubeSpawner does: dicts recursively, ``None`` removes a key, everything else replaces.
-
-    Raises
-    ------
-    MergeConflict
-        Where KubeSpawner's merge fails.
-    """
-    merged = dict(base)
-    for key, value in override.items():
-        if value is None:
-            merged.pop(key, None)
-        elif isinstance(value, Mapping):
-            below = merged.setdefault(key, {})
-            if not value:
-                continue
-            if not isinstance(below, Mapping):
-                raise MergeConflict(f"{path}.{key}", below)
-            merged[key] = merge_overrides(below, value, f"{path}.{key}")
-        else:
-            merged[key] = copy.deepcopy(value)
-    return merged
 
 
 def profile_list_problems(
@@ -76,17 +41,22 @@ def profile_list_problems(
     Each choice of each option is merged with the profile alone, not with every combination of the other options.
     The combination a user really picks is checked again before the first API call.
     """
-    problems = _claims_problems(device_claims or {}, _TRAIT)
+    problems = _problems_of(list_choices(None, {TRAIT: device_claims or {}}))
     if problems or not profile_list or callable(profile_list):
         return problems
     if not isinstance(profile_list, Mapping | list | tuple):
         return [Problem("profile_list", shown(profile_list), "a list of profiles, or a function that gives one")]
-    for path, profile in _profiles(profile_list):
-        if not isinstance(profile, Mapping):
+    for path, profile in profiles_of(profile_list):
+        if isinstance(profile, Mapping):
+            problems += _profile_problems(profile, path, known_traits)
+        else:
             problems.append(Problem(path, shown(profile), "a profile, which is a mapping"))
-            continue
-        problems += _profile_problems(profile, path, device_claims or {}, known_traits)
+    problems += _problems_of(list_choices(profile_list, {TRAIT: device_claims or {}}))
     return list(dict.fromkeys(problems))
+
+
+def _problems_of(choices: Iterable[ListedChoice]) -> list[Problem]:
+    return list(dict.fromkeys(problem for choice in choices for problem in choice.problems))
 
 
 def user_options_problem(profile_list: list[dict[str, Any]], user_options: object) -> str | None:
@@ -139,15 +109,6 @@ def _option_problem(name: str, option: Mapping[str, Any], user_options: Mapping[
     return None
 
 
-def _profiles(profile_list: object) -> Iterator[tuple[str, object]]:
-    if isinstance(profile_list, Mapping):
-        for key in sorted(profile_list):
-            yield f"profile_list.{key}", profile_list[key]
-    elif isinstance(profile_list, list | tuple):
-        for index, profile in enumerate(profile_list):
-            yield f"profile_list[{index}]", profile
-
-
 def free_text_problems(profile: Mapping[str, Any], path: str = "profile") -> list[Problem]:
     """Where a user's free text could reach a claim otherwise than parsed or quoted; checked at each spawn, too."""
     problems: list[Problem] = []
@@ -170,98 +131,47 @@ def _mapping(value: object, path: str, problems: list[Problem]) -> Mapping[str, 
     return {}
 
 
-def _profile_problems(
-    profile: Mapping[str, Any], path: str, device_claims: object, known_traits: Collection[str]
-) -> list[Problem]:
-    problems = _misplaced(profile, path)
+def _profile_problems(profile: Mapping[str, Any], path: str, known_traits: Collection[str]) -> list[Problem]:
+    """What is wrong around the claims."""
+    problems = _entry_problems(profile, path, known_traits)
     if not isinstance(profile.get("display_name"), str):
         problems.append(Problem(f"{path}.display_name", "", "the profile's name in the form"))
-    own_path = f"{path}.kubespawner_override"
-    own, found = _override_claims(profile.get("kubespawner_override"), own_path, device_claims, known_traits)
-    problems += found
     options = _mapping(profile.get("profile_options"), f"{path}.profile_options", problems)
-    own_problems = [] if found else _claims_problems(own, "")
-    default: object = own
     for name, option in options.items():
         option_path = f"{path}.profile_options.{name}"
         entry = _mapping(option, option_path, problems)
         choices = _mapping(entry.get("choices"), f"{option_path}.choices", problems)
         for key, value in choices.items():
             choice_path = f"{option_path}.choices.{key}"
-            choice = _mapping(value, choice_path, problems)
-            problems += _misplaced(choice, choice_path)
-            override_path = f"{choice_path}.kubespawner_override"
-            override = choice.get("kubespawner_override")
-            merged, found = _override_claims(override, override_path, own, known_traits)
-            problems += found
-            if not found and merged != own:
-                # What is wrong in the profile itself is told there, below.
-                wrong = [problem for problem in _claims_problems(merged, "") if problem not in own_problems]
-                problems += _moved(wrong, f"{override_path}.{_TRAIT}")
-        chosen = _mapping(_default_choice(choices), option_path, [])
-        default, found = _override_claims(chosen.get("kubespawner_override"), option_path, default, known_traits)
-        problems += found
-    problems += free_text_problems(profile, path)
-    # A profile may leave to its choices what every choice says, so it counts with its defaults.
-    left = _claims_problems(default, "")
-    problems += _moved([p for p in left if p in own_problems or not options], f"{own_path}.{_TRAIT}")
-    if not problems:
-        problems += _moved(left, f"{path} with its default choices, {_TRAIT}")
+            problems += _entry_problems(_mapping(value, choice_path, problems), choice_path, known_traits)
+    return problems + free_text_problems(profile, path)
+
+
+def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Collection[str]) -> list[Problem]:
+    """What is wrong in a profile's or a choice's override, the claims apart."""
+    problems = []
+    if TRAIT in entry:
+        problems.append(
+            Problem(f"{path}.{TRAIT}", shown(TRAIT), f"{TRAIT} within kubespawner_override; here it has no effect")
+        )
+    override = _mapping(entry.get("kubespawner_override"), f"{path}.kubespawner_override", problems)
+    for key in override:
+        if isinstance(key, str) and "claim" in key and key != TRAIT and key not in known_traits:
+            where = f"{path}.kubespawner_override.{key}"
+            problems.append(Problem(where, shown(key), f"{TRAIT}, or another trait of the spawner"))
     return problems
-
-
-def _default_choice(choices: Mapping[str, Any]) -> object:
-    """The choice that KubeSpawner takes if the user touches nothing."""
-    marked = (choice for choice in choices.values() if isinstance(choice, Mapping) and choice.get("default"))
-    return next(marked, next(iter(choices.values()), {}))
-
-
-def _misplaced(entry: Mapping[str, Any], path: str) -> list[Problem]:
-    if _TRAIT not in entry:
-        return []
-    return [Problem(f"{path}.{_TRAIT}", shown(_TRAIT), f"{_TRAIT} within kubespawner_override; here it has no effect")]
-
-
-def _moved(problems: Iterable[Problem], path: str) -> list[Problem]:
-    return [Problem(f"{path}{problem.path}", problem.found, problem.allowed) for problem in problems]
-
-
-def _override_claims(
-    override: object, path: str, base: object, known_traits: Collection[str]
-) -> tuple[object, list[Problem]]:
-    """The claims after an override, and what is wrong with the override itself."""
-    if override is None:
-        return base, []
-    if not isinstance(override, Mapping):
-        return base, [Problem(path, shown(override), "a mapping of the spawner's traits")]
-    problems = [
-        Problem(f"{path}.{key}", shown(key), f"{_TRAIT}, or another trait of the spawner")
-        for key in override
-        if isinstance(key, str) and "claim" in key and key != _TRAIT and key not in known_traits
-    ]
-    claims = override.get(_TRAIT)
-    if _TRAIT not in override or callable(claims):
-        return base, problems
-    if not isinstance(claims, Mapping):
-        problems.append(Problem(f"{path}.{_TRAIT}", shown(claims), "a mapping of a name to a claim"))
-        return base, problems
-    try:
-        return merge_overrides({_TRAIT: base}, {_TRAIT: claims})[_TRAIT], problems
-    except MergeConflict as conflict:
-        found = f"a mapping over {shown(conflict.found)}"
-        return base, [*problems, Problem(f"{path}{conflict.path}", found, "what merges with the profile's own value")]
 
 
 def _free_text_problems(unlisted: Mapping[str, Any], path: str, noted: list[Problem]) -> list[Problem]:
     """Free text may reach a claim only where it is parsed or quoted, and only if a pattern bounds it."""
-    claims = _mapping(unlisted.get("kubespawner_override"), f"{path}.kubespawner_override", noted).get(_TRAIT)
+    claims = _mapping(unlisted.get("kubespawner_override"), f"{path}.kubespawner_override", noted).get(TRAIT)
     if not unlisted.get("enabled") or not claims:
         return []
     problems = [
         Problem(
             where, shown(text), "{value} within capacity, product or min_memory only; elsewhere offer listed choices"
         )
-        for where, text in _texts(claims, f"{path}.kubespawner_override.{_TRAIT}")
+        for where, text in _texts(claims, f"{path}.kubespawner_override.{TRAIT}")
         if _FREE_TEXT.search(text) and not _FREE_TEXT_ALLOWED.search(where)
     ]
     regex = unlisted.get("validation_regex")
@@ -285,12 +195,3 @@ def _texts(value: object, path: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, list | tuple):
         for index, entry in enumerate(value):
             yield from _texts(entry, f"{path}[{index}]")
-
-
-def _claims_problems(claims: object, path: str) -> list[Problem]:
-    try:
-        # Whether the user is an administrator shows at the spawn.
-        compile_device_claims(claims, path, admin_access=True)
-    except ProfileError as error:
-        return list(error.problems)
-    return []

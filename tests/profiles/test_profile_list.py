@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kubespawner.utils import recursive_update
 
+from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.profile_list import (
-    MergeConflict,
-    merge_overrides,
     profile_list_problems,
     user_options_problem,
 )
