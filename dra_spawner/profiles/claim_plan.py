@@ -6,17 +6,20 @@ A :class:`ClaimPlan` is computed once for a start and is never changed after; th
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dra_spawner.profiles.claims import (
+    Companion,
     ContainerRequests,
     DeviceClaim,
     DeviceConfig,
     DeviceConstraint,
     DeviceRequest,
     JsonObject,
+    Sharing,
 )
 from dra_spawner.profiles.language import parse_device_claims
+from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.properties import PROPERTIES, product_selector
 from dra_spawner.profiles.raw_spec import spec_request_names, spec_requests
 
@@ -40,13 +43,16 @@ class PlannedClaim:
     name
         Name of the entry in the pod's ``spec.resourceClaims``.
     spec
-        ``ResourceClaimSpec`` of the claim that is made for the server; ``None`` if it comes from elsewhere.
+        ``ResourceClaimSpec`` of the claim that is made for the server, or for several; ``None`` if it comes from
+        elsewhere.
     containers
         Container name and the requests it gets; ``None`` instead of requests is the claim as a whole.
     template
         Name of an existing ResourceClaimTemplate, made by others, from which the claim comes.
     claim
         Name of an existing ResourceClaim, made by others.
+    sharing
+        Whether one claim, made once, serves several servers.
     """
 
     name: str
@@ -54,25 +60,37 @@ class PlannedClaim:
     containers: tuple[ContainerRequests, ...]
     template: str = ""
     claim: str = ""
+    sharing: Sharing | None = None
 
-    def pod_entry(self, own_template: str = "") -> JsonObject:
+    def pod_entry(self, made: str = "") -> JsonObject:
         """The entry of the pod's ``spec.resourceClaims``.
 
         Parameters
         ----------
-        own_template
-            Name of the template that was made for this start, where the claim has a spec.
+        made
+            Name of the template that was made for this start, where the claim has a spec; of the claim, if it is
+            shared.
         """
-        if self.claim:
-            return {"name": self.name, "resourceClaimName": self.claim}
-        return {"name": self.name, "resourceClaimTemplateName": self.template or own_template}
+        if self.claim or self.sharing:
+            return {"name": self.name, "resourceClaimName": self.claim or made}
+        return {"name": self.name, "resourceClaimTemplateName": self.template or made}
 
 
 @dataclass(frozen=True, slots=True)
 class ClaimPlan:
-    """Everything the chosen profile asks for, compiled and validated."""
+    """Everything the chosen profile asks for, compiled and validated.
+
+    Attributes
+    ----------
+    companions
+        Objects that are there before the pod: those without a name are the start's own and go with its pod.
+    fallback
+        What is left without the optional devices; ``None`` if none are optional.
+    """
 
     claims: tuple[PlannedClaim, ...] = ()
+    companions: tuple[Companion, ...] = ()
+    fallback: ClaimPlan | None = None
 
     @property
     def specs(self) -> dict[str, JsonObject]:
@@ -120,7 +138,17 @@ def compile_device_claims(value: object, path: str = "device_claims", *, admin_a
 
 def compile_claims(claims: Iterable[DeviceClaim]) -> ClaimPlan:
     """Compile claims that were parsed before."""
-    return ClaimPlan(tuple(_compile_claim(claim) for claim in claims))
+    claims = tuple(claims)
+    least = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
+    plan = _plan(claims)
+    return plan if least == claims else replace(plan, fallback=_plan(least))
+
+
+def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
+    companions = (
+        replace(companion, name=f"{claim.name}-{companion.name}") for claim in claims for companion in claim.companions
+    )
+    return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions))
 
 
 def template_manifest(
@@ -145,13 +173,13 @@ def _compile_claim(claim: DeviceClaim) -> PlannedClaim:
     if claim.template or claim.claim:
         return PlannedClaim(claim.name, None, claim.containers, claim.template, claim.claim)
     if claim.spec is not None:
-        return PlannedClaim(claim.name, claim.spec, claim.containers)
+        return PlannedClaim(claim.name, claim.spec, claim.containers, sharing=claim.sharing)
     devices: JsonObject = {"requests": [_compile_request(request) for request in claim.requests]}
     if claim.constraints:
         devices["constraints"] = [_compile_constraint(constraint) for constraint in claim.constraints]
     if claim.config:
         devices["config"] = [_compile_config(config) for config in claim.config]
-    return PlannedClaim(claim.name, {"devices": devices}, claim.containers)
+    return PlannedClaim(claim.name, {"devices": devices}, claim.containers, sharing=claim.sharing)
 
 
 def _compile_request(request: DeviceRequest) -> JsonObject:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 #: A JSON object as the API server reads it.
@@ -34,6 +35,8 @@ class DeviceRequest:
         ``tolerations`` as the API has them.
     admin_access
         Access for administration, beside those who have the devices (``adminAccess``).
+    optional
+        Whether the server starts without it where it is not to be had.
     first_available
         Alternatives in order of preference; if there are any, they are all that counts.
     """
@@ -46,6 +49,7 @@ class DeviceRequest:
     where: tuple[str, ...] = ()
     tolerations: tuple[JsonObject, ...] = ()
     admin_access: bool = False
+    optional: bool = False
     first_available: tuple[DeviceRequest, ...] = ()
 
     @property
@@ -90,6 +94,58 @@ class DeviceConfig:
     requests: tuple[str, ...] = ()
 
 
+class SharedBy(StrEnum):
+    """Whose servers use one claim together."""
+
+    USER = "user"
+    GROUP = "group"
+    EVERYBODY = "everybody"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """That one claim serves several servers, instead of each having its own.
+
+    Attributes
+    ----------
+    by
+        Whose servers.
+    groups
+        Groups of the hub, of which the first that the user is in counts; only with ``SharedBy.GROUP``.
+    keep_seconds
+        How long the claim stays after its last server has gone; ``None`` is for ever. It holds no device then.
+    """
+
+    by: SharedBy
+    groups: tuple[str, ...] = ()
+    keep_seconds: int | None = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """Another object that a start needs, such as a NetworkAttachmentDefinition.
+
+    Attributes
+    ----------
+    name
+        Of the entry; a DNS label.
+    plural
+        The resource's name in the API's paths, such as ``network-attachment-definitions``.
+    manifest
+        The object. With a name in its ``metadata`` it is one for all servers that name it; without, each start has one
+        of its own.
+    """
+
+    name: str
+    plural: str
+    manifest: JsonObject
+
+    @property
+    def shared(self) -> bool:
+        """Whether several servers use it together."""
+        return "name" in self.manifest.get("metadata", {})
+
+
 @dataclass(frozen=True, slots=True)
 class DeviceClaim:
     """One claim of a server: from requests, or one of ``template``, ``claim`` and ``spec``.
@@ -106,6 +162,10 @@ class DeviceClaim:
         An existing ResourceClaim.
     spec
         A ResourceClaimSpec as it stands.
+    sharing
+        Whether it is one claim for several servers.
+    companions
+        Objects that are there before the pod.
     """
 
     name: str
@@ -116,3 +176,5 @@ class DeviceClaim:
     template: str = ""
     claim: str = ""
     spec: JsonObject | None = None
+    sharing: Sharing | None = None
+    companions: tuple[Companion, ...] = ()

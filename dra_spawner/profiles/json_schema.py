@@ -11,16 +11,22 @@ from dra_spawner.profiles import rules
 from dra_spawner.profiles.keys import (
     ALTERNATIVE_KEYS,
     CHOICE_KEYS,
+    COMPANION_KEYS,
     CONFIG_KEYS,
     CONSTRAINT_KEYS,
     EXACT_KEYS,
     FORMS,
     LISTED_ALTERNATIVE_KEYS,
     MAX_CLAIMS,
+    OWN_CLAIM_KEYS,
+    PAIRS_KEYS,
+    SHARING_KEYS,
     TOLERATION_KEYS,
     Keys,
 )
 
+#: One request, or alternatives, is a claim in short form.
+_CLAIM_FORMS = ({**EXACT_KEYS, **OWN_CLAIM_KEYS}, {**CHOICE_KEYS, **OWN_CLAIM_KEYS}, *FORMS.values())
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -38,7 +44,7 @@ def json_schema() -> dict[str, Any]:
         "additionalProperties": {"$ref": "#/$defs/claim"},
         "maxProperties": MAX_CLAIMS,
         "$defs": {
-            "claim": {"anyOf": [{"$ref": "#/$defs/request"}, *map(_mapping, FORMS.values())]},
+            "claim": {"anyOf": list(map(_mapping, _CLAIM_FORMS))},
             "request": {"anyOf": [_mapping(EXACT_KEYS), _mapping(CHOICE_KEYS)]},
             "alternative": _mapping(ALTERNATIVE_KEYS),
             "listedAlternative": _mapping(LISTED_ALTERNATIVE_KEYS),
@@ -54,6 +60,15 @@ def json_schema() -> dict[str, Any]:
                 "oneOf": [_there("match_attribute"), _there("distinct_attribute")],
             },
             "config": _mapping(CONFIG_KEYS),
+            "pairs": _mapping(PAIRS_KEYS),
+            "companion": _mapping(COMPANION_KEYS),
+            "sharing": {
+                **_mapping(SHARING_KEYS),
+                # A group where it is by group, and only there.
+                "if": {"properties": {"by": {"const": "group"}}},
+                "then": {"required": ["group"], "properties": {"group": {"not": {"type": "null"}}}},
+                "else": {"properties": {"group": {"type": "null"}}},
+            },
         },
     }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_spawner.dra.cel import MAX_EXPRESSION_BYTES
@@ -24,6 +24,10 @@ MAX_CONSTRAINTS = 32
 MAX_CONFIGS = 32
 #: Most tolerations of one request (``DeviceTolerationsMaxLength``).
 MAX_TOLERATIONS = 16
+#: Most aligned sets of one claim: each takes two requests at the least.
+MAX_PAIRS = 16
+#: The alternative that is no device; it means nothing to Kubernetes.
+NONE = "none"
 #: Most bytes of a configuration's parameters as JSON (``OpaqueParametersMaxLength``).
 MAX_PARAMETER_BYTES = 10 * 1024
 
@@ -40,6 +44,7 @@ class Key:
 
 
 Keys = Mapping[str, Key]
+NO_KEYS: Keys = {}
 
 
 def _reference(definition: str) -> Schema:
@@ -89,22 +94,39 @@ EXACT_KEYS: Keys = {
         "Access for administration, even to devices that others have; for administrators of the hub.",
         rules.FLAG.schema,
     ),
+    "optional": Key("Whether the server starts without it where it is not to be had.", rules.FLAG.schema),
 }
 #: Of an alternative in a list, where its name has no other place.
 LISTED_ALTERNATIVE_KEYS: Keys = {
     "name": Key("Of the alternative, for constraints and config.", rules.NAME.schema, required=True),
     **ALTERNATIVE_KEYS,
 }
+_NO_ALTERNATIVE = {"type": "object", "maxProperties": 0}
+_ALTERNATIVES: Schema = {
+    **_named(_reference("alternative"), MAX_ALTERNATIVES + 1, 1),
+    "properties": {NONE: _NO_ALTERNATIVE},
+    "if": {"required": [NONE]},
+    "then": {"minProperties": 2},
+    "else": {"maxProperties": MAX_ALTERNATIVES},
+}
+_LISTED_NONE = {
+    "type": "object",
+    "properties": {"name": {"const": NONE}},
+    "required": ["name"],
+    "additionalProperties": False,
+}
+_LISTED_ALTERNATIVES: Schema = {
+    **_listed({"anyOf": [_reference("listedAlternative"), _LISTED_NONE]}, MAX_ALTERNATIVES + 1, 1),
+    "if": {"contains": _LISTED_NONE},
+    "then": {"minItems": 2},
+    "else": {"maxItems": MAX_ALTERNATIVES},
+}
 #: Of a request with alternatives.
 CHOICE_KEYS: Keys = {
     "first_available": Key(
-        "Alternatives, the best first; a list keeps its order where tools sort mappings (Helm does).",
-        {
-            "anyOf": [
-                _named(_reference("alternative"), MAX_ALTERNATIVES, 1),
-                _listed(_reference("listedAlternative"), MAX_ALTERNATIVES, 1),
-            ]
-        },
+        "Alternatives, the best first; a list keeps its order where tools sort mappings (Helm does). none, without "
+        "any keys, is to start without a device.",
+        {"anyOf": [_ALTERNATIVES, _LISTED_ALTERNATIVES]},
         required=True,
     )
 }
@@ -134,30 +156,76 @@ _CONTAINERS = Key(
     "Which container gets which requests; left out: the notebook's gets all. One that is not named gets none.",
     _named({"anyOf": [rules.EVERYTHING.schema, {"type": "array", "items": rules.NAME.schema}]}, MAX_CLAIMS),
 )
+_COMPANIONS = Key(
+    "Objects that are there before the pod, such as a NetworkAttachmentDefinition, by a name of their own here.",
+    _named(_reference("companion"), MAX_CLAIMS),
+)
+#: Of any claim that is made for servers, whatever its form.
+OWN_CLAIM_KEYS: Keys = {
+    "shared": Key("One claim for several servers, instead of one for each.", _reference("sharing")),
+    "companions": _COMPANIONS,
+}
+SHARING_KEYS: Keys = {
+    "by": Key("Whose servers use it together: a user's, a group's, or everybody's.", rules.SHARED_BY.schema, True),
+    "group": Key(
+        "Group of the hub, with by: group; of a list, the first that the user is in.",
+        {"anyOf": [rules.GROUP_NAME.schema, _listed(rules.GROUP_NAME.schema, MAX_CLAIMS, 1)]},
+    ),
+    "keep": Key(
+        "How long the claim stays after its last server, such as 10m; left out: not at all.", rules.KEEP.schema
+    ),
+}
+COMPANION_KEYS: Keys = {
+    "manifest": Key(
+        "The object; with a metadata.name it is one for all servers that name it.",
+        {
+            "type": "object",
+            "required": ["apiVersion", "kind"],
+            "properties": {"apiVersion": dict(rules.API_VERSION.schema), "kind": dict(rules.KIND.schema)},
+        },
+        required=True,
+    ),
+    "resource": Key("Plural of the kind in the API's paths, for kinds that are not known here.", rules.PLURAL.schema),
+}
+PAIRS_KEYS: Keys = {
+    "count": Key("How many such sets.", rules.whole_number("", 1, MAX_PAIRS).schema, required=True),
+    "match_attribute": Key("Attribute that the devices of a set share.", rules.ATTRIBUTE.schema, required=True),
+    "requests": Key("Requests of a set by name.", _named(_reference("request"), MAX_REQUESTS, 2), required=True),
+}
+_REQUESTS = Key("Requests by name.", _named(_reference("request"), MAX_REQUESTS, 1), required=True)
+_PAIRS = Key("Several equal sets of requests; the devices of each set belong together.", _reference("pairs"), True)
 LONG_FORM_KEYS: Keys = {
-    "requests": Key("Requests by name.", _named(_reference("request"), MAX_REQUESTS, 1), required=True),
+    "requests": _REQUESTS,
     "containers": _CONTAINERS,
+    "pairs": replace(_PAIRS, required=False),
     "constraints": Key(
         "What devices have in common, or in which they differ.",
         _listed(_reference("constraint"), MAX_CONSTRAINTS),
     ),
     "config": Key("Parameters for drivers.", _listed(_reference("config"), MAX_CONFIGS)),
+    **OWN_CLAIM_KEYS,
 }
+#: As the long form, with nothing but pairs.
+PAIRS_FORM_KEYS: Keys = {**LONG_FORM_KEYS, "requests": replace(_REQUESTS, required=False), "pairs": _PAIRS}
 TEMPLATE_KEYS: Keys = {
     "template": Key("An existing ResourceClaimTemplate.", rules.OBJECT_NAME.schema, required=True),
     "containers": _CONTAINERS,
+    "companions": _COMPANIONS,
 }
 CLAIM_KEYS: Keys = {
     "claim": Key("An existing ResourceClaim.", rules.OBJECT_NAME.schema, required=True),
     "containers": _CONTAINERS,
+    "companions": _COMPANIONS,
 }
 SPEC_KEYS: Keys = {
     "spec": Key("A ResourceClaimSpec of resource.k8s.io/v1.", {"type": "object"}, required=True),
     "containers": _CONTAINERS,
+    **OWN_CLAIM_KEYS,
 }
 #: Key by which a claim's form is known -> its keys; any other claim is one request.
 FORMS: Mapping[str, Keys] = {
     "requests": LONG_FORM_KEYS,
+    "pairs": PAIRS_FORM_KEYS,
     "template": TEMPLATE_KEYS,
     "claim": CLAIM_KEYS,
     "spec": SPEC_KEYS,

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dra_spawner.profiles import rules
+from dra_spawner.profiles.claim_parts import ClaimPartsReader
 from dra_spawner.profiles.claims import (
     ContainerRequests,
     DeviceClaim,
@@ -28,15 +30,19 @@ from dra_spawner.profiles.keys import (
     MAX_CONSTRAINTS,
     MAX_PARAMETER_BYTES,
     MAX_REQUESTS,
+    OWN_CLAIM_KEYS,
 )
+from dra_spawner.profiles.pairs import Pairs
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError, shown
 from dra_spawner.profiles.raw_spec import read_spec, spec_request_names, spec_requests
-from dra_spawner.profiles.request_reader import RequestReader
 from dra_spawner.profiles.rules import ALL, MAX_DEVICES_PER_CLAIM
 
 #: The container in which KubeSpawner starts the notebook server.
 NOTEBOOK = "notebook"
 
+_LONG_FORMS = ("requests", "pairs")
+_FOREIGN_FORMS = ("template", "claim")
+_NO_PAIRS = Pairs()
 _CLAIM_EXAMPLE = "a mapping, for example {device_class: gpu.example.com, capacity: {memory: 10Gi}}"
 _CONSTRAINT_EXAMPLE = "a mapping such as {match_attribute: resource.kubernetes.io/pcieRoot}"
 _CONFIG_EXAMPLE = "a mapping with at least driver and parameters"
@@ -76,7 +82,7 @@ def parse_device_claims(
     return claims
 
 
-class _ClaimReader(RequestReader):
+class _ClaimReader(ClaimPartsReader):
     """Reads claims."""
 
     def claims(self, value: object, path: str) -> tuple[DeviceClaim, ...]:
@@ -88,13 +94,22 @@ class _ClaimReader(RequestReader):
             return None
         form = next((key for key in FORMS if key in entry), None)
         if form is None:
-            return self._short_form(name, entry, path)
-        what = "keys of a claim in long form" if form == "requests" else f"keys of a claim with {form}"
-        self.known_keys(entry, path, FORMS[form], what)
-        if form == "requests":
-            return self._long_form(name, entry, path)
-        if form == "spec":
-            return self._spec_form(name, entry, path)
+            claim = self._short_form(name, entry, path)
+        else:
+            what = "keys of a claim in long form" if form in _LONG_FORMS else f"keys of a claim with {form}"
+            self.known_keys(entry, path, FORMS[form], what)
+            if form in _LONG_FORMS:
+                claim = self._long_form(name, entry, path)
+            elif form == "spec":
+                claim = self._spec_form(name, entry, path)
+            else:
+                claim = self._foreign_form(name, form, entry, path)
+        companions = self.companions(entry.get("companions"), f"{path}.companions")
+        if claim is None or form in _FOREIGN_FORMS:
+            return claim and replace(claim, companions=companions)
+        return replace(claim, sharing=self.sharing(entry.get("shared"), f"{path}.shared"), companions=companions)
+
+    def _foreign_form(self, name: str, form: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
         found = self.text(rules.OBJECT_NAME, entry[form], f"{path}.{form}")
         containers = self._containers(entry.get("containers"), f"{path}.containers", None)
         if form == "template":
@@ -103,18 +118,57 @@ class _ClaimReader(RequestReader):
 
     def _short_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim | None:
         for key in LONG_FORM_KEYS:
-            if key in entry:
+            if key in entry and key not in OWN_CLAIM_KEYS:
                 self.refuse(f"{path}.{key}", entry[key], f"{key} beside requests (the long form) only")
                 return None
-        request = self.request(name, entry, path)
+        request = self.request(name, entry, path, OWN_CLAIM_KEYS)
         return DeviceClaim(name, ((NOTEBOOK, (name,)),), (request,)) if request is not None else None
 
     def _long_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
+        pairs = self.pairs(entry.get("pairs"), f"{path}.pairs")
+        requests, names = self._requests(entry, path, pairs)
+        known = (*_reference_names(names, requests), *pairs.names)
+        constraints = self.listed(
+            entry.get("constraints"),
+            f"{path}.constraints",
+            "constraints",
+            MAX_CONSTRAINTS - len(pairs.constraints),
+            lambda value, where: self._constraint(value, where, known),
+        )
+        config = self.listed(
+            entry.get("config"),
+            f"{path}.config",
+            "configurations",
+            MAX_CONFIGS,
+            lambda value, where: self._config(value, where, known),
+        )
+        return DeviceClaim(
+            name,
+            self._containers(entry.get("containers"), f"{path}.containers", names, pairs),
+            requests,
+            (*pairs.constraints, *(replace(each, requests=pairs.expand(each.requests)) for each in constraints)),
+            tuple(replace(each, requests=pairs.expand(each.requests)) for each in config),
+        )
+
+    def _requests(
+        self, entry: Mapping[str, object], path: str, pairs: Pairs
+    ) -> tuple[tuple[DeviceRequest, ...], tuple[str, ...]]:
+        """The requests of a claim in long form, and the names of all, those that could not be read, too."""
         requests_path = f"{path}.requests"
-        requests = self.named(entry["requests"], requests_path, "a request", MAX_REQUESTS, self.request)
-        names = tuple(map(str, entry["requests"])) if isinstance(entry["requests"], Mapping) else ()
-        if isinstance(entry["requests"], Mapping) and not names:
+        written = entry.get("requests")
+        if written is None and pairs.requests:
+            written = {}
+        requests = self.named(written, requests_path, "a request", MAX_REQUESTS, self.request)
+        names = tuple(map(str, written)) if isinstance(written, Mapping) else ()
+        twice = set(names) & {*pairs.names, *(each.name for each in pairs.requests)}
+        if twice:
+            self.refuse(requests_path, sorted(twice), "names that pairs do not have")
+        requests = (*requests, *pairs.requests)
+        names = (*names, *(each.name for each in pairs.requests))
+        if isinstance(written, Mapping) and not names:
             self.missing(requests_path, "at least one request")
+        if len(names) > MAX_REQUESTS and pairs.requests:
+            self.refuse(f"{path}.pairs", f"{len(names)} requests in all", f"at most {MAX_REQUESTS} in one claim")
         devices = sum(request.least_devices for request in requests)
         if devices > MAX_DEVICES_PER_CLAIM:
             self.refuse(
@@ -122,26 +176,7 @@ class _ClaimReader(RequestReader):
                 f"{devices} devices in all",
                 f"at most {MAX_DEVICES_PER_CLAIM} devices in one claim",
             )
-        known = _reference_names(names, requests)
-        return DeviceClaim(
-            name,
-            self._containers(entry.get("containers"), f"{path}.containers", names),
-            requests,
-            self.listed(
-                entry.get("constraints"),
-                f"{path}.constraints",
-                "constraints",
-                MAX_CONSTRAINTS,
-                lambda value, where: self._constraint(value, where, known),
-            ),
-            self.listed(
-                entry.get("config"),
-                f"{path}.config",
-                "configurations",
-                MAX_CONFIGS,
-                lambda value, where: self._config(value, where, known),
-            ),
-        )
+        return requests, names
 
     def _spec_form(self, name: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
         spec = read_spec(self, entry["spec"], f"{path}.spec") or {}
@@ -151,7 +186,9 @@ class _ClaimReader(RequestReader):
         containers = self._containers(entry.get("containers"), f"{path}.containers", spec_request_names(spec))
         return DeviceClaim(name, containers, spec=spec)
 
-    def _containers(self, value: object, path: str, requests: tuple[str, ...] | None) -> tuple[ContainerRequests, ...]:
+    def _containers(
+        self, value: object, path: str, requests: tuple[str, ...] | None, pairs: Pairs = _NO_PAIRS
+    ) -> tuple[ContainerRequests, ...]:
         """Which container gets which requests; the requests of a claim from elsewhere are not known (``None``)."""
         if value is None:
             return ((NOTEBOOK, requests),)
@@ -166,10 +203,10 @@ class _ClaimReader(RequestReader):
             for index, request in enumerate(wanted):
                 if requests is None:
                     self.follows(rules.NAME, request, f"{where}[{index}]")
-                elif request not in requests:
+                elif request not in requests and request not in pairs.names:
                     self.refuse(f"{where}[{index}]", request, f"one of the claim's requests: {known}")
                     return None
-            return (name, tuple(dict.fromkeys(map(str, wanted))))
+            return (name, pairs.expand(map(str, wanted)))
 
         return self.named(value, path, "a list of requests", MAX_CLAIMS, container)
 

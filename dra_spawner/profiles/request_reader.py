@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dra_spawner.dra.cel import CelCompileError, compile_selector
 from dra_spawner.dra.quantity import Quantity
@@ -16,6 +17,8 @@ from dra_spawner.profiles.keys import (
     MAX_ALTERNATIVES,
     MAX_SELECTORS,
     MAX_TOLERATIONS,
+    NO_KEYS,
+    NONE,
     REQUEST_KEYS,
     TOLERATION_KEYS,
     Keys,
@@ -39,17 +42,38 @@ class RequestReader(ValueReader):
         super().__init__()
         self.admin_access_paths: list[str] = []
 
-    def request(self, name: str, value: object, path: str) -> DeviceRequest | None:
-        """One request of a claim; a claim in short form is one, too."""
+    def request(self, name: str, value: object, path: str, more: Keys = NO_KEYS) -> DeviceRequest | None:
+        """One request of a claim; a claim in short form is one, too, with ``more`` keys that are read elsewhere."""
         entry = self.mapping(value, path, _REQUEST_EXAMPLE)
         if entry is None:
             return None
         if "first_available" in entry:
-            self.known_keys(entry, path, CHOICE_KEYS, "key of a request with alternatives, which have all others")
-            alternatives = self._alternatives(entry["first_available"], f"{path}.first_available")
-            return DeviceRequest(name, first_available=alternatives)
-        self.known_keys(entry, path, REQUEST_KEYS, "keys of a request")
-        return self._devices(name, entry, path, EXACT_KEYS)
+            what = "key of a request with alternatives, which have all others"
+            self.known_keys(entry, path, {**CHOICE_KEYS, **more}, what)
+            where = f"{path}.first_available"
+            wanted, optional = self._without_none(entry["first_available"], where)
+            return DeviceRequest(name, optional=optional, first_available=self._alternatives(wanted, where))
+        self.known_keys(entry, path, {**REQUEST_KEYS, **more}, "keys of a request")
+        wish = entry.get("optional")
+        optional = wish is not None and self.follows(rules.FLAG, wish, f"{path}.optional") and bool(wish)
+        return replace(self._devices(name, entry, path, EXACT_KEYS), optional=optional)
+
+    def _without_none(self, value: object, path: str) -> tuple[object, bool]:
+        """The alternatives that are some, and whether none will do, too."""
+        if isinstance(value, Mapping) and NONE in value:
+            # Wherever tools sort it to: no device is the last choice.
+            if value[NONE] != {} or not isinstance(value[NONE], Mapping):
+                self.refuse(f"{path}.{NONE}", value[NONE], "an empty mapping: none is to start without a device")
+            return {name: entry for name, entry in value.items() if name != NONE}, True
+        if not isinstance(value, list | tuple):
+            return value, False
+        places = [index for index, each in enumerate(value) if isinstance(each, Mapping) and each.get("name") == NONE]
+        for index in places:
+            if len(value[index]) > 1:
+                self.refuse(f"{path}[{index}]", value[index], "nothing beside name: none is to start without a device")
+            elif index < len(value) - 1:
+                self.refuse(f"{path}[{index}]", value[index], "none as the last alternative")
+        return [each for index, each in enumerate(value) if index not in places], bool(places)
 
     def _alternatives(self, value: object, path: str) -> tuple[DeviceRequest, ...]:
         if isinstance(value, list | tuple):

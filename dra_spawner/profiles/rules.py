@@ -137,6 +137,21 @@ PCI_BUS_ID = text(
 )
 YES = one_of("true; leave it out where it does not matter", True)
 
+SHARED_BY = one_of("user, group or everybody", "user", "group", "everybody")
+GROUP_NAME = Rule(
+    "the name of a group of this hub",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": r"\S"},
+    lambda value: isinstance(value, str) and bool(value.strip()) and len(value) <= 255 and value.isprintable(),
+)
+#: The word for keeping something for ever.
+ALWAYS = "always"
+KEEP = text(f"a time such as 30s, 10m, 8h or 7d, or {ALWAYS}", rf"[1-9][0-9]{{0,4}}[smhd]|{ALWAYS}", 6)
+API_VERSION = text(
+    "an apiVersion such as v1 or k8s.cni.cncf.io/v1", rf"(?:{_SUBDOMAIN}/)?v[0-9]+(?:(?:alpha|beta)[0-9]+)?", 317
+)
+KIND = text("a kind such as NetworkAttachmentDefinition", r"[A-Z][A-Za-z0-9]*", 63)
+PLURAL = text("a resource's name in the API's paths, such as network-attachment-definitions", _LABEL, 63)
+
 TAINT_KEY = text(
     "a taint's key, such as example.com/maintenance; empty for any",
     rf"(?:(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_LABEL_PART})?",
