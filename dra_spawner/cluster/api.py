@@ -8,7 +8,7 @@ finding the configuration, TLS, tokens and their refresh.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -163,6 +163,31 @@ class KubernetesApi:
         ResourceExpired
             If it took so long that the server forgot the version of the first page.
         """
+        items: Any = []
+        pages = self.list_pages(
+            path,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            resource_version=resource_version,
+            page_size=page_size,
+            timeout_seconds=timeout_seconds,
+        )
+        async for page in pages:
+            items += page.get("items") or []
+        page["items"] = items
+        return page
+
+    async def list_pages(
+        self,
+        path: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        page_size: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AsyncIterator[JsonObject]:
+        """Read a collection as `list` does, page by page: all are of one version, that of the first."""
         params: dict[str, str | int | bool] = {}
         if label_selector:
             params["labelSelector"] = label_selector
@@ -172,15 +197,13 @@ class KubernetesApi:
             params["resourceVersion"] = resource_version
         if page_size is not None:
             params["limit"] = page_size
-        items: Any = []
         while True:
             page = await self._json("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
-            items += page.get("items") or []
             next_page = page.setdefault("metadata", {}).pop("continue", None)
+            page["metadata"].pop("remainingItemCount", None)
+            yield page
             if not next_page:
-                page["items"] = items
-                page["metadata"].pop("remainingItemCount", None)
-                return page
+                return
             params.pop("resourceVersion", None)  # the token carries it; both together are refused
             params["continue"] = next_page
 
@@ -262,6 +285,7 @@ class KubernetesApi:
         field_selector: str = "",
         bookmarks: bool = False,
         watch_seconds: int = 300,
+        on_open: Callable[[], None] = lambda: None,
     ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
         """Changes of a collection as they happen, over one connection.
 
@@ -275,6 +299,8 @@ class KubernetesApi:
             object that is there.
         bookmarks
             Whether to be told now and then how far the server is (``BOOKMARK``, an object with nothing but a version).
+        on_open
+            Called when the server has agreed to watch, which may be long before the first change.
 
         Raises
         ------
@@ -295,6 +321,7 @@ class KubernetesApi:
             params["allowWatchBookmarks"] = "true"
         timeout = aiohttp.ClientTimeout(total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout_seconds)
         async with self._response(target, "GET", path, params, None, {}, timeout) as response:
+            on_open()
             async for line in _lines(response.content):
                 try:
                     event = json.loads(line)

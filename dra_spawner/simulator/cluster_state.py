@@ -123,25 +123,34 @@ class ClusterState:
 
     # --- pods ------------------------------------------------------------------------------------------------------
 
-    def put_pod(self, pod: Pod) -> None:
-        """Add or replace a pod; one that has ended needs nothing any more."""
+    def put_pod(self, pod: Pod, *, mirrored: bool = False) -> None:
+        """Add or replace a pod; one that has ended needs nothing any more.
+
+        Parameters
+        ----------
+        mirrored
+            Leave what follows for claims to the claim controller, whose changes come as claims of their own.
+        """
         key = ObjectKey.of(pod)
         known = self.pods.get(key)
         if known is not None:
             self._leave(known)
         self.pods.put(key, pod)
         self._enter(pod)
+        if mirrored:
+            return
         if known is not None and known.uid != pod.uid:
             self.release_claims(known)
         if pod.is_finished:
             self.release_claims(pod)
 
-    def remove_pod(self, key: ObjectKey) -> Pod:
-        """Remove a pod, and what was there for it alone."""
+    def remove_pod(self, key: ObjectKey, *, mirrored: bool = False) -> Pod:
+        """Remove a pod, and what was there for it alone unless `mirrored` (see `put_pod`)."""
         pod = self.pods[key]
         self._leave(pod)
         self.pods.discard(key)
-        self.release_claims(pod)
+        if not mirrored:
+            self.release_claims(pod)
         return pod
 
     def _enter(self, pod: Pod) -> None:

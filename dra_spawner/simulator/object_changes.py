@@ -13,8 +13,8 @@ from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 __all__ = ["put_object", "remove_object"]
 
 
-def put_object(state: ClusterState, item: ClusterObject | BrokenObject) -> None:
-    """Add an object, or replace the one of its kind and name."""
+def put_object(state: ClusterState, item: ClusterObject | BrokenObject, *, mirrored: bool = False) -> None:
+    """Add an object, or replace the one of its kind and name; `mirrored` as in `ClusterState.put_pod`."""
     match item:
         case BrokenObject():
             _put_broken(state, item)
@@ -23,7 +23,7 @@ def put_object(state: ClusterState, item: ClusterObject | BrokenObject) -> None:
             state.put_node(item)
             kind, key = Kind.NODE, ObjectKey("", item.name)
         case Pod():
-            state.put_pod(item)
+            state.put_pod(item, mirrored=mirrored)
             kind, key = Kind.POD, ObjectKey.of(item)
         case TrackedClaim():
             state.put_claim(item)
@@ -40,11 +40,11 @@ def put_object(state: ClusterState, item: ClusterObject | BrokenObject) -> None:
     state.broken.discard((kind, key))
 
 
-def remove_object(state: ClusterState, kind: Kind, key: ObjectKey) -> None:
+def remove_object(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: bool = False) -> None:
     """Remove an object, be it one that makes no sense; :class:`SnapshotError` when there is none."""
     was_broken = state.broken.discard((kind, key)) is not None
     if _is_known(state, kind, key):
-        _remove(state, kind, key)
+        _remove(state, kind, key, mirrored=mirrored)
     elif not was_broken:
         raise SnapshotError(SnapshotProblem.NOT_FOUND, f"{kind} {key} not found")
 
@@ -75,12 +75,12 @@ def _is_known(state: ClusterState, kind: Kind, key: ObjectKey) -> bool:
             return key.name in state.devices.slices
 
 
-def _remove(state: ClusterState, kind: Kind, key: ObjectKey) -> None:
+def _remove(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: bool = False) -> None:
     match kind:
         case Kind.NODE:
             state.remove_node(key.name)
         case Kind.POD:
-            state.remove_pod(key)
+            state.remove_pod(key, mirrored=mirrored)
         case Kind.RESOURCE_CLAIM:
             state.remove_claim(key)
         case Kind.RESOURCE_CLAIM_TEMPLATE:

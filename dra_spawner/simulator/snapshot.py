@@ -206,6 +206,27 @@ class Snapshot:
         with self._journal.all_or_nothing():
             remove_object(self._state, kind, key)
 
+    def mirror(self, item: ClusterObject | BrokenObject) -> None:
+        """Take over an object as the API server has it: unlike with `put`, nothing follows from it for other objects.
+
+        A snapshot that is fed with what a watch tells is so the same as one made from the objects themselves, in
+        whatever order the watches of different kinds tell it. `settle_claims` makes up for what the claim
+        controller is yet to do.
+        """
+        with self._journal.all_or_nothing():
+            put_object(self._state, item, mirrored=True)
+
+    def forget(self, kind: Kind, key: ObjectKey) -> None:
+        """Remove an object as `mirror` adds it.
+
+        Raises
+        ------
+        SnapshotError
+            When there is none.
+        """
+        with self._journal.all_or_nothing():
+            remove_object(self._state, kind, key, mirrored=True)
+
     def add_pod(self, pod: Pod) -> None:
         """Add a pod, or replace the one of this name."""
         self.put(pod)

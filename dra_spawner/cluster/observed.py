@@ -1,0 +1,113 @@
+"""What is kept of an API object besides what the simulator models of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from sys import intern
+from types import MappingProxyType
+from typing import Any, Final
+
+from dra_spawner.cluster.api import JsonObject
+
+__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner"]
+
+KEPT_ANNOTATIONS: Final = ("hub.jupyter.org/", "cluster-autoscaler.kubernetes.io/")
+"""Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
+
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """An entry of ``status.conditions``."""
+
+    status: str
+    """``True``, ``False`` or ``Unknown``."""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    """``lastTransitionTime``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """An entry of ``metadata.ownerReferences``."""
+
+    kind: str
+    name: str
+    uid: str
+    is_controller: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedObject:
+    """Metadata and conditions of an object as it was last seen."""
+
+    uid: str
+    resource_version: str
+    created: str = ""
+    """``metadata.creationTimestamp``."""
+    deleted: str = ""
+    """``metadata.deletionTimestamp``; empty while nobody has asked for its deletion."""
+    labels: Mapping[str, str] = field(default=_NONE)
+    annotations: Mapping[str, str] = field(default=_NONE)
+    """Those of `KEPT_ANNOTATIONS`."""
+    owners: tuple[Owner, ...] = ()
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    """By type."""
+
+    def is_true(self, condition: str) -> bool:
+        """Whether it has this condition, with status ``True``."""
+        found = self.conditions.get(condition)
+        return found is not None and found.status == "True"
+
+    @classmethod
+    def from_json(cls, obj: JsonObject) -> ObservedObject:
+        """Take it out of an API object; what has not the form it should have is left out."""
+        metadata = obj["metadata"]
+        status = obj.get("status")
+        conditions = status.get("conditions") if isinstance(status, dict) else None
+        return cls(
+            uid=_text(metadata, "uid"),
+            resource_version=_text(metadata, "resourceVersion"),
+            created=_text(metadata, "creationTimestamp"),
+            deleted=_text(metadata, "deletionTimestamp"),
+            labels=_texts(metadata.get("labels")),
+            annotations=_texts(metadata.get("annotations"), KEPT_ANNOTATIONS),
+            owners=tuple(
+                Owner(_text(each, "kind"), _text(each, "name"), _text(each, "uid"), each.get("controller") is True)
+                for each in metadata.get("ownerReferences") or ()
+            ),
+            conditions={
+                intern(_text(each, "type")): Condition(
+                    intern(_text(each, "status")),
+                    intern(_text(each, "reason")),
+                    intern(_text(each, "message")),
+                    _text(each, "lastTransitionTime"),
+                )
+                for each in conditions or ()
+                if isinstance(each, dict)
+            }
+            or _NO_CONDITIONS,
+        )
+
+
+_NO_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType({})
+
+
+def _text(obj: Mapping[str, Any], name: str) -> str:
+    value = obj.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(found: object, prefixes: tuple[str, ...] = ("",)) -> Mapping[str, str]:
+    """Names and most values are those of thousands of other objects: each is kept once."""
+    if not isinstance(found, dict):
+        return _NONE
+    kept = {
+        intern(name): intern(value)
+        for name, value in found.items()
+        if isinstance(value, str) and name.startswith(prefixes)
+    }
+    return kept or _NONE

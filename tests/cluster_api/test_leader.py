@@ -1,0 +1,214 @@
+"""Leader election: one acts, and never two, whatever happens to clocks, connections and processes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.leader import LeaderElector, LeaseTimes, NotLeading, new_identity
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import eventually
+
+TIMES = LeaseTimes(lease_seconds=3, renew_deadline_seconds=2, retry_seconds=1)
+LEASE = "dra-spawner-test"
+
+
+@dataclass
+class Stage:
+    """Where leaders act; notes whether two ever do so together."""
+
+    acting: set[str] = field(default_factory=set)
+    seen: list[str] = field(default_factory=list)
+    clashes: list[set[str]] = field(default_factory=list)
+
+
+@dataclass
+class Replica:
+    """One process's part."""
+
+    api: KubernetesApi
+    namespace: str
+    name: str
+    stage: Stage
+    skew_seconds: float = 0.0
+    fails: bool = False
+    task: asyncio.Task[None] | None = None
+
+    def __post_init__(self) -> None:
+        self.elector = LeaderElector(self.api, self.namespace, LEASE, identity=self.name, times=TIMES)
+
+    async def act(self) -> None:
+        self.stage.acting.add(self.name)
+        self.stage.seen.append(self.name)
+        try:
+            while True:
+                if len(self.stage.acting) > 1:
+                    self.stage.clashes.append(set(self.stage.acting))
+                if self.fails:
+                    raise RuntimeError("the leader's work fails (injected by a test)")
+                await asyncio.sleep(0.01)
+        finally:
+            self.stage.acting.discard(self.name)
+
+    def start(self) -> None:
+        self.task = asyncio.create_task(self.elector.run(self.act))
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self.task
+            self.task = None
+
+
+@asynccontextmanager
+async def replicas(stage: Stage, *parts: tuple[KubernetesApi, str, str]) -> AsyncIterator[list[Replica]]:
+    all_of_them = [Replica(api, namespace, name, stage) for api, namespace, name in parts]
+    try:
+        yield all_of_them
+    finally:
+        for each in all_of_them:
+            await each.stop()
+
+
+@asynccontextmanager
+async def proxied(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, KubernetesApi]]:
+    async with cluster.fault_proxy() as proxy:
+        async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api:
+            yield proxy, api
+
+
+async def test_one_leads_and_hands_over_when_it_ends(cluster: ClusterUnderTest):
+    stage = Stage()
+    parts = [(cluster.admin, cluster.namespace, name) for name in ("a", "b")]
+    async with replicas(stage, *parts) as (first, second):
+        first.start()
+        await eventually(lambda: stage.acting == {"a"}, "a leads")
+        second.start()
+        await eventually(lambda: second.elector.leader == "a", "b sees who leads")
+        assert first.elector.is_leader
+        assert not second.elector.is_leader
+        with pytest.raises(NotLeading):
+            second.elector.require()
+        began = time.monotonic()
+        await first.stop()
+        assert not stage.acting
+        await eventually(lambda: stage.acting == {"b"}, "b leads")
+        # It was handed over: nobody had to wait for the Lease to run out.
+        assert time.monotonic() - began < TIMES.lease_seconds
+        lease = await cluster.admin.get(resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, LEASE))
+        assert lease["spec"]["holderIdentity"] == "b"
+        assert lease["spec"]["leaseTransitions"] == 1
+    assert not stage.clashes
+
+
+async def test_leader_without_connection_stops_before_another_begins(embedded_cluster: ClusterUnderTest):
+    stage = Stage()
+    async with proxied(embedded_cluster) as (proxy, api):
+        parts = [
+            (api, embedded_cluster.namespace, "cut off"),
+            (embedded_cluster.admin, embedded_cluster.namespace, "b"),
+        ]
+        async with replicas(stage, *parts) as (first, second):
+            first.start()
+            await eventually(lambda: stage.acting == {"cut off"}, "the first leads")
+            second.start()
+            # Neither an answer nor an error: what hangs must not keep the leader in office.
+            proxy.fail(Fault.hold(), times=None)
+            await eventually(lambda: not stage.acting, "the first gives up by itself")
+            assert not first.elector.is_leader
+            await eventually(lambda: stage.acting == {"b"}, "the second leads")
+            proxy.heal()
+            await eventually(lambda: first.elector.leader == "b", "the first sees who leads")
+    assert not stage.clashes
+    assert stage.seen == ["cut off", "b"]
+
+
+@pytest.mark.parametrize("fault", [Fault.answer(500), Fault.refuse(), Fault.answer(403), Fault.answer(409, "Conflict")])
+async def test_errors_of_the_api_server_end_a_term_and_are_told(embedded_cluster: ClusterUnderTest, fault: Fault):
+    stage = Stage()
+    async with proxied(embedded_cluster) as (proxy, api):
+        async with replicas(stage, (api, embedded_cluster.namespace, "a")) as (only,):
+            only.start()
+            await eventually(lambda: stage.acting, "it leads")
+            proxy.fail(fault, times=None, verb="update")
+            await eventually(lambda: not stage.acting, "it stops")
+            if fault.status == 403:
+                assert "resources: [leases], verbs: [get, create, update]}" in only.elector.problem
+            proxy.heal()
+            await eventually(lambda: stage.acting, "it leads again")
+            assert only.elector.problem == ""
+            assert only.elector.terms == 2
+
+
+@pytest.mark.parametrize("jump_seconds", [3600, -3600])
+async def test_clock_that_jumps_makes_no_second_leader(
+    embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch, jump_seconds: int
+):
+    stage = Stage()
+    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
+    async with replicas(stage, *parts) as (first, second):
+        first.start()
+        await eventually(lambda: stage.acting, "one leads")
+        second.start()
+        await eventually(lambda: second.elector.leader, "the other sees it")
+        real, renewed = time.time, first.elector._leads_until
+        monkeypatch.setattr(time, "time", lambda: real() + jump_seconds)
+        await eventually(
+            lambda: first.elector._leads_until > renewed + TIMES.lease_seconds, "it is renewed for a while"
+        )
+        assert stage.seen == ["a"]
+        # Neither does it keep the other from its turn.
+        assert first.task is not None
+        first.elector._lock.release = _never_released  # type: ignore[method-assign]
+        await first.stop()
+        await eventually(lambda: stage.acting == {"b"}, "the other leads", within_seconds=3 * TIMES.lease_seconds)
+    assert not stage.clashes
+
+
+async def _never_released() -> None:
+    """As when the process is killed."""
+
+
+async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: ClusterUnderTest):
+    stage = Stage()
+    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
+    async with replicas(stage, *parts) as (first, second):
+        first.fails = True
+        first.start()
+        second.start()
+        await eventually(lambda: stage.acting == {"b"}, "the other leads")
+    assert not stage.clashes
+
+
+async def test_deleted_lease_is_not_taken_from_who_holds_it(embedded_cluster: ClusterUnderTest):
+    stage = Stage()
+    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
+    path = resource_path("coordination.k8s.io/v1", "leases", embedded_cluster.namespace, LEASE)
+    async with replicas(stage, *parts) as (first, second):
+        first.start()
+        await eventually(lambda: stage.acting, "one leads")
+        second.start()
+        await eventually(lambda: second.elector.leader == "a", "the other sees it")
+        for _ in range(3):
+            await embedded_cluster.admin.delete(path)
+
+            async def is_there() -> bool:
+                leases = await embedded_cluster.admin.list(path.rpartition("/")[0])
+                return bool(leases["items"])
+
+            await eventually(is_there, "the Lease is made again")
+        assert stage.seen == ["a"]
+    assert not stage.clashes
+
+
+def test_each_process_has_a_name_of_its_own():
+    assert new_identity() != new_identity()
