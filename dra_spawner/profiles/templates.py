@@ -104,13 +104,15 @@ PLACEHOLDERS: Mapping[str, Placeholder] = {
     "pod_name": Placeholder("the name of the server's pod", rules.OBJECT_NAME, "jupyter-ada"),
     "namespace": Placeholder("the namespace of the server's pod", rules.NAME, "jupyterhub"),
     "vlan": Placeholder("the VLAN of the user, or of the group; a number", VLAN, 42),
-    "vlan_high": Placeholder("vlan // 256, for addresses such as 10.{vlan_high}.{vlan_low}.0/24", rules.whole_number("a number", 0, 15), 0),
+    "vlan_high": Placeholder(
+        "vlan // 256, for addresses such as 10.{vlan_high}.{vlan_low}.0/24", rules.whole_number("a number", 0, 15), 0
+    ),
     "vlan_low": Placeholder("vlan % 256", rules.whole_number("a number", 0, 255), 42),
     "group": Placeholder("the group that the VLAN belongs to, made safe as the user's name is", _SLUG, "lab"),
     "address": Placeholder("address that the mapping of VLANs has for the user or group", ADDRESS, "10.42.0.7/24"),
     "subnet": Placeholder("network that it has", SUBNET, "10.42.0.0/24"),
     "gateway": Placeholder("gateway that it has", GATEWAY, "10.42.0.1"),
-}  # fmt: skip
+}
 
 #: A value for each placeholder, for checks without a user.
 SAMPLE_VALUES: Values = {name: placeholder.sample for name, placeholder in PLACEHOLDERS.items()}
