@@ -1,0 +1,211 @@
+"""Which cards and tiles a server gets: the first way to place all of its containers, in the order of its policy.
+
+GAS takes the first card with room for each container in turn. Here the same is tried first; where it leaves a later
+container without room, the search goes back, within limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+
+from dra_spawner.profiles.intel_gas.annotations import Tiles, card_number
+from dra_spawner.profiles.intel_gas.labels import CardTile, NodeGpus
+from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
+from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse, ContainerCards, Need, add_use
+from dra_spawner.profiles.intel_gas.names import Policy
+
+#: Ways that are tried on one node before it counts as full.
+_MOST_STEPS = 20_000
+
+Uses = Mapping[str, CardUse]
+#: Cards for a container, and tiles of them.
+_Option = tuple[tuple[str, ...], Tiles]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenCards:
+    """Where a server goes, and the cards of each container of its pod, in order."""
+
+    node: str
+    containers: tuple[ContainerCards, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Containers that are placed together: one, or those that share a card."""
+
+    containers: tuple[str, ...]
+    count: int
+    need: Need
+
+
+def choose(
+    wish: GpuWish, nodes: Sequence[NodeGpus], uses: Mapping[str, Uses], containers: Sequence[str]
+) -> ChosenCards | None:
+    """Cards for a server on the node that its policy likes best.
+
+    A node whose preferred card (by a telemetry label) is among those chosen comes first. Among the others, first-fit
+    takes the first by name, balanced the one with the most room, packed the one with the least.
+
+    Parameters
+    ----------
+    nodes
+        To choose from.
+    uses
+        What is taken, by node and card.
+    containers
+        Names of the pod's containers, in order.
+
+    Returns
+    -------
+    ChosenCards or None
+        ``None`` if there is no room on any node.
+    """
+    best: tuple[tuple[bool, Fraction, str], ChosenCards] | None = None
+    for gpus in nodes:
+        use = uses.get(gpus.node, {})
+        found = choose_on_node(wish, gpus, use, containers)
+        if found is None:
+            continue
+        cards = {card for container in found for card in container.cards}
+        rank = (gpus.preferred_card not in cards, _node_rank(wish, gpus, use), gpus.node)
+        if best is None or rank < best[0]:
+            best = (rank, ChosenCards(gpus.node, found))
+    return best[1] if best else None
+
+
+def choose_on_node(
+    wish: GpuWish, gpus: NodeGpus, use: Uses, containers: Sequence[str]
+) -> tuple[ContainerCards, ...] | None:
+    """Cards on this node for each container of the pod; ``None`` if there is no room."""
+    groups = gpus.numa_groups if wish.single_numa and gpus.numa_groups else (gpus.cards,)
+    for group in groups:
+        usable = tuple(card for card in gpus.cards if card in group and _is_usable(wish, gpus, card))
+        found = _Search(wish, gpus, usable).place(_units(wish), use)
+        if found is not None:
+            return tuple(found.get(name, ContainerCards()) for name in containers)
+    return None
+
+
+def _is_usable(wish: GpuWish, gpus: NodeGpus, card: str) -> bool:
+    return (
+        card not in gpus.disabled_cards and (not wish.allow or card in wish.allow) and card not in wish.deny
+    )  # as in GAS, deny goes before allow
+
+
+def _units(wish: GpuWish) -> list[_Unit]:
+    """What is placed one after the other; those that share a card first, for they are the hardest."""
+    units = []
+    sharing = [each for each in wish.containers if each.name in wish.same_gpu]
+    if sharing:
+        units.append(_Unit(tuple(each.name for each in sharing), 1, sum((each.need for each in sharing), NO_NEED)))
+    units += [_Unit((each.name,), each.count, each.need) for each in wish.containers if each not in sharing]
+    return units
+
+
+class _Search:
+    """Depth first over the units of a server, on the cards of one node."""
+
+    def __init__(self, wish: GpuWish, gpus: NodeGpus, usable: tuple[str, ...]) -> None:
+        self._wish = wish
+        self._gpus = gpus
+        self._usable = usable
+        self._needs = {each.name: each.need for each in wish.containers}
+        self._capacity: CardCapacity = gpus.capacity[wish.resource]
+        self._steps = 0
+
+    def place(self, units: Sequence[_Unit], use: Uses) -> dict[str, ContainerCards] | None:
+        """Cards by container, or ``None``."""
+        if not units:
+            return {}
+        unit, *rest = units
+        for cards, tiles in self._options(unit, use):
+            self._steps += 1
+            if self._steps > _MOST_STEPS:
+                return None
+            mine = {name: ContainerCards(cards, tiles, self._needs[name]) for name in unit.containers}
+            used = dict(use)
+            add_use(used, mine.values())
+            others = self.place(rest, used)
+            if others is not None:
+                return mine | others
+        return None
+
+    def _options(self, unit: _Unit, use: Uses) -> Iterator[_Option]:
+        """Ways to place a unit, the best first."""
+        free = {card: self._free_tiles(card, use) for card in self._usable if self._has_room(card, unit, use)}
+        ordered = sorted(free, key=lambda card: self._rank(card, unit, use))
+        if self._wish.xe_link:
+            yield from self._linked(unit, ordered, free)
+            return
+        for cards in combinations(ordered, unit.count):
+            tiles = tuple((card, tuple(free[card][: unit.need.tiles])) for card in cards if unit.need.tiles)
+            yield cards, tiles
+
+    def _linked(self, unit: _Unit, ordered: Sequence[str], free: Mapping[str, Sequence[int]]) -> Iterator[_Option]:
+        """Pairs of cards, each with an Xe Link between two free tiles."""
+        links: list[tuple[CardTile, CardTile]] = []
+        for one, other in self._gpus.xe_links:
+            if one[0] != other[0] and all(card in free and tile in free[card] for card, tile in (one, other)):
+                links.append((one, other) if ordered.index(one[0]) < ordered.index(other[0]) else (other, one))
+        links.sort(key=lambda link: (ordered.index(link[0][0]), ordered.index(link[1][0])))
+        for pairs in combinations(links, unit.count // 2):
+            tiles = [tile for pair in pairs for tile in pair]
+            cards = tuple(card for card, _ in tiles)
+            if len(set(cards)) == len(cards):
+                yield cards, tuple((card, (tile,)) for card, tile in tiles)
+
+    def _has_room(self, card: str, unit: _Unit, use: Uses) -> bool:
+        used = use.get(card, CardUse())
+        return (
+            used.has_room(self._capacity, unit.need, len(unit.containers))
+            and len(self._free_tiles(card, use)) - used.unknown_tiles >= unit.need.tiles
+        )
+
+    def _free_tiles(self, card: str, use: Uses) -> list[int]:
+        """Numbers of the tiles that may be taken, those that telemetry prefers first."""
+        used = use.get(card, CardUse())
+        preferred = [tile for name, tile in self._gpus.preferred_tiles if name == card]
+        free = [
+            tile
+            for tile in range(self._capacity.tiles)
+            if tile not in used.tiles and (card, tile) not in self._gpus.disabled_tiles
+        ]
+        return sorted(free, key=lambda tile: (preferred.index(tile) if tile in preferred else len(preferred), tile))
+
+    def _rank(self, card: str, unit: _Unit, use: Uses) -> tuple[int, bool, int, int]:
+        wish = self._wish
+        wanted = wish.prefer.index(card) if card in wish.prefer else len(wish.prefer)
+        used = _amount(use.get(card, CardUse()), unit.need)
+        order = {Policy.FIRST_FIT: 0, Policy.BALANCED: used, Policy.PACKED: -used}[wish.policy]
+        return wanted, card != self._gpus.preferred_card, order, card_number(card)
+
+
+def _amount(use: CardUse, need: Need) -> int:
+    """How full a card is, in what is asked for first: millicores, memory, tiles, or how many have it."""
+    if need.millicores:
+        return use.millicores
+    if need.memory_bytes:
+        return use.memory_bytes
+    return len(use.tiles) + use.unknown_tiles if need.tiles else use.shares
+
+
+def _capacity_amount(capacity: CardCapacity, need: Need) -> int:
+    if need.millicores:
+        return capacity.millicores
+    if need.memory_bytes:
+        return capacity.memory_bytes
+    return capacity.tiles if need.tiles else capacity.shares
+
+
+def _node_rank(wish: GpuWish, gpus: NodeGpus, use: Uses) -> Fraction:
+    """Nodes differ in size, so their rank is by the part that is taken."""
+    first: ContainerWish = wish.containers[0]
+    whole = _capacity_amount(gpus.capacity[wish.resource], first.need) * len(gpus.cards)
+    if wish.policy is Policy.FIRST_FIT or not whole:
+        return Fraction(0)
+    taken = Fraction(sum(_amount(use.get(card, CardUse()), first.need) for card in gpus.cards), whole)
+    return taken if wish.policy is Policy.BALANCED else -taken

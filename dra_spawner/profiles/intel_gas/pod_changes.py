@@ -1,0 +1,120 @@
+"""What becomes of a server's pod: limits, annotations, environment, and the node it is pinned to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_spawner.profiles.intel_gas.annotations import format_cards, format_tiles
+from dra_spawner.profiles.intel_gas.choosing import ChosenCards
+from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
+from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
+from dra_spawner.profiles.intel_gas.names import (
+    ALLOW_ANNOTATION,
+    CARDS_ANNOTATION,
+    CHOSEN_BY_HUB_ANNOTATION,
+    DENY_ANNOTATION,
+    HIERARCHY_ENV,
+    MASK_ENV,
+    MEMORY,
+    MILLICORES,
+    SAME_GPU_ANNOTATION,
+    SINGLE_NUMA_ANNOTATION,
+    TILES,
+    TILES_ANNOTATION,
+    TIME_ANNOTATION,
+    XE_LINK_ANNOTATION,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PodChanges:
+    """What is added to a pod.
+
+    Attributes
+    ----------
+    limits
+        Extended resources by container; requests are the same.
+    annotations
+        Of the pod.
+    environment
+        Variables by container.
+    node
+        The only node it may go to; empty for any.
+    """
+
+    limits: Mapping[str, Mapping[str, str]]
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    node: str = ""
+
+
+def plain_changes(wish: GpuWish) -> PodChanges:
+    """Limits alone, as long as nobody has chosen cards: the kubelet takes any."""
+    environment = {each.name: {HIERARCHY_ENV: str(wish.hierarchy)} for each in wish.containers if wish.hierarchy}
+    return PodChanges(limits={each.name: _limits(wish, each) for each in wish.containers}, environment=environment)
+
+
+def changes_for_gas(wish: GpuWish) -> PodChanges:
+    """Limits, and what GAS wants to know to choose the cards."""
+    plain = plain_changes(wish)
+    return PodChanges(plain.limits, _wishes(wish), plain.environment)
+
+
+def changes_with_cards(
+    wish: GpuWish,
+    chosen: ChosenCards,
+    containers: Sequence[str],
+    hierarchies: Mapping[str, str],
+    tiles_per_card: int,
+    time: int,
+) -> PodChanges:
+    """All that GAS would have written, the mask, and the node, where the hub has chosen.
+
+    Parameters
+    ----------
+    containers
+        Names of the pod's containers, in order.
+    hierarchies
+        ``ZE_FLAT_DEVICE_HIERARCHY`` that containers have already.
+    tiles_per_card
+        On the chosen node.
+    time
+        Nanoseconds since 1970.
+    """
+    plain = plain_changes(wish)
+    annotations = {
+        **_wishes(wish),
+        TIME_ANNOTATION: str(time),
+        CHOSEN_BY_HUB_ANNOTATION: str(time),
+        CARDS_ANNOTATION: format_cards(each.cards for each in chosen.containers),
+    }
+    if any(each.tiles for each in chosen.containers):
+        annotations[TILES_ANNOTATION] = format_tiles(each.tiles for each in chosen.containers)
+    environment = {name: dict(variables) for name, variables in plain.environment.items()}
+    for name, cards in zip(containers, chosen.containers, strict=True):
+        hierarchy = wish.hierarchy or hierarchy_of(hierarchies.get(name))
+        mask = mask_of_tiles(cards.tiles, hierarchy, tiles_per_card)
+        if mask:
+            environment.setdefault(name, {})[MASK_ENV] = mask
+    return PodChanges(plain.limits, annotations, environment, chosen.node)
+
+
+def _limits(wish: GpuWish, container: ContainerWish) -> dict[str, str]:
+    """The API counts what all cards of a container give together."""
+    need, count = container.need, container.count
+    amounts = {
+        wish.resource.full_name: count,
+        MILLICORES: need.millicores * count,
+        MEMORY: need.memory_bytes * count,
+        TILES: need.tiles * count,
+    }
+    return {name: str(amount) for name, amount in amounts.items() if amount}
+
+
+def _wishes(wish: GpuWish) -> dict[str, str]:
+    """Annotations that users write for GAS."""
+    lists = {ALLOW_ANNOTATION: wish.allow, DENY_ANNOTATION: wish.deny, SAME_GPU_ANNOTATION: wish.same_gpu}
+    flags = {XE_LINK_ANNOTATION: wish.xe_link, SINGLE_NUMA_ANNOTATION: wish.single_numa}
+    annotations = {name: ",".join(values) for name, values in lists.items() if values}
+    return annotations | {name: "true" for name, value in flags.items() if value}

@@ -1,0 +1,171 @@
+"""Pods as the ledger sees them: what their limits and annotations say about cards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.profiles.intel_gas.annotations import (
+    AnnotationError,
+    Tiles,
+    of_containers,
+    parse_cards,
+    parse_tiles,
+    parse_time,
+)
+from dra_spawner.profiles.intel_gas.ledger import Assignment, ContainerCards, Ledger, Need, PodKey
+from dra_spawner.profiles.intel_gas.names import (
+    CARDS_ANNOTATION,
+    CHOSEN_BY_HUB_ANNOTATION,
+    MEMORY,
+    MILLICORES,
+    TILES,
+    TILES_ANNOTATION,
+    TIME_ANNOTATION,
+    GpuResource,
+)
+
+PodObject = Mapping[str, Any]
+
+_FINISHED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class PodCards:
+    """What a pod says about its cards.
+
+    Attributes
+    ----------
+    assignment
+        ``None`` if nobody has chosen cards for it, or if what stands there cannot be understood.
+    chosen_by_gas
+        Whether GAS chose them.
+    warnings
+        What was wrong.
+    """
+
+    assignment: Assignment | None = None
+    chosen_by_gas: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RebuiltLedger:
+    """A ledger made of pods, whether GAS chose cards for any of them, and what was wrong with them."""
+
+    ledger: Ledger
+    gas_runs: bool
+    warnings: tuple[str, ...]
+
+
+def pod_key(pod: PodObject) -> PodKey:
+    """Namespace and name."""
+    metadata = pod.get("metadata") or {}
+    return (str(metadata.get("namespace", "")), str(metadata.get("name", "")))
+
+
+def is_finished(pod: PodObject) -> bool:
+    """Whether it has given back what it had. A pod that is being deleted has not, until it is gone."""
+    return (pod.get("status") or {}).get("phase") in _FINISHED
+
+
+def containers_of(pod: PodObject) -> list[Mapping[str, Any]]:
+    """Its containers without init containers, for which neither GAS nor the plugin chooses cards."""
+    return list((pod.get("spec") or {}).get("containers") or ())
+
+
+def gpu_count(container: Mapping[str, Any]) -> int:
+    """How many cards a container asks for."""
+    return sum(_amount(container, resource.full_name) for resource in GpuResource)
+
+
+def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
+    """The ledger that the annotations of pods tell."""
+    found: dict[PodKey, Assignment] = {}
+    gas_runs = False
+    warnings: list[str] = []
+    for pod in pods:
+        read = read_pod(pod)
+        gas_runs = gas_runs or read.chosen_by_gas
+        warnings += read.warnings
+        if read.assignment is not None and not is_finished(pod):
+            found[pod_key(pod)] = read.assignment
+    return RebuiltLedger(Ledger.of(found), gas_runs, tuple(warnings))
+
+
+def read_pod(pod: PodObject) -> PodCards:
+    """Read a pod's cards; whatever its annotations are, this does not fail."""
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    if CARDS_ANNOTATION not in annotations:
+        return PodCards()
+    time = parse_time(annotations, TIME_ANNOTATION)
+    chosen_by_gas = time is not None and annotations.get(CHOSEN_BY_HUB_ANNOTATION) != str(time)
+    containers = containers_of(pod)
+    counts = [gpu_count(container) for container in containers]
+    uses_gpu = [count > 0 for count in counts]
+    who = "/".join(pod_key(pod))
+    try:
+        cards = of_containers(parse_cards(annotations[CARDS_ANNOTATION]), uses_gpu, ())
+        tiles = _tiles(annotations, uses_gpu)
+    except AnnotationError as error:
+        return PodCards(None, chosen_by_gas, (f"pod {who}: {error}",))
+    if cards is None or tiles is None:
+        text = f"pod {who}: its annotations are for another number of containers"
+        return PodCards(None, chosen_by_gas, (text,))
+    warnings = [
+        f"pod {who}: container {container.get('name')} asks for {count} cards and has {len(mine)}"
+        for container, count, mine in zip(containers, counts, cards, strict=True)
+        if count != len(mine)
+    ]
+    assigned = tuple(
+        ContainerCards(mine, mine_tiles, _need(container, count))
+        for container, count, mine, mine_tiles in zip(containers, counts, cards, tiles, strict=True)
+    )
+    node = node_of(pod)
+    if not node:
+        return PodCards(None, chosen_by_gas, (*warnings, f"pod {who}: it has cards but no node"))
+    return PodCards(Assignment(node, time or 0, assigned), chosen_by_gas, tuple(warnings))
+
+
+def node_of(pod: PodObject) -> str:
+    """The node a pod is on, or the only one its required affinity names; empty if there is none such."""
+    spec = pod.get("spec") or {}
+    if spec.get("nodeName"):
+        return str(spec["nodeName"])
+    affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
+    terms = (affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}).get("nodeSelectorTerms") or ()
+    names = {
+        tuple(field.get("values") or ())
+        for term in terms
+        for field in term.get("matchFields") or ()
+        if field.get("key") == "metadata.name" and field.get("operator") == "In"
+    }
+    return next(iter(names))[0] if len(names) == 1 and len(next(iter(names))) == 1 else ""
+
+
+def _tiles(annotations: Mapping[str, str], uses_gpu: list[bool]) -> list[Tiles] | None:
+    value = annotations.get(TILES_ANNOTATION, "")
+    if not value:
+        return [()] * len(uses_gpu)
+    sections = parse_tiles(value)
+    if len(sections) != len(uses_gpu):
+        # Containers may have cards and no tiles, so the number of filled sections tells nothing.
+        return None if sum(map(bool, sections)) != sum(uses_gpu) else of_containers(sections, uses_gpu, ())
+    return list(sections)
+
+
+def _need(container: Mapping[str, Any], count: int) -> Need:
+    """What is asked of each card; what does not divide is rounded up."""
+    whole = max(count, 1)
+    return Need(*(-(-_amount(container, name) // whole) for name in (MILLICORES, MEMORY, TILES)))
+
+
+def _amount(container: Mapping[str, Any], name: str) -> int:
+    resources = container.get("resources") or {}
+    value = (resources.get("requests") or {}).get(name, (resources.get("limits") or {}).get(name, 0))
+    try:
+        return max(0, Quantity.parse(value).value())
+    except QuantityError:
+        return 0
