@@ -29,6 +29,8 @@ class ClusterFacts:
         Labels of that namespace.
     attachment_definitions
         NetworkAttachmentDefinitions, as ``namespace/name``.
+    webhooks
+        Names of the webhooks that validate claims (``webhooks[].name`` of ValidatingWebhookConfigurations).
     kubernetes_version
         Major and minor, such as ``(1, 36)``.
     dropped_fields
@@ -41,5 +43,6 @@ class ClusterFacts:
     namespace: str = "default"
     namespace_labels: Mapping[str, str] | None = None
     attachment_definitions: frozenset[str] | None = None
+    webhooks: frozenset[str] | None = None
     kubernetes_version: tuple[int, int] | None = None
     dropped_fields: frozenset[str] = field(default_factory=frozenset)

@@ -1,0 +1,187 @@
+"""What a choice asks of drivers, whether it is said in the short form, the long form or as a ``spec``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest, JsonObject
+from dra_spawner.profiles.properties import PROPERTIES
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRequest:
+    """Devices of one class: a request, or one of its alternatives.
+
+    Attributes
+    ----------
+    reference
+        ``request`` or ``request/alternative``, as configurations name it.
+    path
+        Where it stands in the profile.
+    device_class
+        ``deviceClassName``.
+    count
+        ``None``: all there are.
+    capacity
+        Capacity name and amount.
+    expressions
+        CEL of the request, with that of words such as ``min_memory``.
+    words
+        The words themselves, where the language was used.
+    """
+
+    reference: str
+    path: str
+    device_class: str
+    count: int | None = 1
+    capacity: tuple[tuple[str, str], ...] = ()
+    expressions: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
+    admin_access: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedConfig:
+    """Parameters for a driver.
+
+    Attributes
+    ----------
+    requests
+        References it is for; none means all of the claim.
+    path
+        Where the configuration stands; its parameters at ``parameters_path``.
+    """
+
+    driver: str
+    parameters: Mapping[str, Any]
+    requests: tuple[str, ...]
+    path: str
+    parameters_path: str
+
+    def covers(self, reference: str) -> bool:
+        """Whether it is for a request; one that names a request is for all of its alternatives."""
+        return not self.requests or reference in self.requests or reference.partition("/")[0] in self.requests
+
+
+@dataclass(frozen=True, slots=True)
+class AskedClaim:
+    """A claim with its own spec.
+
+    Attributes
+    ----------
+    containers
+        How many containers use it.
+    """
+
+    name: str
+    path: str
+    requests: tuple[AskedRequest, ...]
+    configs: tuple[AskedConfig, ...]
+    containers: int = 1
+
+    def configs_of(self, request: AskedRequest, driver: str) -> Iterator[AskedConfig]:
+        """The configurations for a driver that are for a request, in order: the last one counts."""
+        return (config for config in self.configs if config.driver == driver and config.covers(request.reference))
+
+
+def asked_claims(choice: Choice) -> tuple[AskedClaim, ...]:
+    """The claims of a choice that have a spec of their own; what others made is not known."""
+    written = choice.settings.get("device_claims")
+    written = written if isinstance(written, Mapping) else {}
+    return tuple(
+        asked_claim(claim, f"{choice.claims_path}.{claim.name}", written.get(claim.name))
+        for claim in choice.claims
+        if claim.requests or claim.spec is not None
+    )
+
+
+def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> AskedClaim:
+    """One claim.
+
+    Parameters
+    ----------
+    claim
+        With requests, or with a spec.
+    path
+        Where it stands.
+    written
+        The same as it was written, from which short and long form are told apart.
+    """
+    if claim.spec is not None:
+        return _of_spec(claim, claim.spec, f"{path}.spec.devices")
+    long_form = isinstance(written, Mapping) and "requests" in written
+    long_form = long_form or len(claim.requests) > 1 or bool(claim.config or claim.constraints)
+    requests = []
+    for request in claim.requests:
+        where = f"{path}.requests.{request.name}" if long_form else path
+        if request.first_available:
+            requests += [
+                _of_request(each, f"{request.name}/{each.name}", f"{where}.first_available.{each.name}")
+                for each in request.first_available
+                if each.device_class  # an alternative without a class is "nothing"
+            ]
+        elif request.device_class:
+            requests.append(_of_request(request, request.name, where))
+    configs = (
+        AskedConfig(
+            each.driver, each.parameters, each.requests, f"{path}.config[{i}]", f"{path}.config[{i}].parameters"
+        )
+        for i, each in enumerate(claim.config)
+    )
+    return AskedClaim(claim.name, path, tuple(requests), tuple(configs), _users(claim))
+
+
+def _users(claim: DeviceClaim) -> int:
+    return sum(1 for _, requests in claim.containers if requests is None or requests)
+
+
+def _of_request(request: DeviceRequest, reference: str, path: str) -> AskedRequest:
+    words = [PROPERTIES[word].selector(value) for word, value in request.properties]
+    return AskedRequest(
+        reference=reference,
+        path=path,
+        device_class=request.device_class,
+        count=request.count,
+        capacity=request.capacity,
+        expressions=(*words, *request.where),
+        words=tuple(word for word, _ in request.properties),
+        admin_access=request.admin_access,
+    )
+
+
+def _of_spec(claim: DeviceClaim, spec: JsonObject, path: str) -> AskedClaim:
+    devices = spec.get("devices") or {}
+    requests = []
+    for index, request in enumerate(devices.get("requests") or ()):
+        where = f"{path}.requests[{index}]"
+        if request.get("exactly"):
+            requests.append(_of_json(request["exactly"], request["name"], f"{where}.exactly"))
+        for place, each in enumerate(request.get("firstAvailable") or ()):
+            reference = f"{request['name']}/{each.get('name', '')}"
+            requests.append(_of_json(each, reference, f"{where}.firstAvailable[{place}]"))
+    configs = []
+    for index, config in enumerate(devices.get("config") or ()):
+        opaque = config.get("opaque") or {}
+        parameters, where = opaque.get("parameters"), f"{path}.config[{index}]"
+        if isinstance(parameters, Mapping):
+            for_requests = tuple(config.get("requests") or ())
+            driver = str(opaque.get("driver", ""))
+            configs.append(AskedConfig(driver, parameters, for_requests, where, f"{where}.opaque.parameters"))
+    return AskedClaim(claim.name, path.partition(".spec")[0], tuple(requests), tuple(configs), _users(claim))
+
+
+def _of_json(devices: JsonObject, reference: str, path: str) -> AskedRequest:
+    requests = (devices.get("capacity") or {}).get("requests") or {}
+    selectors = devices.get("selectors") or ()
+    return AskedRequest(
+        reference=reference,
+        path=path,
+        device_class=str(devices.get("deviceClassName") or ""),
+        count=None if devices.get("allocationMode") == "All" else int(devices.get("count") or 1),
+        capacity=tuple((str(name), str(amount)) for name, amount in requests.items()),
+        expressions=tuple(str(each["cel"].get("expression", "")) for each in selectors if each.get("cel")),
+        admin_access=bool(devices.get("adminAccess")),
+    )

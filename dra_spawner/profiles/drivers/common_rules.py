@@ -1,0 +1,164 @@
+"""Rules that hold for every driver; what they compare with stands in its description."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
+from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
+from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
+from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
+from dra_spawner.profiles.drivers.vocabulary import Enforcement, Presence
+from dra_spawner.profiles.findings import Finding, Level
+
+#: Taints of nodes that keep pods away.
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+
+
+def parameters_are_understood(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """Opaque parameters are as the driver decodes them."""
+    if not driver.parameter_kinds:
+        return
+    for _, config in _configs(driver, situation):
+        for problem in driver.problems_of_parameters(config.parameters, config.parameters_path):
+            found = f"found {problem.found}" if problem.found else "nothing found"
+            message = f"{driver.title} would refuse this when a server starts: {found}; allowed: {problem.allowed}."
+            yield Finding(Level.ERROR, "driver-parameters", problem.path, message)
+
+
+def parameters_reach_a_request(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """Parameters are for at least one request of their driver; the API server does not look."""
+    cluster = situation.published
+    for claim, config in _configs(driver, situation):
+        drivers = {
+            cluster.driver_of_class(each.device_class) for each in claim.requests if config.covers(each.reference)
+        }
+        if drivers and not drivers & {"", driver.name}:
+            message = (
+                f"Parameters for {driver.name}, but none of the requests they are for gets a device of that driver."
+            )
+            yield Finding(Level.WARNING, "unread-parameters", config.path, message)
+
+
+def kind_fits_the_devices(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """Parameters that name requests are of a kind for the devices that these get."""
+    for claim, config in _configs(driver, situation):
+        kind = driver.kind_of(config.parameters)
+        if kind is None or not kind.device_types or not config.requests:
+            continue  # without requests, they are for those devices alone that they fit
+        for request in driver.requests(claim, situation.published):
+            device_type = driver.device_type(request, situation.published)
+            if config.covers(request.reference) and device_type and device_type not in kind.device_types:
+                fitting = [each.kind for each in driver.parameter_kinds if device_type in each.device_types]
+                remedy = f"; those need {' or '.join(fitting)}" if fitting else ""
+                message = (
+                    f"{kind.kind} is not for devices of type {device_type}, which {request.reference} gets{remedy}."
+                )
+                yield Finding(Level.ERROR, "parameters-of-another-device-type", config.path, message)
+
+
+def nodes_are_tolerated(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """The pod tolerates the taints that nodes with these devices have."""
+    requests = [request for claim in situation.claims for request in driver.requests(claim, situation.published)]
+    if not requests:
+        return
+    nodes = situation.published.nodes_with(driver.name)
+    tolerations = situation.choice.settings.get("tolerations")
+    for toleration in driver.node_tolerations:
+        taint = {"key": toleration["key"], "effect": toleration["effect"]}
+        if tolerates(tolerations, taint):
+            continue
+        shown_taint = f"{taint['key']}:{taint['effect']}"
+        remedy = f"set tolerations: [{{key: {taint['key']}, operator: Exists, effect: {taint['effect']}}}]"
+        path = f"{situation.choice.path}.tolerations"
+        if nodes is None:
+            message = f"Nodes with devices of {driver.title} often have the taint {shown_taint}. If so, {remedy}."
+            yield Finding(Level.INFO, "node-toleration", path, message)
+            continue
+        tainted = [node for node in nodes if _has_taint(node, taint)]
+        if tainted:
+            which = "All" if len(tainted) == len(nodes) else f"{len(tainted)} of {len(nodes)}"
+            message = f"{which} nodes with devices of {driver.title} have the taint {shown_taint}; {remedy}."
+            yield Finding(Level.WARNING, "node-toleration", path, message)
+
+
+def _has_taint(node: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return any(
+        each.get("key") == taint["key"] and each.get("effect") in _KEEPS_AWAY and each.get("effect") == taint["effect"]
+        for each in taints
+    )
+
+
+def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """A server with a share does not see the whole device anyway."""
+    if not any(True for _ in _shares(driver, situation)):
+        return
+    settings = situation.choice.settings
+    path = privileged_path(settings)
+    if path:
+        message = f"A privileged container gets at every device of its node, past the share of {driver.title}."
+        yield Finding(Level.WARNING, "bypassed-share", f"{situation.choice.path}.{path}", message)
+    path = visible_device_path(settings, driver.visible_devices)
+    if path:
+        name = path.rpartition(".")[2]
+        message = f"{name} gives the container devices that it did not claim, past the share of {driver.title}."
+        yield Finding(Level.WARNING, "bypassed-share", f"{situation.choice.path}.{path}", message)
+
+
+def shares_are_enforced(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """It is said where nothing enforces a share."""
+    for request, sentence in _shares(driver, situation, Enforcement.NONE):
+        yield Finding(Level.INFO, "share-not-enforced", request.path, sentence)
+
+
+def attributes_still_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """CEL reads no attribute that the driver does not publish any more."""
+    dropped = {each.name for each in driver.attributes if each.presence is Presence.DROPPED}
+    if not dropped or situation.facts.slices is not None:
+        return  # what is published is known then, and another rule compares with that
+    for claim in situation.claims:
+        for request in driver.requests(claim, situation.published):
+            for name in sorted(dropped & set(_read_attributes(driver.name, request))):
+                message = f"{driver.title} does not publish {name} any more; CEL that reads it fails on every node."
+                yield Finding(Level.WARNING, "dropped-attribute", f"{request.path}.where", message)
+
+
+def _read_attributes(domain: str, request: AskedRequest) -> Iterator[str]:
+    for expression in request.expressions:
+        try:
+            references = referenced_attributes(expression)
+        except CelCompileError:
+            continue
+        for each in references:
+            if each.collection is Collection.ATTRIBUTES and each.domain in (domain, None) and not each.guarded:
+                yield each.name
+
+
+def _configs(driver: Driver, situation: Situation) -> Iterator[tuple[AskedClaim, AskedConfig]]:
+    for claim in situation.claims:
+        for config in claim.configs:
+            if config.driver == driver.name:
+                yield claim, config
+
+
+def _shares(
+    driver: Driver, situation: Situation, only: Enforcement | None = None
+) -> Iterator[tuple[AskedRequest, str]]:
+    for claim in situation.claims:
+        for request in driver.requests(claim, situation.published):
+            share = driver.share(driver, claim, request, situation.published)
+            if share is not None and only in (None, share.enforcement):
+                yield request, share.sentence
+
+
+COMMON_RULES: tuple[DriverRule, ...] = (
+    parameters_are_understood,
+    parameters_reach_a_request,
+    kind_fits_the_devices,
+    nodes_are_tolerated,
+    shares_are_not_bypassed,
+    shares_are_enforced,
+    attributes_still_exist,
+)

@@ -1,0 +1,170 @@
+"""What is known of one DRA driver, and how it is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.claims import DeviceClaim, JsonObject
+from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest, asked_claim, asked_claims
+from dra_spawner.profiles.drivers.parameters import parameter_problems
+from dra_spawner.profiles.drivers.published import Published, published
+from dra_spawner.profiles.drivers.vocabulary import (
+    WEAKEST_FIRST,
+    KnownClass,
+    ParameterKind,
+    PublishedAttribute,
+    PublishedCapacity,
+    ShareEnforcement,
+)
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.findings import Finding
+from dra_spawner.profiles.problems import Problem, shown
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A choice before a driver's rules.
+
+    Attributes
+    ----------
+    choice
+        With its settings, for rules about the pod.
+    claims
+        Its claims that have a spec.
+    published
+        What is known of the cluster.
+    """
+
+    choice: Choice
+    claims: tuple[AskedClaim, ...]
+    published: Published
+
+    @property
+    def facts(self) -> ClusterFacts:
+        return self.published.facts
+
+
+DriverRule = Callable[["Driver", Situation], Iterator[Finding]]
+#: What is asked, the device's type, and the parameters that are for it.
+EnforcementRule = Callable[["Driver", AskedClaim, AskedRequest, Published], ShareEnforcement | None]
+
+
+def _no_shares(driver: Driver, claim: AskedClaim, request: AskedRequest, cluster: Published) -> ShareEnforcement | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """One DRA driver.
+
+    Attributes
+    ----------
+    name
+        As in ``spec.driver`` of its ResourceSlices.
+    title
+        For messages.
+    classes
+        DeviceClasses that its installation brings; clusters may have others.
+    attributes, capacities
+        What its devices have, as far as it is known; a device may have more.
+    parameter_kinds
+        Opaque parameters that it understands; none: it reads no parameters.
+    node_tolerations
+        Of nodes with its devices: taints that are usual there, as a pod tolerates them.
+    visible_devices
+        Environment variables by which a container gets devices that it did not claim, past the driver.
+    equal_sharers
+        Whether all claims on one device must carry equal parameters.
+    share
+        How firmly the share of a request is one; ``None``: the request gets devices for itself.
+    rules
+        What else is wrong in a choice, beyond the parameters.
+    """
+
+    name: str
+    title: str
+    classes: tuple[KnownClass, ...] = ()
+    attributes: tuple[PublishedAttribute, ...] = ()
+    capacities: tuple[PublishedCapacity, ...] = ()
+    parameter_kinds: tuple[ParameterKind, ...] = ()
+    node_tolerations: tuple[JsonObject, ...] = ()
+    visible_devices: frozenset[str] = frozenset()
+    equal_sharers: bool = False
+    share: EnforcementRule = _no_shares
+    rules: tuple[DriverRule, ...] = ()
+    class_types: Mapping[str, str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "class_types", {each.name: each.device_type for each in self.classes})
+
+    def findings(self, choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
+        """What the driver would refuse, or not do as meant, of what a choice asks."""
+        yield from self.findings_of(Situation(choice, asked_claims(choice), published(facts)))
+
+    def findings_of(self, situation: Situation) -> Iterator[Finding]:
+        """The same for a situation that is already known."""
+        for rule in self.rules:
+            yield from rule(self, situation)
+
+    def enforcement(self, claim: DeviceClaim, facts: ClusterFacts | None) -> ShareEnforcement | None:
+        """How firmly the shares of a claim are shares: the weakest of its requests for this driver.
+
+        Returns
+        -------
+        ShareEnforcement or None
+            ``None`` where all devices of this driver are the claim's alone.
+        """
+        cluster = published(facts)
+        asked = asked_claim(claim)
+        shares = (self.share(self, asked, request, cluster) for request in self.requests(asked, cluster))
+        found = [share for share in shares if share is not None]
+        return min(found, key=lambda share: WEAKEST_FIRST.index(share.enforcement), default=None)
+
+    def requests(self, claim: AskedClaim, cluster: Published) -> Iterator[AskedRequest]:
+        """The requests of a claim that are for this driver."""
+        return (request for request in claim.requests if self.serves(request.device_class, cluster))
+
+    def serves(self, device_class: str, cluster: Published) -> bool:
+        """Whether the devices of a class are this driver's."""
+        driver = cluster.driver_of_class(device_class)
+        return driver == self.name if driver else device_class in self.class_types
+
+    def device_type(self, request: AskedRequest, cluster: Published) -> str:
+        """Type of the devices of a request; empty if it is not known."""
+        return cluster.type_of(request) or self.class_types.get(request.device_class, "")
+
+    def parameters_of(self, claim: AskedClaim, request: AskedRequest, cluster: Published) -> Iterator[AskedConfig]:
+        """The parameters that are for a request, those of its class first: the last one counts."""
+        device_class = cluster.device_class(request.device_class)
+        for config in device_class.config if device_class is not None else ():
+            opaque = config.content.get("opaque")
+            if not isinstance(opaque, Mapping) or opaque.get("driver") != self.name:
+                continue
+            if isinstance(opaque.get("parameters"), Mapping):
+                where = f"{request.path}.device_class"
+                yield AskedConfig(self.name, opaque["parameters"], (), where, where)
+        yield from claim.configs_of(request, self.name)
+
+    def kind_of(self, parameters: Mapping[str, Any]) -> ParameterKind | None:
+        """The kind of opaque parameters; ``None`` if the driver does not know it."""
+        for each in self.parameter_kinds:
+            if not each.kind or (
+                each.kind == parameters.get("kind") and each.api_version == parameters.get("apiVersion")
+            ):
+                return each
+        return None
+
+    def problems_of_parameters(self, parameters: Mapping[str, Any], path: str) -> Iterator[Problem]:
+        """What the driver would refuse of its opaque parameters."""
+        kind = self.kind_of(parameters)
+        if kind is not None:
+            own = {} if not kind.kind else {"apiVersion", "kind"}
+            rest = {name: value for name, value in parameters.items() if name not in own}
+            yield from parameter_problems(kind.shape, rest, path)
+        elif self.parameter_kinds:
+            known = " or ".join(f"{each.kind} of {each.api_version}" for each in self.parameter_kinds)
+            found = " of ".join(str(parameters[key]) for key in ("kind", "apiVersion") if parameters.get(key))
+            yield Problem(path, shown(found) if found else "", f"{known} (kind and apiVersion)")

@@ -1,0 +1,144 @@
+"""What can go wrong with the ways of sharing an NVIDIA GPU, and how firm each is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
+from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
+from dra_spawner.profiles.drivers.pod_settings import may_run_as_another_than_root
+from dra_spawner.profiles.drivers.published import Published
+from dra_spawner.profiles.drivers.shares import is_shared, takes_a_part
+from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcement
+from dra_spawner.profiles.findings import Finding, Level
+
+_TIME_SLICING, _MPS = "TimeSlicing", "MPS"
+#: Strategy -> the driver's feature gate, off by default.
+_GATES = {_TIME_SLICING: "TimeSlicingSettings", _MPS: "MPSSupport"}
+#: Name of the webhook in the driver's ValidatingWebhookConfiguration.
+_WEBHOOK = "gpu.nvidia.com"
+
+_MIG_SENTENCE = "This slice is cut out of the GPU in hardware: its memory and computing units are yours alone."
+_MPS_SENTENCE = "The driver's MPS daemon limits the memory and computing time of each program on this GPU."
+_MPS_WITHOUT_LIMITS = "Programs run on this GPU at the same time; nothing limits how much of it each takes."
+_TURNS_SENTENCE = "Containers with this GPU take turns on it; its memory is not divided between them."
+_MEMORY_SENTENCE = "The memory share is not enforced: other users of this GPU can use more than theirs."
+_SHARES_SENTENCE = "Others use this GPU too, and nothing limits how much of it each takes."
+
+
+def nvidia_share(
+    driver: Driver, claim: AskedClaim, request: AskedRequest, cluster: Published
+) -> ShareEnforcement | None:
+    """How firm the share is: MIG in hardware, MPS by its daemon, everything else not at all."""
+    device_type = driver.device_type(request, cluster)
+    if takes_a_part(driver, request, cluster):
+        memory = any(name == "memory" for name, _ in request.capacity)
+        return ShareEnforcement(Enforcement.NONE, _MEMORY_SENTENCE if memory else _SHARES_SENTENCE)
+    sharing = _sharing(list(driver.parameters_of(claim, request, cluster)))
+    if sharing.get("strategy") == _MPS:
+        limits = sharing.get("mpsConfig") or {}
+        if any(limits.get(name) is not None for name in limits if name.startswith("default")):
+            return ShareEnforcement(Enforcement.DAEMON, _MPS_SENTENCE)
+        return ShareEnforcement(Enforcement.NONE, _MPS_WITHOUT_LIMITS)
+    if device_type == "mig":
+        return ShareEnforcement(Enforcement.HARDWARE, _MIG_SENTENCE)
+    if sharing.get("strategy") == _TIME_SLICING and claim.containers > 1:
+        return ShareEnforcement(Enforcement.NONE, _TURNS_SENTENCE)
+    return None
+
+
+def _sharing(configs: list[AskedConfig]) -> Mapping[str, Any]:
+    """``sharing`` of the parameters that count, the last ones."""
+    sharing = configs[-1].parameters.get("sharing") if configs else None
+    return sharing if isinstance(sharing, Mapping) else {}
+
+
+def _shared_by(
+    driver: Driver, situation: Situation, strategy: str
+) -> Iterator[tuple[AskedClaim, AskedRequest, AskedConfig]]:
+    """Requests whose parameters, of the claim or of the class, choose a strategy."""
+    for claim in situation.claims:
+        for request in driver.requests(claim, situation.published):
+            for config in driver.parameters_of(claim, request, situation.published):
+                if _sharing([config]).get("strategy") == strategy:
+                    yield claim, request, config
+
+
+def mps_has_the_gpu_alone(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """MPS goes with no other way of sharing a GPU."""
+    dynamic = _has_dynamic_mig(driver, situation.published)
+    sliced = {
+        (claim.name, request.reference)
+        for claim, request, config in _shared_by(driver, situation, _TIME_SLICING)
+        if config.requests or len(claim.requests) == 1
+    }
+    for claim, request, config in _shared_by(driver, situation, _MPS):
+        if is_shared(driver, request, situation.published):
+            message = f"{request.reference} gets a GPU that several claims share; the driver refuses MPS there."
+        elif dynamic:
+            message = "The driver cuts MIG slices on demand in this cluster; it has no MPS then."
+        elif (claim.name, request.reference) in sliced:
+            message = f"{request.reference} has parameters for TimeSlicing, too; the two do not go together on a GPU."
+        else:
+            continue
+        yield Finding(Level.ERROR, "mps-beside-other-sharing", config.parameters_path, message)
+
+
+def _has_dynamic_mig(driver: Driver, cluster: Published) -> bool:
+    return any(
+        device.id.driver == driver.name
+        and device.consumes_counters
+        and (kind := device.description.attributes.get("type")) is not None
+        and kind.value == "mig"
+        for device in cluster.devices or ()
+    )
+
+
+def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """MPS serves other users than root only if it is told to."""
+    if not may_run_as_another_than_root(situation.choice.settings):
+        return
+    for _, _, config in _shared_by(driver, situation, _MPS):
+        if (_sharing([config]).get("mpsConfig") or {}).get("multiUser") is not True:
+            message = "Notebooks do not run as root, and MPS serves root alone: set mpsConfig.multiUser to true."
+            yield Finding(Level.WARNING, "mps-single-user", f"{config.parameters_path}.sharing.mpsConfig", message)
+
+
+def time_slicing_does_something(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """TimeSlicing on a MIG device is accepted and does nothing."""
+    for claim in situation.claims:
+        for config in claim.configs:
+            if config.driver != driver.name or config.parameters.get("kind") != "MigDeviceConfig":
+                continue
+            if _sharing([config]).get("strategy") == _TIME_SLICING:
+                message = "TimeSlicing has no effect on MIG devices."
+                yield Finding(Level.INFO, "time-slicing-on-mig", f"{config.parameters_path}.sharing.strategy", message)
+
+
+def passthrough_passes_the_webhook(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """The driver's webhook does not know VfioDeviceConfig."""
+    if _WEBHOOK not in (situation.facts.webhooks or ()):
+        return
+    for claim in situation.claims:
+        for config in claim.configs:
+            if config.driver == driver.name and config.parameters.get("kind") == "VfioDeviceConfig":
+                message = "The driver's webhook runs in this cluster, and its releases so far refuse VfioDeviceConfig."
+                yield Finding(Level.WARNING, "vfio-beside-webhook", config.parameters_path, message)
+
+
+def gates_are_named(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """It is said which of the driver's own feature gates a choice needs; a cluster does not show them."""
+    for strategy, gate in _GATES.items():
+        for _, _, config in _shared_by(driver, situation, strategy):
+            message = f"{strategy} needs the driver's feature gate {gate}, which is off unless it was switched on."
+            yield Finding(Level.INFO, "driver-gate", f"{config.parameters_path}.sharing.strategy", message)
+
+
+NVIDIA_RULES: tuple[DriverRule, ...] = (
+    mps_has_the_gpu_alone,
+    mps_serves_users,
+    time_slicing_does_something,
+    passthrough_passes_the_webhook,
+    gates_are_named,
+)

@@ -1,0 +1,106 @@
+"""What a cluster publishes, as far as it says what a request can get: drivers of classes, devices of requests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cached_property
+
+from dra_spawner.dra.devices import Device, DeviceDescription
+from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.profiles.drivers.asked import AskedRequest
+from dra_spawner.profiles.facts import ClusterFacts, JsonObject
+
+_DRIVER_IN_CEL = re.compile(r"""device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')""")
+_TYPE_IN_CEL = re.compile(r"""(?:\.type|\["type"\]|\['type'\])\s*==\s*(?:"([^"]+)"|'([^']+)')""")
+
+
+class Published:
+    """Answers about one `ClusterFacts`; remembers every verdict of a selector.
+
+    Parameters
+    ----------
+    facts
+        ``None`` where nothing of a cluster is known.
+    """
+
+    def __init__(self, facts: ClusterFacts | None) -> None:
+        self.facts = facts if facts is not None else ClusterFacts()
+        self._selectors = SelectorCache(list_attributes=True)
+        self._drivers: dict[str, str] = {}
+        self._candidates: dict[tuple[str, str, tuple[str, ...]], tuple[Device, ...]] = {}
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...] | None:
+        """One device of each kind, alike devices left out; ``None`` if it is not known what is published."""
+        if self.facts.slices is None:
+            return None
+        kinds: dict[tuple[DeviceDescription, bool], Device] = {}
+        for each in self.facts.slices:
+            for device in each.devices:
+                kinds.setdefault((device.description, bool(device.consumes_counters)), device)
+        return tuple(kinds.values())
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """A DeviceClass; ``None`` if it is not known."""
+        return self.facts.device_classes.get(name) if self.facts.device_classes is not None else None
+
+    def driver_of_class(self, name: str) -> str:
+        """The driver that a class's CEL names, else the one whose devices it selects; empty if that is not known."""
+        if name not in self._drivers:
+            self._drivers[name] = self._find_driver(name)
+        return self._drivers[name]
+
+    def _find_driver(self, name: str) -> str:
+        device_class = self.device_class(name)
+        if device_class is None:
+            return ""
+        named = set(_texts(_DRIVER_IN_CEL, device_class.selectors))
+        if not named and device_class.selectors:
+            named = {device.id.driver for device in self.devices or () if self._selects(device_class.selectors, device)}
+        return named.pop() if len(named) == 1 else ""
+
+    def type_of(self, request: AskedRequest) -> str:
+        """The one ``type`` of devices that the CEL of a request and of its class names; else empty."""
+        device_class = self.device_class(request.device_class)
+        selectors = device_class.selectors if device_class is not None else ()
+        named = set(_texts(_TYPE_IN_CEL, (*selectors, *request.expressions)))
+        return named.pop() if len(named) == 1 else ""
+
+    def candidates(self, request: AskedRequest, driver: str) -> tuple[Device, ...] | None:
+        """Kinds of devices of a driver that a request can get; ``None`` if it is not known what is published."""
+        if self.devices is None:
+            return None
+        key = (driver, request.device_class, request.expressions)
+        if key not in self._candidates:
+            device_class = self.device_class(request.device_class)
+            selectors = (*(device_class.selectors if device_class is not None else ()), *request.expressions)
+            found = (device for device in self.devices if device.id.driver == driver)
+            self._candidates[key] = tuple(device for device in found if self._selects(selectors, device))
+        return self._candidates[key]
+
+    def nodes_with(self, driver: str) -> tuple[JsonObject, ...] | None:
+        """Nodes on which a driver publishes devices; ``None`` if that is not known."""
+        if self.facts.slices is None or self.facts.nodes is None:
+            return None
+        names = {each.node_name for each in self.facts.slices if each.pool_id.driver == driver and each.node_name}
+        return tuple(node for node in self.facts.nodes if node.get("metadata", {}).get("name") in names)
+
+    def _selects(self, selectors: Iterable[str | None], device: Device) -> bool:
+        # A selector that fails selects nothing here; that it does fail is for another rule to say.
+        return all(each is None or self._selectors.verdict(each, device.description) is True for each in selectors)
+
+
+def _texts(pattern: re.Pattern[str], expressions: Iterable[str | None]) -> list[str]:
+    return [double or single for each in expressions if each for double, single in pattern.findall(each)]
+
+
+_recent: list[Published] = []
+
+
+def published(facts: ClusterFacts | None) -> Published:
+    """What is published by these facts; the last ones asked about are remembered."""
+    if not _recent or facts is None or _recent[0].facts is not facts:
+        _recent[:] = [Published(facts)]
+    return _recent[0]
