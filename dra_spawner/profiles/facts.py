@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
@@ -31,10 +31,15 @@ class ClusterFacts:
         NetworkAttachmentDefinitions, as ``namespace/name``.
     webhooks
         Names of the webhooks that validate claims (``webhooks[].name`` of ValidatingWebhookConfigurations).
+    gas_runs
+        Whether Intel's GPU Aware Scheduling runs.
     kubernetes_version
         Major and minor, such as ``(1, 36)``.
     dropped_fields
-        Fields of a request that the API server drops because their feature gate is off, such as ``capacity``.
+        Fields of a claim that the API server drops because their feature gate is off, such as ``capacity``.
+    nodes_may_be_added
+        Whether nodes with other devices than the present ones may come, by an autoscaler for example: then what no
+        present device can do is no error.
     """
 
     device_classes: Mapping[str, DeviceClass] | None = None
@@ -44,5 +49,7 @@ class ClusterFacts:
     namespace_labels: Mapping[str, str] | None = None
     attachment_definitions: frozenset[str] | None = None
     webhooks: frozenset[str] | None = None
+    gas_runs: bool | None = None
     kubernetes_version: tuple[int, int] | None = None
-    dropped_fields: frozenset[str] = field(default_factory=frozenset)
+    dropped_fields: frozenset[str] | None = None
+    nodes_may_be_added: bool = False

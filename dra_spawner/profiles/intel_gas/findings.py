@@ -1,0 +1,279 @@
+"""What can be wrong with a choice that asks for Intel GPUs in the form of the device-plugin age.
+
+Both ways to ask are looked at: ``intel_gas``, and the limits and annotations that a profile writes itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.profiles.choices import Choice, list_choices
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.intel_gas.annotations import AnnotationError, parse_cards, parse_tiles
+from dra_spawner.profiles.intel_gas.choosing import choose
+from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
+from dra_spawner.profiles.intel_gas.language import NOTEBOOK, GpuWish, parse_intel_gas
+from dra_spawner.profiles.intel_gas.names import (
+    CARDS_ANNOTATION,
+    MASK_ENV,
+    MEMORY,
+    MILLICORES,
+    SAME_GPU_ANNOTATION,
+    TILES,
+    TILES_ANNOTATION,
+    XE_LINK_ANNOTATION,
+    CardScheduler,
+    GpuResource,
+)
+from dra_spawner.profiles.intel_gas.pod_changes import changes_for_gas
+from dra_spawner.profiles.problems import Problem, ProfileError
+
+#: The spawner's trait.
+TRAIT = "intel_gas"
+
+_PLUGIN_IMAGE = re.compile(r"(?:^|/)intel-gpu-plugin:v?(\d+)\.(\d+)")
+#: First release of the plugin that does not read the annotations any more.
+_FIRST_WITHOUT = (0, 34)
+
+#: Extended resources by container.
+_Limits = Mapping[str, Mapping[str, int]]
+
+
+def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]:
+    """What the language refuses in ``intel_gas`` of the spawner and of the choices of a static profile list."""
+    try:
+        parse_intel_gas(intel_gas, TRAIT)
+    except ProfileError as error:
+        return list(error.problems)
+    problems: list[Problem] = []
+    for listed in list_choices(profile_list, {TRAIT: intel_gas or {}}) if profile_list else ():
+        if listed.choice is None:
+            continue  # told elsewhere
+        try:
+            parse_intel_gas(listed.choice.settings.get(TRAIT), _path(listed.choice))
+        except ProfileError as error:
+            problems += error.problems
+    return list(dict.fromkeys(problems))
+
+
+def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
+    """What is wrong with a choice on a cluster."""
+    try:
+        wish = parse_intel_gas(choice.settings.get(TRAIT), _path(choice))
+    except ProfileError as error:
+        for problem in error.problems:
+            allowed = f"found {problem.found or 'nothing'}; allowed: {problem.allowed}"
+            yield Finding(Level.ERROR, "intel-gas-language", problem.path, allowed)
+        return
+    asked = _Asked.by(choice, wish)
+    yield from _combinations(asked)
+    yield from _tiles(asked, facts)
+    if asked.is_legacy:
+        yield from _plugin(asked, facts)
+    if wish is not None:
+        yield from _cards(asked, wish, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a choice asks for, in whichever form.
+
+    Attributes
+    ----------
+    path
+        Where it is written.
+    limits
+        With those that ``intel_gas`` will add.
+    annotations
+        Those of the profile, and those that GAS would be told by ``intel_gas``.
+    """
+
+    path: str
+    wish: GpuWish | None
+    limits: _Limits
+    annotations: Mapping[str, str]
+    environment: Mapping[str, Any]
+
+    @classmethod
+    def by(cls, choice: Choice, wish: GpuWish | None) -> _Asked:
+        settings = choice.settings
+        limits = {NOTEBOOK: _amounts(settings.get("extra_resource_guarantees"), settings.get("extra_resource_limits"))}
+        for container in _list(settings.get("extra_containers")):
+            resources = _mapping(container.get("resources"))
+            limits[str(container.get("name"))] = _amounts(resources.get("requests"), resources.get("limits"))
+        annotations = {str(name): str(value) for name, value in _mapping(settings.get("extra_annotations")).items()}
+        path = f"{choice.path}.extra_resource_limits"
+        if wish is not None:
+            changes = changes_for_gas(wish)
+            for name, added in changes.limits.items():
+                limits[name] = {**limits.get(name, {}), **_amounts(added)}
+            annotations |= changes.annotations
+            path = _path(choice)
+        return cls(path, wish, limits, annotations, _mapping(settings.get("environment")))
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it asks for what only the fractional resource manager gives; a whole ``i915`` any plugin gives."""
+        fractions = any(name in limits for limits in self.limits.values() for name in (MILLICORES, MEMORY, TILES))
+        return self.wish is not None or fractions or any(name.startswith("gas-") for name in self.annotations)
+
+    def count(self, container: str) -> int:
+        """How many GPUs a container asks for."""
+        return sum(self.limits.get(container, {}).get(resource.full_name, 0) for resource in GpuResource)
+
+    def finding(self, level: Level, rule: str, message: str) -> Finding:
+        return Finding(level, rule, self.path, message)
+
+
+def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
+    """Rule 23: the node's plugin no longer knows this, or nobody chooses cards."""
+    names = {name for limits in asked.limits.values() for name in limits} & {each.full_name for each in GpuResource}
+    if facts.nodes is not None:
+        nodes = [node for node in facts.nodes if _offers(node, names)]
+        if not nodes:
+            offered = " or ".join(sorted(names)) or "Intel GPUs"
+            text = f"No node offers {offered} now; unless one comes, servers of this choice wait in vain."
+            yield asked.finding(Level.WARNING, "intel-gas-plugin", text)
+        too_new = [node for node in nodes if (versions := _plugin_versions(node)) and min(versions) >= _FIRST_WITHOUT]
+        if too_new:
+            which = "all nodes" if len(too_new) == len(nodes) else f"{len(too_new)} of {len(nodes)} nodes"
+            text = (
+                f"Intel's GPU plugin on {which} with these GPUs is 0.34 or later, which gives no parts of GPUs and "
+                "reads no gas annotations any more. Use the Intel DRA driver (device_claims), or plugin 0.33."
+            )
+            yield asked.finding(Level.ERROR if len(too_new) == len(nodes) else Level.WARNING, "intel-gas-plugin", text)
+    needs_gas = asked.wish.scheduler is CardScheduler.GAS if asked.wish else CARDS_ANNOTATION not in asked.annotations
+    if needs_gas and facts.gas_runs is False:
+        text = "GPU Aware Scheduling does not run in this cluster, so nobody chooses cards; "
+        mend = "set scheduler: none, and the hub does." if asked.wish else "use intel_gas, and the hub does."
+        yield asked.finding(Level.ERROR, "intel-gas-scheduler", text + mend)
+
+
+def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
+    """Rule 24: tiles of cards that the container does not have, or that no card has."""
+    value = asked.annotations.get(TILES_ANNOTATION)
+    if not value:
+        return
+    rule = "intel-gas-tiles"
+    try:
+        tiles = parse_tiles(value)
+        cards = parse_cards(asked.annotations.get(CARDS_ANNOTATION, ""))
+    except AnnotationError as error:
+        yield asked.finding(
+            Level.ERROR, rule, f"{TILES_ANNOTATION} or {CARDS_ANNOTATION} cannot be understood: {error}."
+        )
+        return
+    for index, section in enumerate(tiles):
+        own = cards[index] if index < len(cards) else ()
+        strange = sorted({card for card, _ in section} - set(own))
+        if strange:
+            text = (
+                f"{TILES_ANNOTATION} names {', '.join(strange)}, which {CARDS_ANNOTATION} does not give the container."
+            )
+            yield asked.finding(Level.ERROR, rule, text)
+    most = max((gpus.capacity[r].tiles for gpus in _known_gpus(facts) for r in GpuResource), default=None)
+    highest = max((tile for section in tiles for _, numbers in section for tile in numbers), default=0)
+    if most is not None and highest >= most:
+        text = f"{TILES_ANNOTATION} names tile gt{highest}; the cards of this cluster have {most} tiles, from gt0."
+        yield asked.finding(Level.ERROR, rule, text)
+
+
+def _combinations(asked: _Asked) -> Iterator[Finding]:
+    """Rule 25: what GAS refuses in a pod."""
+    rule = "intel-gas-combination"
+    names = {name for limits in asked.limits.values() for name in limits}
+    if {each.full_name for each in GpuResource} <= names:
+        yield asked.finding(Level.ERROR, rule, "A pod gets i915 or xe GPUs, never both.")
+    same = [name for name in asked.annotations.get(SAME_GPU_ANNOTATION, "").split(",") if name]
+    monitoring = {each.monitoring_name for each in GpuResource}
+    if same and len(same) < 2:
+        yield asked.finding(Level.ERROR, rule, "same-gpu is about two containers at the least.")
+    for name in same:
+        limits = asked.limits.get(name, {})
+        if asked.count(name) != 1 or limits.get(TILES) or monitoring & set(limits):
+            text = f"Container {name} shares a GPU (same-gpu): it must ask for one GPU, no tiles and no monitoring."
+            yield asked.finding(Level.ERROR, rule, text)
+    if XE_LINK_ANNOTATION not in asked.annotations:
+        return
+    if same:
+        yield asked.finding(Level.ERROR, rule, "Xe Links join several GPUs, same-gpu means one: use one of the two.")
+    for name, limits in asked.limits.items():
+        count = asked.count(name)
+        if count % 2:
+            yield asked.finding(Level.ERROR, rule, f"With Xe Links GPUs come in pairs; {name} asks for {count}.")
+        elif limits.get(TILES, 0) != count or monitoring & set(limits):
+            text = f"With Xe Links container {name} must ask for as many tiles as GPUs, and for no monitoring."
+            yield asked.finding(Level.ERROR, rule, text)
+
+
+def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Finding]:
+    """What the hub would meet when it chooses cards."""
+    if wish.scheduler is CardScheduler.GAS:
+        if wish.prefer:
+            text = "prefer has no effect where GAS chooses cards; it goes by the node's label gas-prefer-gpu."
+            yield asked.finding(Level.INFO, "intel-gas-scheduler", text)
+        return
+    if MASK_ENV in asked.environment and any(each.need.tiles for each in wish.containers):
+        text = f"The profile's own {MASK_ENV} stays, and hides which tiles were chosen; take it out."
+        yield asked.finding(Level.WARNING, "intel-gas-tiles", text)
+    if facts.nodes is None:
+        return
+    offering = [node for node in facts.nodes if _offers(node, {wish.resource.full_name})]
+    known = [gpus for node in offering if (gpus := node_gpus(node)) is not None]
+    for gpus in known:
+        for warning in gpus.warnings:
+            yield asked.finding(Level.WARNING, "intel-gas-labels", f"Node {gpus.node}: {warning}.")
+    if offering and not known:
+        text = "No node with these GPUs has the label gpu.intel.com/gpu-numbers, so the hub cannot choose cards."
+        yield asked.finding(Level.WARNING, "intel-gas-labels", text)
+    if known and choose(wish, known, {}, [each.name for each in wish.containers]) is None:
+        text = "No node has cards that are enough for this choice, even if nobody used them."
+        yield asked.finding(Level.WARNING, "intel-gas-capacity", text)
+
+
+def _known_gpus(facts: ClusterFacts) -> Sequence[NodeGpus]:
+    return [gpus for node in facts.nodes or () if (gpus := node_gpus(node)) is not None]
+
+
+def _plugin_versions(node: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Versions of Intel's GPU plugin among a node's images. The kubelet keeps older ones for a while, so one of them
+    runs; images without a version in their name are not known.
+    """
+    names = [name for image in _list(_mapping(node.get("status")).get("images")) for name in image.get("names") or ()]
+    return [(int(found[1]), int(found[2])) for name in names if (found := _PLUGIN_IMAGE.search(str(name)))]
+
+
+def _offers(node: Mapping[str, Any], names: set[str]) -> bool:
+    allocatable = _amounts(_mapping(node.get("status")).get("allocatable"))
+    return any(allocatable.get(name, 0) > 0 for name in names or {each.full_name for each in GpuResource})
+
+
+def _path(choice: Choice) -> str:
+    """Where ``intel_gas`` was written last."""
+    layers = [layer for layer in choice.layers if TRAIT in layer.settings]
+    return layers[-1].path_to(TRAIT) if layers else f"{choice.path}.{TRAIT}"
+
+
+def _amounts(*resources: object) -> dict[str, int]:
+    """Whole amounts by name; what is no quantity is Kubernetes' own to refuse."""
+    found = {}
+    for each in resources:
+        for name, value in _mapping(each).items():
+            try:
+                found[str(name)] = Quantity.parse(value if isinstance(value, int) else str(value)).value()
+            except QuantityError:
+                continue
+    return found
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
