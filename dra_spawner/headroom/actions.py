@@ -1,0 +1,109 @@
+"""What can be decided. Every action says why; carrying it out is another room's task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_spawner.simulator.claims import ObjectKey
+
+
+class Cause(StrEnum):
+    """Why a placeholder ends."""
+
+    #: A user's pod has its claim.
+    HANDED_OVER = "handed-over"
+    #: A user's pod fits without it.
+    YIELD = "yield"
+    #: It moves to a new, empty node.
+    MOVE = "move"
+    #: Its node is to become empty.
+    DRAIN = "drain"
+    #: There are more than are wanted.
+    SURPLUS = "surplus"
+    #: No choice of any profile has its shape any more.
+    OUTDATED = "outdated"
+    #: It has failed, or its node is gone.
+    BROKEN = "broken"
+
+    @property
+    def is_eviction(self) -> bool:
+        """Whether it costs a budget: users and clean-up do not wait for budgets."""
+        return self in (Cause.MOVE, Cause.DRAIN, Cause.SURPLUS)
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePlaceholder:
+    """Make a placeholder.
+
+    Attributes
+    ----------
+    beside
+        The waiting user's pod for which a node must come; None if it is for the wanted number.
+    """
+
+    shape: str
+    reason: str
+    beside: ObjectKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndPlaceholder:
+    """Delete a placeholder's pod, and with it the claims that nobody else uses."""
+
+    key: ObjectKey
+    uid: str
+    cause: Cause
+    reason: str
+    pod: ObjectKey | None = None
+    """The user's pod that it makes way for."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelNode:
+    """Set a node's label, or remove it (value None)."""
+
+    node: str
+    label: str
+    value: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelPod:
+    """Set a label of a user's pod."""
+
+    key: ObjectKey
+    uid: str
+    label: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReserveClaim:
+    """Enter a user's pod among the consumers of a warm claim, so that it outlives the placeholder."""
+
+    claim: ObjectKey
+    pod: ObjectKey
+    pod_uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseClaim:
+    """Take back that a warm claim is kept for a user's pod that never came."""
+
+    claim: ObjectKey
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteClaim:
+    """Delete a warm claim that nobody uses and nobody is going to use."""
+
+    claim: ObjectKey
+    reason: str
+
+
+Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | ReleaseClaim | DeleteClaim

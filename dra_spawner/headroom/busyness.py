@@ -1,0 +1,107 @@
+"""How busy nodes are with users: placeholders do not count, and shares of devices count for what they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.headroom.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.resources import CPU, MEMORY
+from dra_spawner.simulator.weighted_utilization import weighted_utilization
+
+_ZERO = Fraction(0)
+_DAEMONS = ("DaemonSet", "Node")
+
+
+@dataclass(frozen=True, slots=True)
+class Busyness:
+    """How busy one node is.
+
+    Attributes
+    ----------
+    users
+        Users' servers there.
+    figure
+        From 0 to 1: the most used of CPU, memory and devices; None if what its devices do is not known.
+    """
+
+    users: int
+    figure: Fraction | None
+
+    @property
+    def rank(self) -> tuple[Fraction, int]:
+        """Nodes in the order in which users should fill them, the highest first."""
+        return (self.figure or _ZERO, self.users)
+
+
+class NodesBusyness:
+    """Busyness of the nodes of a view, computed when asked for."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[str, Busyness] = {}
+
+    def of(self, name: str) -> Busyness:
+        """Of one node."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._of(name)
+        return known
+
+    def _of(self, name: str) -> Busyness:
+        view = self._view
+        users = len(view.users_of_node.get(name, ()))
+        state = view.snapshot.nodes[name]
+        kept = {id(each.pod) for each in view.placeholders_of_node.get(name, ())}
+        figures = [_ZERO]
+        others = [pod for pod in state.pods if id(pod) not in kept and pod.controller not in _DAEMONS]
+        for resource in (CPU, MEMORY):
+            total = state.node.allocatable.get(resource, 0)
+            if total:
+                figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in others), total))
+        devices = self._devices(name)
+        if devices is None:
+            return Busyness(users, None)
+        return Busyness(users, min(max(*figures, devices), Fraction(1)))
+
+    def _devices(self, name: str) -> Fraction | None:
+        pools = self._pools_of_node.get(name)
+        if not pools:
+            return _ZERO
+        view = self._view
+        keys = {
+            ObjectKey(pod.namespace, each.claim)
+            for pod in view.snapshot.nodes[name].pods
+            if ObjectKey.of(pod) not in view.placeholders
+            for each in pod.claims
+            if each.claim
+        }
+        claims = [view.snapshot.claims[key].claim for key in sorted(keys) if key in view.snapshot.claims]
+        found = weighted_utilization(
+            view.snapshot.nodes[name].node.identity,
+            {pool: self._slices_of_pool[pool] for pool in pools},
+            AllocatedState.from_claims(claims),
+            SCHEDULER_1_36,
+            lambda device: Fraction(1),
+        )
+        return (found.figure or _ZERO) if found.is_known else None
+
+    @cached_property
+    def _slices_of_pool(self) -> dict[PoolId, list[ResourceSlice]]:
+        found: dict[PoolId, list[ResourceSlice]] = {}
+        for item in self._view.snapshot.slices.values():
+            found.setdefault(item.pool_id, []).append(item)
+        return found
+
+    @cached_property
+    def _pools_of_node(self) -> dict[str, set[PoolId]]:
+        found: dict[str, set[PoolId]] = {}
+        for item in self._view.snapshot.slices.values():
+            if item.node_name:
+                found.setdefault(item.node_name, set()).add(item.pool_id)
+        return found

@@ -1,0 +1,102 @@
+"""All decisions of one moment, in the order that makes them safe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dra_spawner.headroom.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.headroom.budget import Tokens
+from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.hand_over import decide_hand_overs
+from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.readiness import decide_readiness
+from dra_spawner.headroom.view import View
+from dra_spawner.headroom.wanted import decide_numbers
+from dra_spawner.headroom.yielding import Waiting, decide_yields
+from dra_spawner.simulator.claims import ObjectKey
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """What is to be done, in this order.
+
+    Attributes
+    ----------
+    actions
+        Each with its reason.
+    waiting
+        Users' pods that wait, and what is to be said of each.
+    memory
+        To be given to the next decision.
+    frozen
+        Why nothing is done at present; empty if all is well.
+    """
+
+    actions: tuple[Action, ...]
+    waiting: tuple[Waiting, ...]
+    memory: Memory
+    frozen: str = ""
+
+
+def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
+    """Decide on everything.
+
+    Users come first: what they wait for is done at once, whatever budgets say. Then readiness, then numbers, then
+    tidying up within its budget. Nothing is decided on knowledge that is too old, or while the API fails.
+
+    Parameters
+    ----------
+    view
+        Left as it is.
+    memory
+        Of the last decision (`Memory.fresh` for the first).
+    """
+    frozen = _frozen(view, policy)
+    if frozen:
+        # The bucket does not fill while nobody looks.
+        return Decisions((), (), replace(memory, tokens=Tokens(memory.tokens.left, view.now)), frozen)
+    busyness = NodesBusyness(view)
+    hand_overs = decide_hand_overs(view, policy)
+    yields, waiting = decide_yields(view, policy, busyness)
+    readiness, memory = decide_readiness(view, policy, memory)
+    memory = remember_users(view, memory)
+    ending = _ended((*hand_overs, *yields))
+    numbers = decide_numbers(view, policy, waiting, ending)
+    tokens = memory.tokens.refilled(policy.budget, view.now)
+    numbers, tokens = _within_budget(numbers, tokens)
+    attraction = decide_attraction(view, policy)
+    draining = decide_draining(view, policy, memory, busyness)
+    moves: tuple[EndPlaceholder, ...] = ()
+    if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
+        # Only when all else is at rest; the next round sees what came of it.
+        moves, tokens = decide_moves(view, policy, tokens, ending | _ended(numbers))
+    actions = (*hand_overs, *yields, *readiness, *numbers, *attraction, *draining, *moves)
+    return Decisions(actions, waiting, replace(memory, tokens=tokens))
+
+
+def _frozen(view: View, policy: Policy) -> str:
+    if view.problem:
+        return f"nothing is decided: {view.problem}"
+    if view.stale > policy.stale_after:
+        return f"nothing is decided: what is known of the cluster is {int(view.stale.total_seconds())} seconds old"
+    return ""
+
+
+def _ended(actions: Iterable[Action]) -> frozenset[ObjectKey]:
+    return frozenset(each.key for each in actions if isinstance(each, EndPlaceholder))
+
+
+def _within_budget(actions: tuple[Action, ...], tokens: Tokens) -> tuple[tuple[Action, ...], Tokens]:
+    """Evictions for which there is a token, and everything that is none."""
+    kept: list[Action] = []
+    for each in actions:
+        if isinstance(each, EndPlaceholder) and each.cause.is_eviction:
+            rest = tokens.take()
+            if rest is None:
+                continue
+            tokens = rest
+        kept.append(each)
+    return tuple(kept), tokens

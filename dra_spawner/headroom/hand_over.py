@@ -1,0 +1,78 @@
+"""Warm claims that users' pods have: when the placeholder goes, and when a reservation ends.
+
+A placeholder may go as soon as the claim's consumers name the user's pod. Before that the claim would be nobody's for a
+moment, and its device anybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.view import Placeholder, View, age, reservation_of
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+
+
+def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
+    """What is to be done about claims that users' pods have or were promised."""
+    takers = _takers(view)
+    actions: list[Action] = []
+    for key, placeholder in view.placeholders.items():
+        pod = takers.get(key)
+        if pod is not None:
+            actions += _hand_over(view, placeholder, pod)
+        elif placeholder.reservation is not None and view.now >= placeholder.reservation.until:
+            reason = f"kept for {placeholder.reservation.pod}, which did not come in time"
+            actions += [ReleaseClaim(claim, reason) for claim in placeholder.claims]
+    actions += _orphans(view, policy)
+    return tuple(actions)
+
+
+def _takers(view: View) -> dict[ObjectKey, Pod]:
+    """The user's pod that names a placeholder's claim, by placeholder; whether it was promised it or not."""
+    found: dict[ObjectKey, Pod] = {}
+    for pod in view.users.values():
+        for reference in pod.claims:
+            holder = view.holder_of.get(ObjectKey(pod.namespace, reference.claim or ""))
+            if holder is not None and not pod.is_deleted:
+                found.setdefault(holder.key, pod)
+    return found
+
+
+def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
+    claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
+    named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
+    to_reserve = [
+        claim for claim in claims if claim.key in named and claim.claim.is_allocated and not claim.is_reserved_for(pod)
+    ]
+    for claim in to_reserve:
+        yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, f"{pod} takes over what {placeholder.pod} kept")
+    if not to_reserve:
+        yield EndPlaceholder(
+            placeholder.key,
+            placeholder.pod.uid,
+            Cause.HANDED_OVER,
+            f"{pod} has taken over what it kept",
+            ObjectKey.of(pod),
+        )
+
+
+def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
+    """Claims that a placeholder was to have, or had, and that nobody uses."""
+    used = {
+        ObjectKey(pod.namespace, reference.claim)
+        for pod in view.snapshot.pods.values()
+        for reference in pod.claims
+        if reference.claim and labels.SHAPE in pod.labels
+    }
+    for tracked in view.warm_claims():
+        if tracked.key in used or tracked.consumers or tracked.is_deleted:
+            continue
+        reservation = reservation_of(tracked)
+        if reservation is not None and view.now < reservation.until:
+            continue
+        if age(tracked.created, view.now) >= policy.grace.orphan:
+            yield DeleteClaim(tracked.key, "its placeholder is gone, and nobody uses it")

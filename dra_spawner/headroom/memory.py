@@ -1,0 +1,39 @@
+"""What a service remembers from one decision to the next. Nothing breaks when it is lost: decisions become slower."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from dra_spawner.headroom.budget import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """See the module.
+
+    Attributes
+    ----------
+    tokens
+        What is left to be evicted.
+    lost_readiness
+        Node, and when it was last seen to be not ready although it is called so.
+    ready_since
+        Node, and since when it has been ready without interruption.
+    busy
+        Node, and when a user's server was last seen there.
+    drivers
+        Drivers that a kind of node has shown complete pools of, by kind.
+    """
+
+    tokens: Tokens
+    lost_readiness: Mapping[str, datetime] = field(default_factory=dict)
+    ready_since: Mapping[str, datetime] = field(default_factory=dict)
+    busy: Mapping[str, datetime] = field(default_factory=dict)
+    drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    @classmethod
+    def fresh(cls, now: datetime) -> Memory:
+        """Of a service that just started."""
+        return cls(Tokens(0.0, now))

@@ -1,0 +1,226 @@
+"""Placeholders move to a new, empty node, and nodes that users hardly need become empty.
+
+A placeholder is evicted to move only when a new, empty, ready node exists, it is not on it, and the simulator says
+that the scheduler would put its replacement there. Everything here is bounded by the budget, and stops as soon as
+anything is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause, EndPlaceholder, LabelNode
+from dra_spawner.headroom.budget import Tokens
+from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.simulated import shape_pods, simulated_placeholder
+from dra_spawner.headroom.view import Placeholder, View, allows, is_labelled, is_open, newest_first
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.node_score import best_nodes
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+
+_DAEMONS = ("DaemonSet", "Node")
+
+
+def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
+    """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
+    pods = shape_pods(policy).values()
+    new = [
+        state
+        for state in view.snapshot.nodes.values()
+        if view.age_of_node(state.node.name) < policy.newest
+        and not is_labelled(state, labels.DRAINING)
+        and any(is_open(state, pod) for pod in pods)
+    ]
+    newest = max(new, key=lambda state: (state.node.created, state.node.name), default=None)
+    gone = [
+        LabelNode(name, labels.ATTRACT, None, "no longer the newest node")
+        for name, state in view.snapshot.nodes.items()
+        if labels.ATTRACT in state.node.labels and state is not newest
+    ]
+    if newest is None or is_labelled(newest, labels.ATTRACT):
+        return tuple(gone)
+    return (*gone, LabelNode(newest.node.name, labels.ATTRACT, labels.TRUE, "the newest node"))
+
+
+def remember_users(view: View, memory: Memory) -> Memory:
+    """With when each node was last seen with users; a node that is gone is forgotten."""
+    busy = {name: when for name, when in memory.busy.items() if name in view.snapshot.nodes}
+    busy |= dict.fromkeys((name for name in view.users_of_node if name in view.snapshot.nodes), view.now)
+    return replace(memory, busy=busy)
+
+
+def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesBusyness) -> tuple[LabelNode, ...]:
+    """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
+    actions = []
+    for name, state in view.snapshot.nodes.items():
+        marked = is_labelled(state, labels.DRAINING)
+        if marked and (view.users_of_node.get(name) or view.waiting_users):
+            why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
+            actions.append(LabelNode(name, labels.DRAINING, None, why))
+        elif not marked and _may_drain(view, policy, memory, state, busyness):
+            actions.append(LabelNode(name, labels.DRAINING, labels.TRUE, "no users, and the others have room enough"))
+    # One at a time: whether the others have room changes with each.
+    added = [each for each in actions if each.value is not None]
+    return tuple(each for each in actions if each.value is None or each is added[0])
+
+
+def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
+    name = state.node.name
+    if view.users_of_node.get(name) or not is_labelled(state, labels.IMAGES_READY) or view.waiting_users:
+        return False
+    if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, labels.ATTRACT):
+        return False
+    left = memory.busy.get(name, memory.ready_since.get(name, memory.tokens.at))
+    if view.now - left < policy.grace.freed_node:
+        return False
+    figure = busyness.of(name).figure
+    if figure is None or float(figure) > policy.drain_below:
+        return False
+    held = view.placeholders_of_node.get(name, ())
+    return (
+        bool(held) and all(each.reservation is None for each in held) and _all_fit_elsewhere(view, policy, name, held)
+    )
+
+
+def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
+    """Whether all placeholders of a node have room on others that are not to become empty themselves."""
+    snapshot = view.snapshot
+    closed = {each for each, state in snapshot.nodes.items() if is_labelled(state, labels.DRAINING)} | {name}
+    with snapshot.trial():
+        for placeholder in held:
+            snapshot.remove_pod(placeholder.key)
+        for number, placeholder in enumerate(held):
+            pod = _replacement(view, policy, placeholder, number)
+            if pod is None:
+                return False
+            fitting = [each for each in snapshot.fits(pod, explain=False).fitting if each not in closed]
+            if not fitting:
+                return False
+            snapshot.schedule(pod, fitting[0])
+    return True
+
+
+@dataclass
+class _Evictions:
+    """Takes placeholders out, as far as the budget goes."""
+
+    policy: Policy
+    tokens: Tokens
+    warm: Counter[str]
+    of_node: Counter[str]
+
+    def allows(self, placeholder: Placeholder) -> bool:
+        kept = self.policy.headroom_of(placeholder.shape).kept
+        return (
+            self.tokens.left >= 1.0
+            and self.of_node[placeholder.node] < self.policy.budget.per_node
+            and self.warm[placeholder.shape] > kept
+        )
+
+    def take(self, placeholder: Placeholder) -> None:
+        tokens = self.tokens.take()
+        assert tokens is not None
+        self.tokens = tokens
+        self.of_node[placeholder.node] += 1
+        self.warm[placeholder.shape] -= 1
+
+
+def decide_moves(
+    view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
+) -> tuple[tuple[EndPlaceholder, ...], Tokens]:
+    """Which placeholders are evicted so that their replacements come up where they should be.
+
+    Parameters
+    ----------
+    tokens
+        What may be spent; the rest comes back.
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    pending = sum(1 for each in view.placeholders.values() if each.is_pending)
+    if pending > policy.budget.most_pending or view.waiting_users or view.leaving:
+        return (), tokens
+    warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
+    evictions = _Evictions(policy, tokens, warm, Counter())
+    ended: list[EndPlaceholder] = []
+    with view.snapshot.trial():
+        for placeholder, cause, goal in _movers(view, policy, ending):
+            if not evictions.allows(placeholder) or not _lands(view, policy, placeholder, cause, goal, len(ended)):
+                continue
+            evictions.take(placeholder)
+            to = f"node {goal}" if goal else "another node"
+            why = "is new and empty" if cause is Cause.MOVE else f"node {placeholder.node} is to become empty"
+            reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
+            ended.append(EndPlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
+    return tuple(ended), evictions.tokens
+
+
+def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:
+    """Placeholders that should be elsewhere, with where to if that is one node."""
+    found: list[tuple[Placeholder, Cause, str]] = []
+    goal = _new_empty_node(view, policy)
+    for placeholder in sorted(view.placeholders.values(), key=newest_first):
+        if not placeholder.is_free or placeholder.key in ending or placeholder.shape not in policy.shapes:
+            continue
+        if is_labelled(view.snapshot.nodes.get(placeholder.node), labels.DRAINING):
+            found.append((placeholder, Cause.DRAIN, ""))
+        elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
+            continue
+        elif view.users_of_node.get(placeholder.node):
+            # Room is wanted where users are: there placeholders stand in their way most.
+            found.append((placeholder, Cause.MOVE, goal.node.name))
+    return found
+
+
+def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
+    """The node that attracts, while no user's server is there and it is ready."""
+    for name, state in view.snapshot.nodes.items():
+        if not is_labelled(state, labels.ATTRACT) or not is_labelled(state, labels.IMAGES_READY):
+            continue
+        if view.age_of_node(name) >= policy.newest or state.node.is_unschedulable or not state.node.is_ready:
+            continue
+        strangers = [
+            pod for pod in state.pods if pod.controller not in _DAEMONS and ObjectKey.of(pod) not in view.placeholders
+        ]
+        if not strangers:
+            return state
+    return None
+
+
+def _lands(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, goal: str, number: int) -> bool:
+    """Whether the scheduler would put the replacement where it should go; if so, it is there in the trial."""
+    snapshot = view.snapshot
+    snapshot.fork()
+    snapshot.remove_pod(placeholder.key)
+    pod = _replacement(view, policy, placeholder, number)
+    if pod is not None:
+        fitting = snapshot.fits(pod, explain=False).fitting
+        states = [snapshot.nodes[name] for name in fitting]
+        best = {state.node.name for state in best_nodes(pod, list(snapshot.nodes.values()), states, {})}
+        where = goal if best == {goal} else ""
+        if cause is Cause.DRAIN and best and placeholder.node not in best:
+            where = min(best)
+        if where and snapshot.schedule(pod, where).fits:
+            snapshot.commit()
+            return True
+    snapshot.revert()
+    return False
+
+
+def _replacement(view: View, policy: Policy, placeholder: Placeholder, number: int) -> Pod | None:
+    """The pod that would be made in a placeholder's stead; it and its claims are in the snapshot from here on."""
+    shape = policy.shapes.get(placeholder.shape)
+    if shape is None:
+        return None
+    name = f"{placeholder.pod.name}-replacement-{number}"
+    pod, claims = simulated_placeholder(shape, placeholder.pod.namespace, name)
+    for claim in claims:
+        view.snapshot.add_claim(claim)
+    view.snapshot.add_pod(pod)
+    return pod

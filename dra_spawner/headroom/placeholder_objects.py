@@ -1,0 +1,143 @@
+"""The objects of one placeholder: a pod that keeps a place, and the claims that keep its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shapes import JsonObject, Shape
+from dra_spawner.simulator.resources import container_sum
+
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+_UNPRIVILEGED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderSettings:
+    """What all placeholders have in common.
+
+    Attributes
+    ----------
+    namespace
+        Where they are made: that of the users' servers, for a claim can only be handed over within its namespace.
+    priority_class
+        Name of a PriorityClass below that of users; empty for none.
+    image
+        Does nothing.
+    labels
+        Further labels of pods and claims.
+    """
+
+    namespace: str = "default"
+    priority_class: str = ""
+    image: str = "registry.k8s.io/pause:3.10"
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+def claim_name(placeholder: str, entry: str) -> str:
+    """Name of a placeholder's claim."""
+    return f"{placeholder}-{entry}"
+
+
+def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -> tuple[JsonObject, ...]:
+    """The warm claims, to be created before the pod."""
+    return tuple(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": _metadata(claim_name(name, entry), shape, settings),
+            "spec": spec,
+        }
+        for entry, spec in shape.claims.items()
+    )
+
+
+def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> JsonObject:
+    """The pod. It prefers the node that attracts placeholders, and nodes without users."""
+    metadata = _metadata(name, shape, settings)
+    metadata["annotations"] = {_SAFE_TO_EVICT: labels.TRUE}
+    resources: JsonObject = {"requests": _requests(shape)}
+    if shape.claims:
+        resources["claims"] = [{"name": entry} for entry in shape.claims]
+    spec: JsonObject = {
+        **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
+        "affinity": _affinity(shape),
+        "automountServiceAccountToken": False,
+        "containers": [
+            {
+                "name": "placeholder",
+                "image": settings.image,
+                "resources": resources,
+                "securityContext": _UNPRIVILEGED,
+            }
+        ],
+        "enableServiceLinks": False,
+        "resourceClaims": [{"name": entry, "resourceClaimName": claim_name(name, entry)} for entry in shape.claims],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": 0,
+    }
+    if not shape.claims:
+        del spec["resourceClaims"]
+    if settings.priority_class:
+        spec["priorityClassName"] = settings.priority_class
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _metadata(name: str, shape: Shape, settings: PlaceholderSettings) -> JsonObject:
+    return {
+        "name": name,
+        "namespace": settings.namespace,
+        "labels": {
+            **settings.labels,
+            labels.COMPONENT: labels.PLACEHOLDER,
+            labels.MANAGED_BY: labels.MANAGER,
+            labels.SHAPE: shape.id,
+        },
+    }
+
+
+def _requests(shape: Shape) -> dict[str, str]:
+    """What the user's containers need together, for the one container of the placeholder."""
+    regular = [_quantities(each) for each in shape.containers if not each.get("init")]
+    init = [(_quantities(each), bool(each.get("sidecar"))) for each in shape.containers if each.get("init")]
+    return {name: str(amount) for name, amount in sorted(container_sum(regular, init).items())}
+
+
+def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
+    return {name: Quantity.parse(amount) for name, amount in container["requests"].items()}
+
+
+def _affinity(shape: Shape) -> JsonObject:
+    nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
+    nodes[_PREFERRED] = [{"weight": 100, "preference": _has(labels.ATTRACT)}]
+    required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
+    not_draining = {"key": labels.DRAINING, "operator": "DoesNotExist"}
+    nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        "nodeSelectorTerms": [
+            {**term, "matchExpressions": [*term.get("matchExpressions", ()), not_draining]}
+            for term in required["nodeSelectorTerms"]
+        ]
+    }
+    users = {
+        "labelSelector": {"matchLabels": {labels.COMPONENT: labels.USER_SERVER}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    return {
+        "nodeAffinity": nodes,
+        "podAntiAffinity": {_PREFERRED: [{"weight": 50, "podAffinityTerm": users}]},
+    }
+
+
+def _has(label: str) -> JsonObject:
+    return {"matchExpressions": [{"key": label, "operator": "In", "values": [labels.TRUE]}]}

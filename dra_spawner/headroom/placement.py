@@ -1,0 +1,145 @@
+"""Where a server that is about to start gets its place, and how soon: asked before its pod is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.headroom.simulated import simulated_user
+from dra_spawner.headroom.view import Placeholder, View, is_labelled, without_label
+from dra_spawner.headroom.yielding import Way, find_way
+from dra_spawner.simulator.claims import ClaimTemplate
+from dra_spawner.simulator.fitting import PodFit
+from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+_NEW = "one-more"
+_MOST_REASONS = 3
+
+
+class PlacementKind(StrEnum):
+    """How a server gets its place."""
+
+    #: A placeholder keeps it: the server takes over its claims, or its room.
+    WARM = "warm"
+    #: It is free.
+    FRESH = "fresh"
+    #: Placeholders of other shapes make way.
+    YIELD = "yield"
+    #: A node must come first.
+    SCALE_UP = "scale-up"
+    #: No kind of node that is known can ever have it.
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Where a server gets its place.
+
+    Attributes
+    ----------
+    node
+        Where; empty if a node must come.
+    placeholder
+        That is taken over.
+    way
+        Who makes way.
+    reason
+        For the user and for administrators, one plain sentence.
+    """
+
+    kind: PlacementKind
+    reason: str
+    node: str = ""
+    placeholder: Placeholder | None = None
+    way: Way | None = None
+
+
+def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> Placement:
+    """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty."""
+    busyness = NodesBusyness(view)
+    warm = sorted(
+        (each for each in view.warm(shape.id) if _is_usable(view, each)),
+        key=lambda each: (busyness.of(each.node).rank, each.key),
+    )
+    if warm:
+        chosen = warm[-1]
+        return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen)
+    pod, templates = simulated_user(shape, namespace)
+    with view.snapshot.trial():
+        _add(view.snapshot, templates)
+        fit = view.snapshot.fits(pod, explain=True)
+        open_nodes = [name for name in fit.fitting if not is_labelled(view.snapshot.nodes[name], labels.DRAINING)]
+        fitting = open_nodes or list(fit.fitting)
+        if fitting:
+            node = max(fitting, key=lambda name: (busyness.of(name).rank, name))
+            return Placement(PlacementKind.FRESH, f"free on node {node}", node)
+        free = [each for each in view.placeholders.values() if each.is_free]
+        way = find_way(view.snapshot, pod, free, busyness)
+        if way is not None:
+            return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
+        return _with_more_nodes(view, policy, pod, fit)
+
+
+def _is_usable(view: View, placeholder: Placeholder) -> bool:
+    """Whether what a placeholder keeps can be taken over at once."""
+    claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
+    state = view.snapshot.nodes[placeholder.node]
+    return (
+        all(claim is not None and claim.claim.is_allocated and not claim.is_deleted for claim in claims)
+        and not state.node.is_unschedulable
+        and not is_labelled(state, labels.DRAINING)
+    )
+
+
+def _with_more_nodes(view: View, policy: Policy, pod: Pod, fit: PodFit) -> Placement:
+    unready = without_label(pod, labels.IMAGES_READY)
+    kinds = list(_kinds(view, policy))
+    for name in kinds:
+        with view.snapshot.trial():
+            try:
+                added = add_node(view.snapshot, template_of(view.snapshot, name), _NEW)
+            except TemplateError:
+                return Placement(PlacementKind.SCALE_UP, "no node has room at present")
+            if view.snapshot.fits_on(unready, added.name, explain=False).fits:
+                return Placement(PlacementKind.SCALE_UP, f"one more node like {name} would have room")
+    if policy.node_kinds_are_all and kinds:
+        return Placement(PlacementKind.NEVER, f"no node of this cluster can have it: {_summary(fit)}")
+    return Placement(PlacementKind.SCALE_UP, f"no node that is known has room: {_summary(fit)}")
+
+
+def _kinds(view: View, policy: Policy) -> Iterator[str]:
+    """One node of each kind."""
+    seen: set[str] = set()
+    for name, state in sorted(view.snapshot.nodes.items()):
+        kind = state.node.labels.get(policy.readiness.kind_label, "") or name
+        if kind not in seen:
+            seen.add(kind)
+            yield name
+
+
+def _summary(fit: PodFit) -> str:
+    """The commonest reasons, with on how many nodes."""
+    if fit.general is not None:
+        return "; ".join(fit.general.reasons)
+    reasons = Counter(
+        (str(answer.reason) if answer.reason else "") or "; ".join(answer.verdict.reasons)
+        for answer in fit.nodes.values()
+        if not answer.fits
+    )
+    found = [
+        f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MOST_REASONS)
+    ]
+    return "; ".join(found) or "there is no node"
+
+
+def _add(snapshot: Snapshot, templates: Sequence[ClaimTemplate]) -> None:
+    for template in templates:
+        snapshot.put(template)

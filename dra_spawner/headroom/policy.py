@@ -1,0 +1,134 @@
+"""What an administrator wants: how many places are kept, and how much may be moved about for that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from dra_spawner.headroom.shapes import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Headroom:
+    """Places kept for one shape.
+
+    Attributes
+    ----------
+    min
+        Placeholders wanted at all times.
+    max
+        Never more, those beside waiting users included.
+    floor
+        So many warm ones stay where they are, whatever moving would gain; None is half of ``min``, rounded up.
+    """
+
+    min: int
+    max: int
+    floor: int | None = None
+
+    @property
+    def kept(self) -> int:
+        """How many warm ones are never moved."""
+        return -(-self.min // 2) if self.floor is None else self.floor
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How much may be evicted to tidy up. What users need is not bounded by it.
+
+    Attributes
+    ----------
+    per_second, burst
+        A bucket of ``burst`` tokens that fills at ``per_second``; each eviction takes one.
+    per_node
+        Evictions from one node in one round.
+    most_pending
+        While more placeholders than this wait for a node, nothing is evicted.
+    """
+
+    per_second: float = 1.0
+    burst: int = 5
+    per_node: int = 2
+    most_pending: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grace:
+    """How long something is left alone.
+
+    Attributes
+    ----------
+    yield_again
+        After placeholders made way for a pod, before others do.
+    hand_over
+        A user's pod has so long to be bound to the node of its warm claim.
+    new_node
+        A node that just came is not drained.
+    freed_node
+        Nor is one that the last user just left, for he may come back.
+    orphan
+        A claim without its placeholder is deleted after so long.
+    """
+
+    yield_again: timedelta = timedelta(seconds=10)
+    hand_over: timedelta = timedelta(seconds=30)
+    new_node: timedelta = timedelta(minutes=10)
+    freed_node: timedelta = timedelta(minutes=10)
+    orphan: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """When a node is ready for users.
+
+    Attributes
+    ----------
+    deadline
+        After so long without images or devices a node counts as ready all the same, rather than strand users.
+    settle
+        A node that was ready, and then was not, must stay ready for so long before it is called so again.
+    images
+        Needed on every node, besides those of the shapes that can run there.
+    kind_label
+        Nodes with the same value are of one kind: they are to have the same drivers.
+    """
+
+    deadline: timedelta = timedelta(minutes=15)
+    settle: timedelta = timedelta(seconds=30)
+    images: frozenset[str] = frozenset()
+    kind_label: str = "node.kubernetes.io/instance-type"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All that bears on decisions.
+
+    Attributes
+    ----------
+    shapes
+        By id.
+    headroom
+        By id of a shape; a shape that is not there has none.
+    newest
+        A node counts as new for so long; placeholders are drawn to the newest.
+    drain_below
+        A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
+    node_kinds_are_all
+        Whether nodes of no other kinds than those that are there can come, so that "never" can be said.
+    stale_after
+        With knowledge older than this, nothing is evicted and nothing labelled.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    budget: Budget = Budget()
+    grace: Grace = Grace()
+    readiness: Readiness = Readiness()
+    newest: timedelta = timedelta(hours=1)
+    drain_below: float = 0.0
+    stale_after: timedelta = timedelta(seconds=60)
+    node_kinds_are_all: bool = False
+
+    def headroom_of(self, shape: str) -> Headroom:
+        return self.headroom.get(shape, Headroom(0, 0))

@@ -1,0 +1,120 @@
+"""Shapes: what a server needs of a node, the same for a user's pod and for the placeholder that keeps its place.
+
+Both are made from the pod manifest that the spawner compiles, so they cannot drift apart. Names, users, images and
+mere preferences do not count; requests, claims and whatever rules nodes out do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.dra.quantity import Quantity
+
+JsonObject = dict[str, Any]
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+#: Parts of a pod's spec that decide, besides requests and claims, which nodes are open to it.
+_NODE_FIELDS = ("nodeSelector", "schedulerName", "runtimeClassName")
+#: Tolerations that Kubernetes adds to every pod when it is created.
+_USUAL_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What a server needs of a node.
+
+    Attributes
+    ----------
+    id
+        Hash of all the rest but the images; a label value.
+    claims
+        ``ResourceClaimSpec`` by the name of the pod's ``resourceClaims`` entry.
+    containers
+        Containers with nothing but name, requests and claims; init containers with ``init`` true.
+    node_fields
+        Parts of the pod's spec that rule nodes out.
+    images
+        What a node must have before a user's server starts there at once.
+    """
+
+    id: str
+    claims: Mapping[str, JsonObject]
+    containers: tuple[JsonObject, ...]
+    node_fields: Mapping[str, Any]
+    images: frozenset[str] = frozenset()
+
+    @property
+    def wants_devices(self) -> bool:
+        return bool(self.claims)
+
+
+def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_labels: frozenset[str]) -> Shape:
+    """The shape of a user's pod.
+
+    Parameters
+    ----------
+    pod
+        The Pod's manifest, as it is sent to the API server.
+    claims
+        Spec of each claim that is made for the pod, by the name of the entry.
+    ignored_labels
+        Node labels that the spawner itself requires at times; they do not count.
+    """
+    spec = pod["spec"]
+    containers = tuple(
+        _container(container, is_init)
+        for is_init, each in ((True, spec.get("initContainers")), (False, spec.get("containers")))
+        for container in each or ()
+    )
+    node_fields = {name: spec[name] for name in _NODE_FIELDS if spec.get(name)}
+    affinity = _required_nodes(spec, ignored_labels)
+    if affinity:
+        node_fields["affinity"] = affinity
+    tolerations = [each for each in spec.get("tolerations") or () if each.get("key") not in _USUAL_TAINTS]
+    if tolerations:
+        node_fields["tolerations"] = sorted(tolerations, key=_canonical)
+    images = {
+        container["image"]
+        for container in (*(spec.get("initContainers") or ()), *spec.get("containers", ()))
+        if container.get("image")
+    }
+    text = _canonical({"claims": claims, "containers": containers, "node": node_fields})
+    identity = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Shape(identity, dict(claims), containers, node_fields, frozenset(images))
+
+
+def _container(container: Mapping[str, Any], is_init: bool) -> JsonObject:
+    resources = container.get("resources") or {}
+    # What a container may use at most is also what it requests, where it says no other.
+    requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    found: JsonObject = {"requests": {name: str(Quantity.parse(requests[name])) for name in sorted(requests)}}
+    if is_init:
+        found["init"] = True
+        if container.get("restartPolicy") == "Always":
+            found["sidecar"] = True
+    if resources.get("claims"):
+        found["claims"] = list(resources["claims"])
+    return found
+
+
+def _required_nodes(spec: Mapping[str, Any], ignored_labels: frozenset[str]) -> JsonObject:
+    required = ((spec.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    terms = []
+    for term in required.get("nodeSelectorTerms") or ():
+        expressions = [each for each in term.get("matchExpressions") or () if each.get("key") not in ignored_labels]
+        kept = {**term, "matchExpressions": expressions}
+        if not expressions:
+            del kept["matchExpressions"]
+        terms.append(kept)
+    # A term without conditions that are not ours leaves all nodes open, as if there were none.
+    if not terms or not all(terms):
+        return {}
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": sorted(terms, key=_canonical)}}}
+
+
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,69 @@
+"""Pods that could be there, for questions to the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.simulator.claims import ClaimTemplate, TrackedClaim
+from dra_spawner.simulator.pods import Pod
+
+_NAME = "simulated-placeholder"
+
+
+def shape_pods(policy: Policy) -> dict[str, Pod]:
+    """A pod of each shape, without its claims, for what rules nodes out for good."""
+    return {shape.id: _bare_pod(shape) for shape in policy.shapes.values()}
+
+
+def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+    """A placeholder as it would be made, to be put into a snapshot."""
+    settings = PlaceholderSettings(namespace=namespace)
+    claims = tuple(
+        replace(TrackedClaim.from_json(_with_uid(manifest)), is_protected=False)
+        for manifest in placeholder_claims(shape, name, settings)
+    )
+    return Pod.from_json(_with_uid(placeholder_pod(shape, name, settings))), claims
+
+
+def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
+    """A user's pod of a shape, which requires a node that is ready, and the templates of its claims."""
+    name = "simulated-user"
+    templates = tuple(
+        ClaimTemplate.from_json(
+            {
+                "metadata": {"name": f"{name}-{entry}", "namespace": namespace},
+                "spec": {"spec": spec},
+            }
+        )
+        for entry, spec in shape.claims.items()
+    )
+    settings = PlaceholderSettings(namespace=namespace)
+    manifest = placeholder_pod(shape, name, settings)
+    spec = {
+        **manifest["spec"],
+        **shape.node_fields,
+        "resourceClaims": [{"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"} for entry in shape.claims],
+    }
+    if "affinity" not in shape.node_fields:
+        del spec["affinity"]
+    pod = Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec})
+    return replace(pod, node_selector={**pod.node_selector, labels.IMAGES_READY: labels.TRUE}), templates
+
+
+def _bare_pod(shape: Shape) -> Pod:
+    spec = {
+        **shape.node_fields,
+        "containers": [{"name": "main", "image": "none", "resources": {}}],
+    }
+    return Pod.from_json({"metadata": {"name": _NAME, "namespace": "default"}, "spec": spec})
+
+
+def _with_uid(manifest: Mapping[str, object]) -> dict[str, object]:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict)
+    return {**manifest, "metadata": {**metadata, "uid": metadata["name"]}}

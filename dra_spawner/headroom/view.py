@@ -1,0 +1,250 @@
+"""The cluster at one moment, as decisions about placeholders see it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.taints import tolerates
+from dra_spawner.headroom import labels
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+_NO_PLACE = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """For whom a warm claim is kept.
+
+    Attributes
+    ----------
+    pod
+        Name of the user's pod.
+    until
+        When that ends if the pod does not come.
+    """
+
+    pod: str
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A placeholder's pod, with what it keeps."""
+
+    pod: Pod
+    shape: str
+    claims: tuple[ObjectKey, ...] = ()
+    reservation: Reservation | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey.of(self.pod)
+
+    @property
+    def node(self) -> str:
+        return self.pod.node_name
+
+    @property
+    def is_pending(self) -> bool:
+        return not self.pod.node_name
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it holds a place for whoever comes."""
+        return not self.is_pending and self.reservation is None
+
+
+class View:
+    """Placeholders, users' servers and nodes at one moment.
+
+    Parameters
+    ----------
+    snapshot
+        The whole cluster. Decisions try things out in it and leave it as it was.
+    now
+        The time.
+    namespaces
+        Where users' servers and placeholders live; None is everywhere.
+    stale
+        How old the knowledge of the cluster may be.
+    problem
+        Why the cluster cannot be trusted at present (its API fails); empty if it can.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        now: datetime,
+        *,
+        namespaces: Collection[str] | None = None,
+        stale: timedelta = timedelta(0),
+        problem: str = "",
+    ) -> None:
+        self.snapshot = snapshot
+        self.now = now
+        self.stale = stale
+        self.problem = problem
+        self.placeholders: dict[ObjectKey, Placeholder] = {}
+        self.leaving: list[Pod] = []
+        """Placeholders that are being deleted, or have ended."""
+        self.users: dict[ObjectKey, Pod] = {}
+        self.pullers: dict[str, list[Pod]] = {}
+        """Pods that pull images, by node."""
+        for key, pod in snapshot.pods.items():
+            component = pod.labels.get(labels.COMPONENT)
+            if component in labels.IMAGE_PULLERS:
+                self.pullers.setdefault(pod.node_name, []).append(pod)
+            elif namespaces is not None and pod.namespace not in namespaces:
+                continue
+            elif component == labels.PLACEHOLDER and pod.labels.get(labels.MANAGED_BY) == labels.MANAGER:
+                if pod.is_deleted or pod.is_finished:
+                    self.leaving.append(pod)
+                else:
+                    self.placeholders[key] = self._placeholder(pod)
+            elif component == labels.USER_SERVER and not pod.is_finished:
+                self.users[key] = pod
+
+    # --- placeholders and users ------------------------------------------------------------------------------------
+
+    @cached_property
+    def placeholders_of_node(self) -> dict[str, list[Placeholder]]:
+        found: dict[str, list[Placeholder]] = {}
+        for placeholder in self.placeholders.values():
+            if not placeholder.is_pending:
+                found.setdefault(placeholder.node, []).append(placeholder)
+        return found
+
+    @cached_property
+    def placeholders_of_shape(self) -> dict[str, list[Placeholder]]:
+        found: dict[str, list[Placeholder]] = {}
+        for placeholder in self.placeholders.values():
+            found.setdefault(placeholder.shape, []).append(placeholder)
+        return found
+
+    @cached_property
+    def users_of_node(self) -> dict[str, list[Pod]]:
+        found: dict[str, list[Pod]] = {}
+        for pod in self.users.values():
+            if pod.node_name:
+                found.setdefault(pod.node_name, []).append(pod)
+        return found
+
+    @cached_property
+    def waiting_users(self) -> list[Pod]:
+        """Users' pods without a node in the order of the scheduler's queue: the most important, then the oldest."""
+        waiting = [pod for pod in self.users.values() if not pod.node_name and not pod.is_deleted]
+        return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+
+    @cached_property
+    def holder_of(self) -> dict[ObjectKey, Placeholder]:
+        """The placeholder that keeps a claim, by claim."""
+        return {key: each for each in self.placeholders.values() for key in each.claims}
+
+    def warm(self, shape: str) -> list[Placeholder]:
+        """Free placeholders of a shape on nodes that are ready for users."""
+        return [
+            each
+            for each in self.placeholders_of_shape.get(shape, ())
+            if each.is_free and is_labelled(self.snapshot.nodes.get(each.node), labels.IMAGES_READY)
+        ]
+
+    def warm_claims(self) -> Iterator[TrackedClaim]:
+        """All claims that were made for placeholders, by their labels."""
+        for tracked in self.snapshot.claims.values():
+            if (
+                tracked.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
+                and tracked.labels.get(labels.MANAGED_BY) == labels.MANAGER
+            ):
+                yield tracked
+
+    def _placeholder(self, pod: Pod) -> Placeholder:
+        keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
+        reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
+        reservation = next((each for each in reservations if each is not None), None)
+        return Placeholder(pod, pod.labels.get(labels.SHAPE, ""), keys, reservation)
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def age_of_node(self, name: str) -> timedelta:
+        """Since a node was made; none if that is not known."""
+        return age(self.snapshot.nodes[name].node.created, self.now)
+
+
+def newest_first(placeholder: Placeholder) -> tuple[int, ...]:
+    """Sorting key: the one made last comes first; it is missed least."""
+    return (*(-ord(each) for each in placeholder.pod.created), *map(ord, placeholder.pod.name))
+
+
+def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
+    """For whom a warm claim is kept, as its labels say; labels that make no sense say nobody."""
+    if tracked is None:
+        return None
+    pod, until = tracked.labels.get(labels.RESERVED_FOR, ""), tracked.labels.get(labels.RESERVED_UNTIL, "")
+    moment = moment_of(until)
+    return Reservation(pod, moment) if pod and moment is not None else None
+
+
+def moment_of(seconds: str) -> datetime | None:
+    """A label's time; None if it is none."""
+    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > 11:
+        return None
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def label_of(moment: datetime) -> str:
+    """A time as a label's value."""
+    return str(int(moment.timestamp()))
+
+
+def age(created: str, now: datetime) -> timedelta:
+    """Since a ``creationTimestamp``; none if there is none."""
+    try:
+        return now - datetime.fromisoformat(created)
+    except (ValueError, TypeError):
+        return timedelta(0)
+
+
+def is_labelled(state: NodeState | None, label: str) -> bool:
+    """Whether a node has a label of ours."""
+    return state is not None and state.node.labels.get(label) == labels.TRUE
+
+
+def is_open(state: NodeState, pod: Pod) -> bool:
+    """Whether a pod may run on a node, whatever is free there at present."""
+    node = state.node
+    if node.is_unschedulable or not node.is_ready:
+        return False
+    return allows(state, pod)
+
+
+def allows(state: NodeState, pod: Pod) -> bool:
+    """Whether a node is of a kind that a pod may run on."""
+    node = state.node
+    return pod.wants_node(node.name, node.labels) and all(
+        any(tolerates(toleration, taint) for toleration in pod.tolerations)
+        for taint in node.taints
+        if taint.effect in _NO_PLACE and not taint.key.startswith("node.kubernetes.io/")
+    )
+
+
+def without_label(pod: Pod, label: str) -> Pod:
+    """The pod as if it required nothing of a node's label; the very pod if it does not."""
+    required = pod.required_nodes
+    selector = {key: value for key, value in pod.node_selector.items() if key != label}
+    if required is not None:
+        terms = tuple(
+            replace(term, match_expressions=tuple(each for each in term.match_expressions if each.key != label))
+            for term in required.terms
+        )
+        if terms != required.terms:
+            # A term that asked for this label alone leaves any node open.
+            rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
+            return replace(pod, node_selector=selector, required_nodes=rest)
+    return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod

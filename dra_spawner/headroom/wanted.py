@@ -1,0 +1,74 @@
+"""How many placeholders there are to be: the wanted number of each shape, and one beside each waiting user's pod.
+
+A user's pod requires a label that no node has which is yet to come, so no autoscaler would bring one for it. The
+placeholder beside it requires no such label: it waits in the user's stead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Action, Cause, CreatePlaceholder, EndPlaceholder
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.view import Placeholder, View, newest_first
+from dra_spawner.headroom.yielding import Waiting
+from dra_spawner.simulator.claims import ObjectKey
+
+
+def decide_numbers(
+    view: View, policy: Policy, waiting: Iterable[Waiting], ending: frozenset[ObjectKey]
+) -> tuple[Action, ...]:
+    """Which placeholders are made, and which are more than wanted.
+
+    Parameters
+    ----------
+    waiting
+        Users' pods that wait.
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    beside: dict[str, list[ObjectKey]] = {}
+    for each in waiting:
+        if each.needs_node:
+            beside.setdefault(view.users[each.pod].labels.get(labels.SHAPE, ""), []).append(each.pod)
+    actions: list[Action] = []
+    for shape in policy.shapes:
+        there = [each for each in view.placeholders_of_shape.get(shape, ()) if each.key not in ending]
+        actions += _of_shape(shape, policy, there, beside.get(shape, []))
+    for shape, there in view.placeholders_of_shape.items():
+        if shape not in policy.shapes:
+            actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
+    return tuple(actions)
+
+
+def _of_shape(shape: str, policy: Policy, there: list[Placeholder], waiting: list[ObjectKey]) -> list[Action]:
+    headroom = policy.headroom_of(shape)
+    free = [each for each in there if each.reservation is None]
+    pending = [each for each in free if each.is_pending]
+    # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
+    wanted = max(headroom.min, len(free) - len(pending) + len(waiting))
+    missing = min(wanted - len(free), headroom.max - len(there))
+    if missing > 0:
+        return [_create(shape, headroom.min, len(free) + number, waiting) for number in range(missing)]
+    surplus = max(len(free) - wanted, min(len(there) - headroom.max, len(free)))
+    # While one waits for a node, none that has a place goes: the one that waits may be about to take another's.
+    going = pending if pending else sorted(free, key=newest_first)
+    return [_surplus(each, headroom) for each in sorted(going, key=newest_first)[: max(surplus, 0)]]
+
+
+def _create(shape: str, minimum: int, there: int, waiting: list[ObjectKey]) -> CreatePlaceholder:
+    if there < minimum:
+        return CreatePlaceholder(shape, f"{minimum} wanted, {there} there")
+    pod = waiting[0]
+    return CreatePlaceholder(shape, f"{pod} waits for a node; what waits beside it can ask for one", pod)
+
+
+def _surplus(placeholder: Placeholder, headroom: Headroom) -> EndPlaceholder:
+    reason = f"{headroom.min} wanted, {headroom.max} at most"
+    return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.SURPLUS, reason)
+
+
+def _outdated(placeholder: Placeholder) -> EndPlaceholder:
+    reason = f"no choice of any profile has shape {placeholder.shape or '(none)'} any more"
+    return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)

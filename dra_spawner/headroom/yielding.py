@@ -1,0 +1,176 @@
+"""Placeholders make way for a user's pod that does not fit: the fewest, where that surely helps.
+
+kube-scheduler preempts less important pods for CPU and memory, but never for a device (KEP-5690 plans it). This is that
+preemption: decided by simulation, and only for pods that want devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
+from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.view import Placeholder, View, allows, label_of, moment_of, newest_first, without_label
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+#: Sets of placeholders up to this size are tried from the smallest on; larger ones are made smaller one by one.
+_MOST_TRIED_TOGETHER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a pod can be made to fit.
+
+    Attributes
+    ----------
+    node
+        Where.
+    placeholders
+        Those that must go, the fewest found.
+    """
+
+    node: str
+    placeholders: tuple[Placeholder, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A user's pod that waits, and what is done about it.
+
+    Attributes
+    ----------
+    pod
+        The pod.
+    reason
+        For people: why it waits, or what was done.
+    needs_node
+        Whether nothing helps but another node.
+    """
+
+    pod: ObjectKey
+    reason: str
+    needs_node: bool = False
+
+
+def decide_yields(
+    view: View, policy: Policy, busyness: NodesBusyness
+) -> tuple[tuple[Action, ...], tuple[Waiting, ...]]:
+    """Who makes way for the users' pods that wait, and what is to be said of each of these pods."""
+    actions: list[Action] = []
+    waiting: list[Waiting] = []
+    with view.snapshot.trial():
+        free = {key: each for key, each in view.placeholders.items() if each.is_free}
+        for pod in view.waiting_users:
+            key = ObjectKey.of(pod)
+            if isinstance(where := view.snapshot.place(pod), str):
+                waiting.append(Waiting(key, f"fits on node {where}"))
+                continue
+            if not pod.claims:
+                waiting.append(Waiting(key, "the scheduler preempts placeholders for CPU and memory", needs_node=True))
+                continue
+            given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
+            if given is not None and view.now - given < policy.grace.yield_again:
+                waiting.append(Waiting(key, "placeholders have just made way for it"))
+                continue
+            way = find_way(view.snapshot, pod, free.values(), busyness)
+            if way is None and (name := _once_ready(view, pod, free, busyness)):
+                waiting.append(Waiting(key, f"node {name} has room and is being made ready"))
+                continue
+            if way is None:
+                waiting.append(Waiting(key, "does not fit on any node, even without placeholders", needs_node=True))
+                continue
+            names = ", ".join(str(each.pod) for each in way.placeholders)
+            waiting.append(Waiting(key, f"{names} made way for it on node {way.node}"))
+            actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, label_of(view.now), f"{names} made way for it"))
+            for each in way.placeholders:
+                reason = f"{pod} fits on node {way.node} without it"
+                actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
+                free.pop(each.key)
+                view.snapshot.remove_pod(each.key)
+            view.snapshot.schedule(pod, way.node)
+    return tuple(actions), tuple(waiting)
+
+
+def _once_ready(view: View, pod: Pod, free: dict[ObjectKey, Placeholder], busyness: NodesBusyness) -> str:
+    """The node that has room for a pod and is only not ready for users yet; the pod has its place in the trial then."""
+    later = without_label(pod, labels.IMAGES_READY)
+    if later is pod:
+        return ""
+    if isinstance(where := view.snapshot.place(later), str):
+        return where
+    way = find_way(view.snapshot, later, free.values(), busyness)
+    if way is None:
+        return ""
+    for each in way.placeholders:
+        free.pop(each.key)
+        view.snapshot.remove_pod(each.key)
+    view.snapshot.schedule(later, way.node)
+    return way.node
+
+
+def find_way(snapshot: Snapshot, pod: Pod, placeholders: Iterable[Placeholder], busyness: NodesBusyness) -> Way | None:
+    """The node where the fewest placeholders must go so that a pod fits; None if it fits nowhere even then.
+
+    Among equally few, cold nodes' placeholders go first, and the pod goes to the node that is truly busiest.
+    """
+    by_node: dict[str, list[Placeholder]] = {}
+    for placeholder in placeholders:
+        state = snapshot.nodes.get(placeholder.node)
+        if state is not None and allows(state, pod):
+            by_node.setdefault(placeholder.node, []).append(placeholder)
+    best: tuple[object, Way] | None = None
+    for name in sorted(by_node):
+        if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
+            continue  # no fewer can be found; only a busier node would be better
+        fewest = _fewest(snapshot, pod, name, by_node[name])
+        if fewest is None:
+            continue
+        users, figure = busyness.of(name).rank
+        order = (len(fewest), -users, -figure, name)
+        if best is None or order < best[0]:  # type: ignore[operator]
+            best = (order, Way(name, fewest))
+    return best[1] if best is not None else None
+
+
+def _is_busier(busyness: NodesBusyness, name: str, other: str) -> bool:
+    return busyness.of(name).rank > busyness.of(other).rank
+
+
+def _fewest(snapshot: Snapshot, pod: Pod, node: str, held: Sequence[Placeholder]) -> tuple[Placeholder, ...] | None:
+    """The fewest placeholders of a node without which a pod fits there; None if it does not without all."""
+    ordered = sorted(held, key=_cheapest_first)
+    if not _fits_without(snapshot, pod, node, ordered):
+        return None
+    for chosen in _small_sets(ordered):
+        if _fits_without(snapshot, pod, node, chosen):
+            return chosen
+    needed = list(ordered)
+    for placeholder in reversed(ordered):  # the dearest may stay first
+        rest = [each for each in needed if each is not placeholder]
+        if _fits_without(snapshot, pod, node, rest):
+            needed = rest
+    return tuple(needed)
+
+
+def _cheapest_first(placeholder: Placeholder) -> tuple[int, ...]:
+    """Fewest claims first, then the newest."""
+    return (len(placeholder.claims), *newest_first(placeholder))
+
+
+def _small_sets(ordered: Sequence[Placeholder]) -> Iterator[tuple[Placeholder, ...]]:
+    """Sets of few placeholders, small ones first. Alike placeholders hold different devices, so each is tried."""
+    for size in range(1, min(_MOST_TRIED_TOGETHER, len(ordered)) + 1):
+        yield from combinations(ordered, size)
+
+
+def _fits_without(snapshot: Snapshot, pod: Pod, node: str, placeholders: Iterable[Placeholder]) -> bool:
+    with snapshot.trial():
+        for placeholder in placeholders:
+            snapshot.remove_pod(placeholder.key)
+        return snapshot.fits_on(pod, node, explain=False).fits
