@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
-from kubespawner import KubeSpawner
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Dict, Integer
 
@@ -37,7 +36,9 @@ from dra_spawner.profiles import (
     template_manifest,
     user_options_problem,
 )
+from dra_spawner.profiles.form import unavailable_choice
 from dra_spawner.profiles.problems import Problem
+from dra_spawner.spawn_form import FormSpawner
 from dra_spawner.spawn_refusal import (
     OptionsRefused,
     RefusalReason,
@@ -61,7 +62,7 @@ _POD_SEEN_SECONDS = 10
 _SCHEDULED_LOOK_SECONDS = 1.0
 
 
-class DRASpawner(KubeSpawner):
+class DRASpawner(FormSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     device_claims = Dict(
@@ -142,6 +143,9 @@ class DRASpawner(KubeSpawner):
         slug = (self.user_options or {}).get("profile")
         for profile in profile_list:
             if profile["slug"] == slug or (not slug and profile.get("default")):
+                unavailable = unavailable_choice(profile, self.user_options or {})
+                if unavailable:
+                    raise OptionsRefused(f"Cannot start with these options: {unavailable}.")
                 # The list may be a function's; then nobody has checked it before.
                 for found in free_text_problems(profile, f"profile {profile['slug']}"):
                     self.log.error("Profile refused: %s", found)

@@ -12,6 +12,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from dra_spawner.profiles.choices import TRAIT, ListedChoice, list_choices, profiles_of
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.form import form_problems, form_profiles
+from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.problems import Problem, shown
 
 _FREE_TEXT = re.compile(r"[{}]")
@@ -46,12 +49,16 @@ def profile_list_problems(
         return problems
     if not isinstance(profile_list, Mapping | list | tuple):
         return [Problem("profile_list", shown(profile_list), "a list of profiles, or a function that gives one")]
+    settings = {TRAIT: device_claims or {}}
+    problems += form_problems(profile_list, settings)
+    # Choices that are made from what devices give count with what is offered while nothing is known of them.
+    profile_list = form_profiles(profile_list, DeviceCatalog(ClusterFacts()), settings)
     for path, profile in profiles_of(profile_list):
         if isinstance(profile, Mapping):
             problems += _profile_problems(profile, path, known_traits)
         else:
             problems.append(Problem(path, shown(profile), "a profile, which is a mapping"))
-    problems += _problems_of(list_choices(profile_list, {TRAIT: device_claims or {}}))
+    problems += _problems_of(list_choices(profile_list, settings))
     return list(dict.fromkeys(problems))
 
 

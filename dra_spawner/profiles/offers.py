@@ -1,0 +1,160 @@
+"""What the devices of a cluster give of a capacity: the sizes of shares, and what a request really reserves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dra_spawner.dra.consumable_capacity import consumed_by_request, violates_policy
+from dra_spawner.dra.devices import DeviceCapacity, DeviceDescription, PoolId
+from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.profiles.claims import DeviceRequest
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.properties import PROPERTIES
+
+__all__ = ["DeviceCatalog", "Offer", "reserved_amounts"]
+
+#: Sizes of a device are listed one by one up to here; beyond, only the regular ones are looked at.
+_LISTED_SIZES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """One capacity of a device, as far as the size of a share goes.
+
+    Attributes
+    ----------
+    capacity
+        All there is of it, and the device's ``requestPolicy``.
+    is_shareable
+        Whether the device can be shared (``allowMultipleAllocations``); of any other, a request takes everything.
+    """
+
+    capacity: DeviceCapacity
+    is_shareable: bool
+
+    def reserved(self, wanted: Quantity) -> Quantity | None:
+        """What a request of this size takes of the device, were it idle; None if it cannot have it."""
+        value, policy = self.capacity.value, self.capacity.policy
+        if not self.is_shareable:
+            return value if wanted <= value else None
+        amount = consumed_by_request(self.capacity, wanted)
+        if amount > value or (policy is not None and violates_policy(amount, policy)):
+            return None
+        return Quantity(amount.nano, value.format)
+
+    @property
+    def smallest(self) -> Quantity | None:
+        """The smallest share; None if there is no such limit."""
+        policy = self.capacity.policy
+        if not self.is_shareable:
+            return self.capacity.value
+        if policy is not None and (policy.valid_range is not None or policy.valid_values):
+            return self.reserved(Quantity(1))
+        return None
+
+    @property
+    def largest(self) -> Quantity:
+        """The largest share."""
+        value, policy = self.capacity.value, self.capacity.policy
+        if not self.is_shareable or policy is None:
+            return value
+        if policy.valid_values:
+            return max((each for each in policy.valid_values if each <= value), default=value)
+        limits = policy.valid_range
+        if limits is None:
+            return value
+        most = value if limits.maximum is None else min(limits.maximum, value)
+        if limits.step is not None and limits.step.nano > 0 and most >= limits.minimum:
+            most = Quantity(most.nano - (most.nano - limits.minimum.nano) % limits.step.nano)
+        return Quantity(most.nano, value.format)
+
+    def listed(self) -> list[Quantity] | None:
+        """Every size there is; None if there are too many to list."""
+        policy = self.capacity.policy
+        if not self.is_shareable:
+            return [self.capacity.value]
+        if policy is None:
+            return None
+        if policy.valid_values:
+            return [each for each in policy.valid_values if each <= self.capacity.value]
+        limits, smallest = policy.valid_range, self.smallest
+        if limits is None or limits.step is None or limits.step.nano <= 0 or smallest is None:
+            return None
+        count = (self.largest.nano - smallest.nano) // limits.step.nano + 1
+        if count > _LISTED_SIZES:
+            return None
+        return [Quantity(smallest.nano + index * limits.step.nano) for index in range(count)]
+
+
+class DeviceCatalog:
+    """The devices of a cluster by what a request asks for; answers are remembered, as the facts do not change.
+
+    Parameters
+    ----------
+    facts
+        What is known; without slices or classes nothing is offered.
+    """
+
+    def __init__(self, facts: ClusterFacts) -> None:
+        self.facts = facts
+        self._selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+        self._descriptions: tuple[DeviceDescription, ...] | None = None
+        self._offers: dict[tuple[str, tuple[str, ...], str], tuple[Offer, ...]] = {}
+
+    @property
+    def is_known(self) -> bool:
+        """Whether anything is known of the cluster's devices."""
+        return self.facts.slices is not None and self.facts.device_classes is not None
+
+    def offers(self, request: DeviceRequest, capacity: str) -> tuple[Offer, ...]:
+        """What devices that a request may get have of a capacity, each kind once; whether they are free plays no part.
+
+        A device for which a selector fails is left out: the check of the profiles tells about it.
+        """
+        device_class = (self.facts.device_classes or {}).get(request.device_class)
+        if device_class is None or None in device_class.selectors:
+            return ()
+        own = (*(PROPERTIES[word].selector(value) for word, value in request.properties), *request.where)
+        selectors = (*(each for each in device_class.selectors if each is not None), *own)
+        key = (request.device_class, selectors, capacity)
+        if key not in self._offers:
+            self._offers[key] = self._find(selectors, capacity)
+        return self._offers[key]
+
+    def _find(self, selectors: tuple[str, ...], capacity: str) -> tuple[Offer, ...]:
+        selected, found = self._selectors.filter(selectors), dict[tuple[str, bool], Offer]()
+        for description in self._known_descriptions():
+            held = description.capacity.get(capacity)
+            if held is None:
+                continue
+            key = (repr(held), description.allow_multiple_allocations)
+            if key not in found and selected.verdict(description) is True:
+                found[key] = Offer(held, description.allow_multiple_allocations)
+        return tuple(found.values())
+
+    def _known_descriptions(self) -> tuple[DeviceDescription, ...]:
+        """Of sound devices in the newest generation of each pool."""
+        if self._descriptions is None:
+            slices = self.facts.slices or ()
+            newest: dict[PoolId, int] = {}
+            for each in slices:
+                newest[each.pool_id] = max(each.generation, newest.get(each.pool_id, each.generation))
+            self._descriptions = tuple(
+                dict.fromkeys(
+                    device.description
+                    for each in slices
+                    if each.generation == newest[each.pool_id]
+                    for device in each.devices
+                    if not device.defect
+                )
+            )
+        return self._descriptions
+
+
+def reserved_amounts(offers: Iterable[Offer], wanted: Quantity) -> tuple[Quantity, Quantity] | None:
+    """The least and the most that a request of this size reserves, depending on the device; None if none gives it."""
+    amounts = [amount for offer in offers if (amount := offer.reserved(wanted)) is not None]
+    return (min(amounts), max(amounts)) if amounts else None
