@@ -50,8 +50,8 @@ class ObservedObject:
     """``metadata.creationTimestamp``."""
     deleted: str = ""
     """``metadata.deletionTimestamp``; empty while nobody has asked for its deletion."""
-    labels: Mapping[str, str] = field(default=_NONE)
-    annotations: Mapping[str, str] = field(default=_NONE)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
     """Those of `KEPT_ANNOTATIONS`."""
     owners: tuple[Owner, ...] = ()
     conditions: Mapping[str, Condition] = field(default_factory=dict)

@@ -154,6 +154,7 @@ class FaultProxy:
     _session: aiohttp.ClientSession | None = None
     _runner: web.AppRunner | None = None
     _released: asyncio.Event = field(default_factory=asyncio.Event)
+    _open: dict[asyncio.Task[Any], tuple[Request, web.Request]] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
         context: ssl.SSLContext | bool = True
@@ -220,6 +221,17 @@ class FaultProxy:
         """Fail nothing more."""
         self._rules.clear()
 
+    def cut(self, *, verb: str | None = None, resource: str | None = None) -> int:
+        """Break connections over which an answer, such as a watch, is under way; how many."""
+        found = [
+            request
+            for seen, request in self._open.values()
+            if (verb is None or seen.verb == verb) and (resource is None or seen.resource == resource)
+        ]
+        for request in found:
+            self._break(request)
+        return len(found)
+
     def count(self, verb: str | None = None, resource: str | None = None) -> int:
         """How many requests of that kind came."""
         return sum(
@@ -244,7 +256,13 @@ class FaultProxy:
         self.requests.append(seen)
         fault = self._fault_for(seen)
         if fault is None:
-            return await self._pass_on(request, body)
+            task = asyncio.current_task()
+            assert task is not None
+            self._open[task] = seen, request
+            try:
+                return await self._pass_on(request, body)
+            finally:
+                del self._open[task]
         if fault.outcome is Outcome.ANSWER:
             return web.Response(status=fault.status, body=fault.body, content_type="application/json")
         if fault.outcome in (Outcome.LOSE_ANSWER, Outcome.HOLD_ANSWER):

@@ -81,9 +81,11 @@ async def replicas(stage: Stage, *parts: tuple[KubernetesApi, str, str]) -> Asyn
 
 @asynccontextmanager
 async def proxied(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, KubernetesApi]]:
-    async with cluster.fault_proxy() as proxy:
-        async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api:
-            yield proxy, api
+    async with (
+        cluster.fault_proxy() as proxy,
+        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig_for(proxy.url)) as api,
+    ):
+        yield proxy, api
 
 
 async def test_one_leads_and_hands_over_when_it_ends(cluster: ClusterUnderTest):
@@ -135,18 +137,20 @@ async def test_leader_without_connection_stops_before_another_begins(embedded_cl
 @pytest.mark.parametrize("fault", [Fault.answer(500), Fault.refuse(), Fault.answer(403), Fault.answer(409, "Conflict")])
 async def test_errors_of_the_api_server_end_a_term_and_are_told(embedded_cluster: ClusterUnderTest, fault: Fault):
     stage = Stage()
-    async with proxied(embedded_cluster) as (proxy, api):
-        async with replicas(stage, (api, embedded_cluster.namespace, "a")) as (only,):
-            only.start()
-            await eventually(lambda: stage.acting, "it leads")
-            proxy.fail(fault, times=None, verb="update")
-            await eventually(lambda: not stage.acting, "it stops")
-            if fault.status == 403:
-                assert "resources: [leases], verbs: [get, create, update]}" in only.elector.problem
-            proxy.heal()
-            await eventually(lambda: stage.acting, "it leads again")
-            assert only.elector.problem == ""
-            assert only.elector.terms == 2
+    async with (
+        proxied(embedded_cluster) as (proxy, api),
+        replicas(stage, (api, embedded_cluster.namespace, "a")) as (only,),
+    ):
+        only.start()
+        await eventually(lambda: stage.acting, "it leads")
+        proxy.fail(fault, times=None, verb="update")
+        await eventually(lambda: not stage.acting, "it stops")
+        if fault.status == 403:
+            assert "resources: [leases], verbs: [get, create, update]}" in only.elector.problem
+        proxy.heal()
+        await eventually(lambda: stage.acting, "it leads again")
+        assert only.elector.problem == ""
+        assert only.elector.terms == 2
 
 
 @pytest.mark.parametrize("jump_seconds", [3600, -3600])
