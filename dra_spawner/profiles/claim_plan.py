@@ -22,6 +22,7 @@ from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.properties import PROPERTIES, product_selector
 from dra_spawner.profiles.raw_spec import spec_request_names, spec_requests
+from dra_spawner.profiles.vlan_attachments import vlan_companions, vlan_configs
 
 __all__ = [
     "ClaimPlan",
@@ -146,7 +147,9 @@ def compile_claims(claims: Iterable[DeviceClaim]) -> ClaimPlan:
 
 def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
     companions = (
-        replace(companion, name=f"{claim.name}-{companion.name}") for claim in claims for companion in claim.companions
+        replace(companion, name=f"{claim.name}-{companion.name}")
+        for claim in claims
+        for companion in (*claim.companions, *vlan_companions(claim.requests))
     )
     return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions))
 
@@ -177,8 +180,8 @@ def _compile_claim(claim: DeviceClaim) -> PlannedClaim:
     devices: JsonObject = {"requests": [_compile_request(request) for request in claim.requests]}
     if claim.constraints:
         devices["constraints"] = [_compile_constraint(constraint) for constraint in claim.constraints]
-    if claim.config:
-        devices["config"] = [_compile_config(config) for config in claim.config]
+    if configs := (*claim.config, *vlan_configs(claim.requests)):
+        devices["config"] = [_compile_config(config) for config in configs]
     return PlannedClaim(claim.name, {"devices": devices}, claim.containers, sharing=claim.sharing)
 
 

@@ -14,6 +14,39 @@ ContainerRequests = tuple[str, tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
+class VlanAttachment:
+    """A leg in a VLAN, as the driver of a request's device is told of it.
+
+    Attributes
+    ----------
+    vlan
+        Its number; ``None`` stands for that of the user or the group, until the start knows it.
+    driver
+        Who makes the leg.
+    kind
+        ``vlan`` (an interface of its own on the master), ``macvlan`` or ``ipvlan`` (on the master's sub-interface).
+    master, mode, mtu
+        As the CNI plugin of that name has them; empty or 0 where nothing is said.
+    interface
+        Its name in the pod; empty until it is chosen.
+    ipam
+        Where its addresses come from, as CNI writes it; may have placeholders.
+    parameters
+        All that the driver is told, where nothing is known of it; may have placeholders.
+    """
+
+    vlan: int | None
+    driver: str
+    kind: str = "vlan"
+    master: str = ""
+    mode: str = ""
+    mtu: int = 0
+    interface: str = ""
+    ipam: JsonObject | None = None
+    parameters: JsonObject | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceRequest:
     """One named request, or one alternative of it: devices of one class, and what each of them must be.
 
@@ -37,6 +70,8 @@ class DeviceRequest:
         Access for administration, beside those who have the devices (``adminAccess``).
     optional
         Whether the server starts without it where it is not to be had.
+    vlan
+        The leg in a VLAN that its device is for.
     first_available
         Alternatives in order of preference; if there are any, they are all that counts.
     """
@@ -50,6 +85,7 @@ class DeviceRequest:
     tolerations: tuple[JsonObject, ...] = ()
     admin_access: bool = False
     optional: bool = False
+    vlan: VlanAttachment | None = None
     first_available: tuple[DeviceRequest, ...] = ()
 
     @property
@@ -133,7 +169,7 @@ class Companion:
         The resource's name in the API's paths, such as ``network-attachment-definitions``.
     manifest
         The object. With a name in its ``metadata`` it is one for all servers that name it; without, each start has one
-        of its own.
+        of its own. Its placeholders, if any, are expanded (`expand_claims`) before a start's plan is compiled.
     """
 
     name: str

@@ -22,6 +22,7 @@ from dra_spawner.profiles.keys import (
     PAIRS_KEYS,
     SHARING_KEYS,
     TOLERATION_KEYS,
+    VLAN_KEYS,
     Keys,
 )
 
@@ -61,6 +62,7 @@ def json_schema() -> dict[str, Any]:
             },
             "config": _mapping(CONFIG_KEYS),
             "pairs": _mapping(PAIRS_KEYS),
+            "vlan": _mapping(VLAN_KEYS),
             "companion": _mapping(COMPANION_KEYS),
             "sharing": {
                 **_mapping(SHARING_KEYS),

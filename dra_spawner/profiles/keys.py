@@ -86,6 +86,19 @@ ALTERNATIVE_KEYS: Keys = {
         _listed(_reference("toleration"), MAX_TOLERATIONS),
     ),
     **{name: key for name, key in _PROPERTY_KEYS.items() if name != "product"},
+    "vlan": Key("The leg in a VLAN that the device is for.", _reference("vlan")),
+}
+#: Of a leg in a VLAN.
+VLAN_KEYS: Keys = {
+    "id": Key("The VLAN; {vlan} is that of the user or group.", rules.VLAN_ID.schema, required=True),
+    "driver": Key("Driver of the devices, where their class does not tell.", rules.DRIVER.schema),
+    "type": Key("CNI plugin; macvlan and ipvlan are put on the master's sub-interface.", rules.VLAN_KIND.schema),
+    "master": Key("Interface of the node; left out: the device.", rules.INTERFACE.schema),
+    "mode": Key("Mode of macvlan or ipvlan.", rules.VLAN_MODE.schema),
+    "mtu": Key("Of the new interface.", rules.MTU.schema),
+    "interface": Key("Its name in the pod; left out: net1, net2 and so on.", rules.INTERFACE.schema),
+    "ipam": Key("Where its addresses come from, as CNI writes it.", {"type": "object"}),
+    "parameters": Key("All that the driver is told, of a driver that is not known here.", {"type": "object"}),
 }
 #: Of a request without alternatives.
 EXACT_KEYS: Keys = {

@@ -36,6 +36,7 @@ from dra_spawner.profiles.pairs import Pairs
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError, shown
 from dra_spawner.profiles.raw_spec import read_spec, spec_request_names, spec_requests
 from dra_spawner.profiles.rules import ALL, MAX_DEVICES_PER_CLAIM
+from dra_spawner.profiles.templates import template_problems
 
 #: The container in which KubeSpawner starts the notebook server.
 NOTEBOOK = "notebook"
@@ -86,7 +87,7 @@ class _ClaimReader(ClaimPartsReader):
     """Reads claims."""
 
     def claims(self, value: object, path: str) -> tuple[DeviceClaim, ...]:
-        return self.named(value, path, "a claim", MAX_CLAIMS, self._claim)
+        return self.with_interfaces(self.named(value, path, "a claim", MAX_CLAIMS, self._claim), path)
 
     def _claim(self, name: str, value: object, path: str) -> DeviceClaim | None:
         entry = self.mapping(value, path, _CLAIM_EXAMPLE)
@@ -239,6 +240,7 @@ class _ClaimReader(ClaimPartsReader):
             size = len(json.dumps(copied))
             if size > MAX_PARAMETER_BYTES:
                 self.refuse(where, f"{size} bytes", f"at most {MAX_PARAMETER_BYTES} bytes as JSON")
+            self.problems += template_problems(copied, where)
         return DeviceConfig(
             driver=self.text(rules.DRIVER, entry["driver"], f"{path}.driver"),
             parameters=copied if isinstance(copied, dict) else {},

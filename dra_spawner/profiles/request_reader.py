@@ -24,12 +24,12 @@ from dra_spawner.profiles.keys import (
     Keys,
 )
 from dra_spawner.profiles.properties import PROPERTIES
-from dra_spawner.profiles.reading import ValueReader
+from dra_spawner.profiles.vlan_attachments import VlanReader
 
 _REQUEST_EXAMPLE = "a mapping with at least device_class"
 
 
-class RequestReader(ValueReader):
+class RequestReader(VlanReader):
     """Reads requests.
 
     Attributes
@@ -126,6 +126,7 @@ class RequestReader(ValueReader):
                 entry.get("tolerations"), f"{path}.tolerations", "tolerations", MAX_TOLERATIONS, self._toleration
             ),
             admin_access="admin_access" in keys and self._admin_access(entry.get("admin_access"), path),
+            vlan=self.vlan(entry.get("vlan"), f"{path}.vlan", device_class, count == 1),
         )
 
     def _count(self, value: object, path: str) -> int | None:

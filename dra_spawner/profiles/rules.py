@@ -152,6 +152,22 @@ API_VERSION = text(
 KIND = text("a kind such as NetworkAttachmentDefinition", r"[A-Z][A-Za-z0-9]*", 63)
 PLURAL = text("a resource's name in the API's paths, such as network-attachment-definitions", _LABEL, 63)
 
+VLAN_ID = either(
+    'a VLAN\'s number from 1 to 4094, or "{vlan}" for that of the user or group',
+    whole_number("", 1, 4094),
+    one_of("", "{vlan}"),
+)
+VLAN_KIND = one_of("vlan, macvlan or ipvlan", "vlan", "macvlan", "ipvlan")
+VLAN_MODE = one_of(
+    "bridge, private, vepa or passthru with macvlan; l2, l3 or l3s with ipvlan",
+    *("bridge", "private", "vepa", "passthru"),
+    *("l2", "l3", "l3s"),
+)
+INTERFACE = text(
+    "the name of a network interface, at most 15 letters, digits and . _ -", r"[A-Za-z0-9][-A-Za-z0-9_.]*", 15
+)
+MTU = whole_number("a whole number of bytes from 68 to 65535", 68, 65535)
+
 TAINT_KEY = text(
     "a taint's key, such as example.com/maintenance; empty for any",
     rf"(?:(?:(?=[^/]{{1,253}}/){_SUBDOMAIN}/)?{_LABEL_PART})?",

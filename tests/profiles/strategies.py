@@ -17,7 +17,9 @@ identifiers = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,31}", fullmatch=True)
 attributes = st.builds("{}/{}".format, st.sampled_from(["gpu.example.com", "resource.kubernetes.io"]), identifiers)
 quantities = st.integers(1, 2**40) | st.from_regex(r"[1-9][0-9]{0,3}(\.[0-9]{1,3})?(Ki|Mi|Gi|m|k|M)?", fullmatch=True)
 printable = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=64)
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="{}"), max_size=20) | st.sampled_from(
+    ["{username}", "net-{vlan}", "{{", '{{"a": 1}}']
+)
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),

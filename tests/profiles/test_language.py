@@ -160,12 +160,12 @@ def test_admin_access_hides_no_other_problem():
     assert [problem.path for problem in caught.value.problems] == ["device_claims.gpu.count"]
 
 
-def test_parameters_are_a_copy_and_nothing_is_expanded_in_them():
-    parameters = {"user": "{username}", "list": ({"unescaped": "{user_server!r}"},)}
+def test_parameters_are_a_copy_and_wait_for_the_start_to_be_expanded():
+    parameters = {"user": "{username}", "list": ({"unescaped": "{user_server!s}"},)}
     value = {"a": {"requests": {"gpu": CLASS}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}}
     (claim,) = parse_device_claims(value)
     parameters["user"] = "changed"
-    assert claim.config[0].parameters == {"user": "{username}", "list": [{"unescaped": "{user_server!r}"}]}
+    assert claim.config[0].parameters == {"user": "{username}", "list": [{"unescaped": "{user_server!s}"}]}
 
 
 @pytest.mark.parametrize("text", ["x" * 10231, "é" * 1705])

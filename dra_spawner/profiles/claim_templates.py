@@ -1,0 +1,97 @@
+"""Values of a start put into its claims: into parameters for drivers, companion objects, legs in VLANs; nowhere else.
+
+It is done once, between parsing and compiling, so that whatever is compiled for a start has no placeholder left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from dra_spawner.profiles.claims import DeviceClaim, VlanAttachment
+from dra_spawner.profiles.keys import MAX_PARAMETER_BYTES
+from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.templates import Values, expand, placeholder_names
+from dra_spawner.profiles.vlan_attachments import map_vlans, vlans_of
+
+#: Placeholders whose values come from the VLAN's number.
+VLAN_NUMBERS = frozenset({"vlan", "vlan_high", "vlan_low"})
+
+
+def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
+    """Names of the placeholders for which a start of these claims needs values."""
+    names: set[str] = set()
+    for claim in claims:
+        for config in claim.config:
+            names |= placeholder_names(config.parameters)
+        for companion in claim.companions:
+            names |= placeholder_names(companion.manifest)
+        for request in claim.requests:
+            for _, leg in vlans_of(request):
+                within = placeholder_names([leg.ipam, leg.parameters])
+                # A VLAN that is written there needs nobody's.
+                names |= within | {"vlan"} if leg.vlan is None else within - VLAN_NUMBERS
+    return frozenset(names)
+
+
+def expand_claims(
+    claims: Iterable[DeviceClaim], values: Values, path: str = "device_claims"
+) -> tuple[DeviceClaim, ...]:
+    """Put values into all that may have placeholders; also where there are none: doubled braces become single ones.
+
+    Parameters
+    ----------
+    values
+        Those of `claim_placeholders` at least.
+
+    Raises
+    ------
+    ProfileError
+        Where a value is missing, is none that its name allows, or makes the parameters too long.
+    """
+    return tuple(_expand_claim(claim, values, f"{path}.{claim.name}") for claim in claims)
+
+
+def vlan_numbers(vlan: int) -> dict[str, str | int]:
+    """The placeholders that come from a VLAN's number, with their values."""
+    return {"vlan": vlan, "vlan_high": vlan // 256, "vlan_low": vlan % 256}
+
+
+def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
+    def expand_leg(leg: VlanAttachment) -> VlanAttachment:
+        return _expand_leg(leg, values, path)
+
+    return replace(
+        claim,
+        config=tuple(
+            replace(config, parameters=_parameters(config.parameters, values, f"{path}.config[{index}].parameters"))
+            for index, config in enumerate(claim.config)
+        ),
+        companions=tuple(
+            replace(each, manifest=expand(each.manifest, values, f"{path}.companions.{each.name}.manifest"))
+            for each in claim.companions
+        ),
+        requests=tuple(map_vlans(request, expand_leg) for request in claim.requests),
+    )
+
+
+def _expand_leg(leg: VlanAttachment, values: Values, path: str) -> VlanAttachment:
+    vlan = expand("{vlan}", values, path) if leg.vlan is None else leg.vlan
+    values = {**values, **vlan_numbers(vlan)}
+    return replace(
+        leg,
+        vlan=vlan,
+        ipam=_parameters(leg.ipam, values, f"{path}.vlan.ipam"),
+        parameters=_parameters(leg.parameters, values, f"{path}.vlan.parameters"),
+    )
+
+
+def _parameters(template: Any, values: Values, path: str) -> Any:
+    expanded = expand(template, values, path)
+
+    size = len(json.dumps(expanded))
+    if size > MAX_PARAMETER_BYTES:
+        raise ProfileError([Problem(path, f"{size} bytes", f"at most {MAX_PARAMETER_BYTES} bytes as JSON")])
+    return expanded
