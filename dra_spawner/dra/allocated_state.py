@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
-from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.devices import DeviceId, PoolId
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
 from dra_spawner.dra.quantity import Quantity
 
-__all__ = ["AllocatedState"]
+__all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
+
+DeviceUse = tuple[bool, *tuple[tuple[str, int] | None, ...]] | Literal[True] | None
+"""How a device is used: None while it is free, True if it is taken and has no shares. If it has shares, whether it is
+taken, too, then what they consume by capacity name, or None if they do not say."""
+
+
+PoolDevices = tuple[PoolId, tuple[str, ...]]
+"""Devices of one pool, by name."""
 
 
 @dataclass(slots=True)
@@ -23,6 +32,21 @@ class _Shares:
     consumed: dict[str, int] = field(default_factory=dict)
     """Sum by capacity name, in nano-units; names that sum up to zero are dropped."""
 
+    def copy(self) -> _Shares:
+        return _Shares(self.count, self.with_capacity, dict(self.consumed))
+
+
+@dataclass(slots=True)
+class _PoolUse:
+    """What is held of one pool, by the names of its devices."""
+
+    taken: dict[str, int] = field(default_factory=dict)
+    """How many claims hold the whole device."""
+    shares: dict[str, _Shares] = field(default_factory=dict)
+
+    def copy(self) -> _PoolUse:
+        return _PoolUse(dict(self.taken), {device: shares.copy() for device, shares in self.shares.items()})
+
 
 class AllocatedState:
     """Devices and shares held by allocated claims.
@@ -32,104 +56,142 @@ class AllocatedState:
     sequence the state is the one made from the claims that are left.
     """
 
-    __slots__ = ("_consumable_capacity", "_devices", "_shares")
+    __slots__ = ("_consumable_capacity", "_pools")
 
     def __init__(self, features: Features = SCHEDULER_1_36) -> None:
         self._consumable_capacity = features.consumable_capacity
-        self._devices: dict[DeviceId, int] = {}
-        self._shares: dict[DeviceId, _Shares] = {}
+        # By pool first, so that what concerns one node is found by a look-up for each pool, not for each device. The
+        # keys are what PoolIds are equal to.
+        self._pools: dict[tuple[str, str], _PoolUse] = {}
 
     @classmethod
     def from_claims(cls, claims: Iterable[ResourceClaim], features: Features = SCHEDULER_1_36) -> AllocatedState:
         """State that these claims make; those without allocation are passed over."""
         state = cls(features)
-        for claim in claims:
-            state.add(claim.status.devices or ())
+        state.add_all([claim.status.devices for claim in claims if claim.status.devices])
         return state
 
     def copy(self) -> AllocatedState:
         """An independent copy."""
         other = AllocatedState.__new__(AllocatedState)
         other._consumable_capacity = self._consumable_capacity
-        other._devices = dict(self._devices)
-        other._shares = {
-            device: _Shares(shares.count, shares.with_capacity, dict(shares.consumed))
-            for device, shares in self._shares.items()
-        }
+        other._pools = {pool: use.copy() for pool, use in self._pools.items()}
         return other
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AllocatedState):
             return NotImplemented
-        return self._devices == other._devices and self._shares == other._shares
+        return self._pools == other._pools
 
     __hash__ = None  # type: ignore[assignment]
 
     def add(self, results: Iterable[AllocatedDevice]) -> None:
         """Count the results of one claim's allocation."""
-        for result in results:
-            if result.admin_access:
-                continue
-            if result.share_id is None or not self._consumable_capacity:
-                self._devices[result.id] = self._devices.get(result.id, 0) + 1
-            else:
-                self._add_share(result.id, result.consumed_capacity, 1)
+        self.add_all((results,))
+
+    def add_all(self, allocations: Iterable[Iterable[AllocatedDevice]]) -> None:
+        """Count the results of many claims' allocations."""
+        pools, consumable_capacity = self._pools, self._consumable_capacity
+        for results in allocations:
+            for result in results:
+                if result.admin_access:
+                    continue
+                driver, pool, device = result.id
+                use = pools.get((driver, pool))
+                if use is None:
+                    use = pools[driver, pool] = _PoolUse()
+                if result.share_id is None or not consumable_capacity:
+                    use.taken[device] = use.taken.get(device, 0) + 1
+                    continue
+                shares = use.shares.get(device)
+                if shares is None:
+                    shares = use.shares[device] = _Shares()
+                shares.count += 1
+                if result.consumed_capacity is not None:
+                    shares.with_capacity += 1
+                    _add_amounts(shares.consumed, result.consumed_capacity, 1)
 
     def remove(self, results: Iterable[AllocatedDevice]) -> None:
         """Undo :meth:`add` of the same results."""
         for result in results:
             if result.admin_access:
                 continue
+            driver, pool, device = result.id
+            use = self._pools[driver, pool]
             if result.share_id is None or not self._consumable_capacity:
-                left = self._devices.pop(result.id) - 1
+                left = use.taken.pop(device) - 1
                 if left:
-                    self._devices[result.id] = left
+                    use.taken[device] = left
             else:
-                self._add_share(result.id, result.consumed_capacity, -1)
+                shares = use.shares[device]
+                shares.count -= 1
+                if result.consumed_capacity is not None:
+                    shares.with_capacity -= 1
+                    _add_amounts(shares.consumed, result.consumed_capacity, -1)
+                if not shares.count:
+                    del use.shares[device]
+            if not use.taken and not use.shares:
+                del self._pools[driver, pool]
 
     def is_taken(self, device: DeviceId) -> bool:
         """Whether a claim holds the whole device."""
-        return device in self._devices
+        use = self._pools.get(device[:2])
+        return use is not None and device.device in use.taken
 
     def is_allocated(self, device: DeviceId) -> bool:
         """Whether a claim holds the device or a share of it, so that its counters are paid."""
-        return device in self._devices or device in self._shares
+        use = self._pools.get(device[:2])
+        return use is not None and (device.device in use.taken or device.device in use.shares)
 
     def consumed_capacity(self, device: DeviceId) -> Mapping[str, int] | None:
         """Capacity consumed by all shares, in nano-units; None when no share says what it consumes."""
-        shares = self._shares.get(device)
+        use = self._pools.get(device[:2])
+        shares = use.shares.get(device.device) if use is not None else None
         return shares.consumed if shares is not None and shares.with_capacity else None
 
     def has_shares(self, device: DeviceId) -> bool:
         """Whether a claim holds a share of the device."""
-        return device in self._shares
+        use = self._pools.get(device[:2])
+        return use is not None and device.device in use.shares
 
-    def uses(self, devices: Iterable[DeviceId]) -> tuple[Hashable, ...]:
-        """Of each device, how it is used as far as that decides anything; None while it is free."""
-        taken, shared = self._devices, self._shares
-        return tuple(
-            [(device in taken) or None if device not in shared else self._use_of_shared(device) for device in devices]
-        )
+    def uses(self, devices: Iterable[PoolDevices]) -> tuple[DeviceUse, ...]:
+        """Of each device, how it is used as far as that decides anything."""
+        uses: list[DeviceUse] = []
+        for pool, names in devices:
+            use = self._pools.get(pool)
+            if use is None:
+                uses += [None] * len(names)
+            elif use.shares:
+                uses += [_use_of(name, use) for name in names]
+            else:
+                taken = use.taken
+                uses += [True if name in taken else None for name in names]
+        return tuple(uses)
 
-    def _use_of_shared(self, device: DeviceId) -> Hashable:
-        shares = self._shares[device]
-        if not shares.with_capacity:
-            return device in self._devices, None
-        consumed = shares.consumed.items()
-        return device in self._devices, *(consumed if len(consumed) == 1 else sorted(consumed))
 
-    def _add_share(self, device: DeviceId, consumed: Mapping[str, Quantity] | None, sign: int) -> None:
-        shares = self._shares.get(device)
-        if shares is None:
-            shares = self._shares[device] = _Shares()
-        shares.count += sign
-        if consumed is not None:
-            shares.with_capacity += sign
-            for name, quantity in consumed.items():
-                total = shares.consumed.get(name, 0) + sign * quantity.nano
-                if total:
-                    shares.consumed[name] = total
-                else:
-                    shares.consumed.pop(name, None)
-        if not shares.count:
-            del self._shares[device]
+def consumed_in(use: DeviceUse) -> tuple[bool, dict[str, int] | None]:
+    """Whether the whole device is taken, and what `AllocatedState.consumed_capacity` says of it."""
+    if use is None or use is True:
+        return use is True, None
+    is_taken, *consumed = use
+    return is_taken, None if consumed == [None] else dict(item for item in consumed if item is not None)
+
+
+def _use_of(device: str, use: _PoolUse) -> DeviceUse:
+    shares = use.shares.get(device)
+    is_taken = device in use.taken
+    if shares is None:
+        return is_taken or None
+    if not shares.with_capacity:
+        return is_taken, None
+    consumed = shares.consumed.items()
+    return is_taken, *(consumed if len(consumed) == 1 else sorted(consumed))
+
+
+def _add_amounts(consumed: dict[str, int], amounts: Mapping[str, Quantity], sign: int) -> None:
+    for name, quantity in amounts.items():
+        total = consumed.get(name, 0) + sign * quantity.nano
+        if total:
+            consumed[name] = total
+        else:
+            consumed.pop(name, None)

@@ -51,6 +51,8 @@ class Pool:
     """Slices of the pool that are for other nodes; their devices draw on the same counters."""
     counters: Mapping[CounterName, int] = field(default_factory=dict)
     """The pool's shared counters in nano-units."""
+    device_names: tuple[str, ...] = ()
+    """Of the devices of all these slices, those for this node first."""
 
     @property
     def has_binding_conditions(self) -> bool:
@@ -189,14 +191,15 @@ def _build_pool(
     pool_id: PoolId, relevant: list[ResourceSlice], others: list[ResourceSlice], features: Features
 ) -> Pool:
     if features.partitionable_devices:
-        slices = tuple(item for item in relevant if not item.shared_counters)
+        slices = tuple([item for item in relevant if not item.shared_counters])
     else:
         slices = tuple(relevant)
-    problem = _duplicate_device(slices)
-    if problem:
-        return Pool(pool_id, PoolState.INVALID, problem)
+    names = _device_names(slices)
+    if len(set(names)) < len(names):
+        twice = next(name for index, name in enumerate(names) if name in names[:index])
+        return Pool(pool_id, PoolState.INVALID, f"device {twice} is published twice")
     if not features.partitionable_devices:
-        return Pool(pool_id, PoolState.USABLE, slices=slices)
+        return Pool(pool_id, PoolState.USABLE, slices=slices, device_names=names)
 
     counters: dict[CounterName, int] = {}
     set_names: set[str] = set()
@@ -209,15 +212,12 @@ def _build_pool(
     problem = _unknown_counter(relevant, set_names, counters) or _unknown_counter(others, set_names, counters)
     if problem:
         return Pool(pool_id, PoolState.INVALID, problem)
-    return Pool(pool_id, PoolState.USABLE, slices=slices, other_slices=tuple(others), counters=counters)
+    other_slices = tuple(others)
+    return Pool(pool_id, PoolState.USABLE, "", slices, other_slices, counters, names + _device_names(other_slices))
 
 
-def _duplicate_device(slices: Iterable[ResourceSlice]) -> str:
-    names = [device.id.device for item in slices for device in item.devices]
-    if len(set(names)) == len(names):
-        return ""
-    twice = next(name for index, name in enumerate(names) if name in names[:index])
-    return f"device {twice} is published twice"
+def _device_names(slices: Iterable[ResourceSlice]) -> tuple[str, ...]:
+    return tuple([device.id.device for item in slices for device in item.devices])
 
 
 def _unknown_counter(slices: Iterable[ResourceSlice], set_names: set[str], counters: Mapping[CounterName, int]) -> str:

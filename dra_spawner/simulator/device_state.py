@@ -82,7 +82,6 @@ class DeviceState:
         self._places = {name: place for place, name in enumerate(self._nodes)}
         self._next_place = count(len(self._nodes))
         self._allocated = AllocatedState(features)
-        self._holders: dict[Hashable, tuple[AllocatedDevice, ...]] = {}
         self._judge = Judge(self._allocated, features, quirks, max_steps)
         self._shapes = ClaimShapes(features, quirks)
         self._views: dict[str, NodeView] = {}
@@ -91,9 +90,12 @@ class DeviceState:
         self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
         self._fitting: dict[int, FittingClasses] = {}
         self._outlines: dict[int, dict[tuple[int, Hashable], ClassVerdict] | None] = {}
-        for claim in claims:
-            if claim.status.devices is not None:
-                self.record((claim.namespace, claim.name), claim.status.devices)
+        self._holders: dict[Hashable, tuple[AllocatedDevice, ...]]
+        allocated = [claim for claim in claims if claim.status.devices is not None]
+        self._holders = {(claim.namespace, claim.name): claim.status.devices or () for claim in allocated}
+        if len(self._holders) < len(allocated):
+            raise ValueError("two of the claims have the same name")
+        self._allocated.add_all(self._holders.values())
 
     # --- what there is ---------------------------------------------------------------------------------------------
 

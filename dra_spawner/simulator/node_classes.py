@@ -12,8 +12,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final
 
-from dra_spawner.dra.allocated_state import AllocatedState
-from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.allocated_state import AllocatedState, DeviceUse, PoolDevices
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Reason
 from dra_spawner.simulator.node_structure import Signatures
 from dra_spawner.simulator.pool_views import NodeView
@@ -36,9 +35,9 @@ class CommonDevices:
 
     __slots__ = ("_checked", "_next_number", "_number", "_numbers", "devices")
 
-    def __init__(self, devices: tuple[DeviceId, ...]) -> None:
+    def __init__(self, devices: tuple[PoolDevices, ...]) -> None:
         self.devices = devices
-        self._numbers: dict[tuple[Hashable, ...], int] = {}
+        self._numbers: dict[tuple[DeviceUse, ...], int] = {}
         self._number = 0
         self._next_number = count(1)
         self._checked = -1
@@ -78,7 +77,7 @@ class NodeClass:
 
     __slots__ = ("_queue", "common", "key", "nodes", "reasons", "verdicts")
 
-    def __init__(self, key: tuple[int, tuple[Hashable, ...]], common: CommonDevices) -> None:
+    def __init__(self, key: tuple[int, tuple[DeviceUse, ...]], common: CommonDevices) -> None:
         self.key = key
         self.common = common
         self.nodes: set[str] = set()
@@ -140,8 +139,8 @@ class NodeClasses:
         self._views: dict[str, tuple[NodeView, int, CommonDevices]] = {}
         self._structures: dict[Hashable, int] = {}
         self._structure_numbers = count()
-        self._commons: dict[tuple[DeviceId, ...], CommonDevices] = {}
-        self._classes: dict[tuple[int, tuple[Hashable, ...]], NodeClass] = {}
+        self._commons: dict[tuple[PoolDevices, ...], CommonDevices] = {}
+        self._classes: dict[tuple[int, tuple[DeviceUse, ...]], NodeClass] = {}
         self._class_of: dict[str, NodeClass] = {}
         self.live: dict[NodeClass, None] = {}
         """Classes that have a node."""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from dra_spawner.dra.allocated_state import PoolDevices
 from dra_spawner.dra.devices import DeviceId, PoolId, ResourceSlice
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
@@ -39,26 +40,23 @@ class NodeView:
     error
         Why the pools cannot be told, where the scheduler would give up on the pod; empty if they can.
     local_devices, common_devices
-        Devices whose use decides about the node, in the order of the pools; of common pools also such as are for
-        other nodes and draw on the same counters.
+        Devices whose use decides about the node, by pool and in the order of the pools; also such as are for other
+        nodes and draw on the same counters.
     """
 
     node: Node
     pools: tuple[Pool, ...]
     local: frozenset[PoolId]
     error: str = ""
-    local_devices: tuple[DeviceId, ...] = field(init=False)
-    common_devices: tuple[DeviceId, ...] = field(init=False)
+    local_devices: tuple[PoolDevices, ...] = field(init=False)
+    common_devices: tuple[PoolDevices, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        local: list[DeviceId] = []
-        common: list[DeviceId] = []
+        local: list[PoolDevices] = []
+        common: list[PoolDevices] = []
         for pool in self.pools:
-            devices = local if pool.id in self.local else common
-            for part in pool.slices:
-                devices.extend([device.id for device in part.devices])
-            for part in pool.other_slices:
-                devices.extend([device.id for device in part.devices])
+            if pool.device_names:
+                (local if pool.id in self.local else common).append((pool.id, pool.device_names))
         object.__setattr__(self, "local_devices", tuple(local))
         object.__setattr__(self, "common_devices", tuple(common))
 
