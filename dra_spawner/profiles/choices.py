@@ -19,7 +19,17 @@ from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.problems import Problem, ProfileError, shown
 
-__all__ = ["TRAIT", "Choice", "Layer", "ListedChoice", "default_choice", "list_choices", "profiles_of"]
+__all__ = [
+    "TRAIT",
+    "Choice",
+    "Layer",
+    "ListedChoice",
+    "default_choice",
+    "list_choices",
+    "pick_choice",
+    "profile_slug",
+    "profiles_of",
+]
 
 #: The spawner's trait that holds claims.
 TRAIT = "device_claims"
@@ -144,11 +154,57 @@ def list_choices(
     """
     base = Layer(settings_path, {name: value for name, value in settings.items() if name != "profile_list"})
     if not profile_list:
-        yield _listed(base.path_to(TRAIT), "", {}, (base,), ())
+        yield _listed(base.path_to(TRAIT), "", {}, (base,))
         return
     for profile_path, profile in profiles_of(profile_list, path):
         if isinstance(profile, Mapping):
             yield from _choices_of(profile, profile_path, base)
+
+
+def pick_choice(
+    profile_list: object,
+    settings: Mapping[str, Any],
+    profile: str = "",
+    picks: Mapping[str, str] | None = None,
+    *,
+    path: str = "profile_list",
+    settings_path: str = "",
+) -> ListedChoice:
+    """The one choice that these options make, of options that are not named the default.
+
+    Parameters
+    ----------
+    profile
+        Slug; empty for the default profile.
+    picks
+        Choice by option.
+
+    Raises
+    ------
+    LookupError
+        When there is no such profile, option or choice; the message says which there are.
+    """
+    picks = picks or {}
+    base = Layer(settings_path, {name: value for name, value in settings.items() if name != "profile_list"})
+    profiles = [(where, each) for where, each in profiles_of(profile_list, path) if isinstance(each, Mapping)]
+    if not profiles:
+        if profile or picks:
+            raise LookupError("there are no profiles to pick from")
+        return _listed(base.path_to(TRAIT), "", {}, (base,))
+    by_slug = {profile_slug(each): (where, each) for where, each in profiles}
+    if profile and profile not in by_slug:
+        raise LookupError(f"there is no profile {profile}; there are: {', '.join(by_slug)}")
+    default = next((each for _, each in profiles if each.get("default")), profiles[0][1])
+    where, chosen = by_slug[profile or profile_slug(default)]
+    options = {option.name: option for option in _options(chosen, where)}
+    for name, choice in picks.items():
+        if name not in options:
+            there = f"; there are: {', '.join(options)}" if options else ""
+            raise LookupError(f"profile {profile_slug(chosen)} has no option {name}{there}")
+        if choice not in options[name].choices:
+            raise LookupError(f"option {name} has no choice {choice}; there are: {', '.join(options[name].choices)}")
+    layers = [option.choices[picks.get(name, option.default)] for name, option in options.items()]
+    return _listed(where, profile_slug(chosen), picks, (base, _layer(chosen, where), *layers))
 
 
 def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tuple[str, object]]:
@@ -181,14 +237,14 @@ def _choices_of(profile: Mapping[str, Any], path: str, base: Layer) -> Iterator[
     options = tuple(_options(profile, path))
     defaults = {option.name: option.choices[option.default] for option in options}
     layers = (base, own)
-    yield _listed(path, slug, {}, (*layers, *defaults.values()), layers)
+    yield _listed(path, slug, {}, (*layers, *defaults.values()))
     for option in options:
         for name, layer in option.choices.items():
             if name != option.default:
                 chosen = {**defaults, option.name: layer}
                 picks = {option.name: name}
                 choice_path = f"{path}.profile_options.{option.name}.choices.{name}"
-                yield _listed(choice_path, slug, picks, (*layers, *chosen.values()), layers)
+                yield _listed(choice_path, slug, picks, (*layers, *chosen.values()))
 
 
 def _options(profile: Mapping[str, Any], path: str) -> Iterator[_Option]:
@@ -209,16 +265,8 @@ def _layer(entry: Mapping[str, Any], path: str) -> Layer:
     return Layer(f"{path}.kubespawner_override", override if isinstance(override, Mapping) else {})
 
 
-def _listed(
-    path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...], common: Sequence[Layer]
-) -> ListedChoice:
-    """Merge and compile.
-
-    Parameters
-    ----------
-    common
-        Layers that the profile's choices have in common.
-    """
+def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...]) -> ListedChoice:
+    """Merge and compile."""
     settings: dict[str, Any] = {}
     problems: list[Problem] = []
     for layer in layers:

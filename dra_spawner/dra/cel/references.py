@@ -10,7 +10,7 @@ from typing import Final
 from .nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
 from .parser import parse
 
-__all__ = ["Collection", "Reference", "referenced_attributes"]
+__all__ = ["Collection", "Reference", "qualified_keys", "referenced_attributes"]
 
 
 class Collection(StrEnum):
@@ -55,6 +55,33 @@ def referenced_attributes(expression: str) -> tuple[Reference, ...]:
     reads: dict[_Name, bool] = {}
     _Reader(reads).visit(parse(expression), {}, frozenset())
     return tuple(Reference(*name, guarded) for name, guarded in reads.items())
+
+
+def qualified_keys(expression: str) -> tuple[tuple[Collection, str], ...]:
+    """Keys with a slash that are looked up in ``device.attributes`` or ``device.capacity``, whose keys are domains.
+
+    Raises
+    ------
+    CelCompileError
+        When the expression cannot be parsed.
+    """
+    found: dict[tuple[Collection, str], None] = {}
+    if "/" in expression:
+        _find_qualified(parse(expression), found)
+    return tuple(found)
+
+
+def _find_qualified(node: Node, found: dict[tuple[Collection, str], None]) -> None:
+    match node:
+        case (
+            Call(function="_[_]" | "_[?_]", args=(container, Literal(value=str() as key)))
+            | Call(function="@in", args=(Literal(value=str() as key), container))
+        ) if "/" in key:
+            match _step(container):
+                case (Ident(name="device"), str() as collection) if collection in _COLLECTIONS:
+                    found[Collection(collection), key] = None
+    for child in children(node):
+        _find_qualified(child, found)
 
 
 class _Reader:

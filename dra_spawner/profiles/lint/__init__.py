@@ -1,0 +1,16 @@
+"""Rules about profiles: what can never work on a cluster, or hardly as meant, told before a user meets it. Pure."""
+
+from dra_spawner.profiles.lint.inventory import Inventory
+from dra_spawner.profiles.lint.report import CheckedChoice, Report, check_choice, check_choices, problem_finding
+from dra_spawner.profiles.lint.rules import RULES, Rule
+
+__all__ = [
+    "RULES",
+    "CheckedChoice",
+    "Inventory",
+    "Report",
+    "Rule",
+    "check_choice",
+    "check_choices",
+    "problem_finding",
+]

@@ -1,0 +1,108 @@
+"""Shares: whether devices give them, and what they really take."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Sequence
+
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
+from dra_spawner.dra.devices import Device
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import rules
+from dra_spawner.profiles.lint.inventory import Inventory
+from dra_spawner.profiles.lint.wants import Want
+
+__all__ = ["capacity_findings"]
+
+
+def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Iterator[Finding]:
+    """Of the capacity of one request.
+
+    Parameters
+    ----------
+    certain
+        Level of what no present device can do.
+    """
+    expressions = inventory.expressions(want.devices.device_class_name, want.selectors)
+    devices = inventory.candidates(expressions).devices
+    if not devices or want.devices.admin_access:
+        return
+    asked = want.devices.capacity_requests or {}
+    unknown = [name for name in asked if all(name not in device.description.capacity for device in devices)]
+    for name in unknown:
+        yield rules.UNKNOWN_CAPACITY.finding(want.capacity_path(name), _unknown(name, devices), certain)
+    if unknown:
+        return
+    serving: list[tuple[Device, Share]] = []
+    refused: list[tuple[str, Quantity, Quantity]] = []
+    for device in devices:
+        share = share_of(device.description.capacity, asked or None)
+        if isinstance(share, ShareRefused):
+            if not share.is_unknown:
+                refused.append((share.capacity, share.needed, _most(device, share.capacity)))
+        elif (missing := shortage(share, None, None)) is not None:
+            unit = device.description.capacity[missing[0]].value
+            refused.append((missing[0], Quantity(missing[2], unit.format), unit))
+        else:
+            serving.append((device, share))
+    if serving:
+        yield from _of_shares(want, serving)
+    elif refused:
+        name, needed, most = max(refused, key=lambda item: item[2])
+        path = want.capacity_path(name) if name in asked else want.path
+        yield rules.SHARE_TOO_LARGE.finding(
+            path, f"{needed} of {name} is more than any device gives; most is {most}", certain
+        )
+
+
+def _most(device: Device, name: str) -> Quantity:
+    """The largest share of a capacity."""
+    capacity = device.description.capacity[name]
+    policy = capacity.policy
+    if policy is not None and policy.valid_range is not None and policy.valid_range.maximum is not None:
+        return policy.valid_range.maximum
+    return max(policy.valid_values) if policy is not None and policy.valid_values else capacity.value
+
+
+def _unknown(name: str, devices: Sequence[Device]) -> str:
+    there = sorted({known for device in devices for known in device.description.capacity})
+    if not there:
+        return f"no device in question has a capacity {name}, or any other; the pod would wait without a word"
+    short = name.rpartition("/")[2]
+    near = [known for known in there if known.rpartition("/")[2] == short]
+    near = near or difflib.get_close_matches(name, there, 3, 0.5) or there
+    return f"no device in question has a capacity {name}; names count as published: {', '.join(near)}"
+
+
+def _of_shares(want: Want, serving: Sequence[tuple[Device, Share]]) -> Iterator[Finding]:
+    asked = want.devices.capacity_requests or {}
+    shared = [(device, dict(share.consumed)) for device, share in serving if device.is_shared]
+    if not shared:
+        if asked:
+            yield rules.WHOLE_DEVICE.finding(
+                want.path_of("capacity"),
+                "these devices cannot be shared: each one with at least so much is taken as a whole",
+            )
+        return
+    for name, amount in asked.items():
+        taken = sorted({consumed[name] for _, consumed in shared})
+        if amount not in taken:
+            amounts = " or ".join(map(str, taken))
+            yield rules.SHARE_ROUNDED.finding(
+                want.capacity_path(name), f"{amounts} of {name} will be reserved: devices round {amount} up"
+            )
+    first, _ = shared[0]
+    for name in first.description.capacity:
+        if name not in asked and all(_takes_all(device, consumed, name) for device, consumed in shared):
+            example = first.description.capacity[name].value
+            yield rules.WHOLE_CAPACITY.finding(
+                want.path_of("capacity") if asked else want.path,
+                f"nothing is said of capacity {name}, so all of it is taken ({example} of {first.id}) and nobody else "
+                "gets a share of the device",
+            )
+
+
+def _takes_all(device: Device, consumed: dict[str, Quantity], name: str) -> bool:
+    capacity = device.description.capacity.get(name)
+    return capacity is not None and capacity.value.nano > 0 and consumed[name] == capacity.value

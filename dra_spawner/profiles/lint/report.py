@@ -1,0 +1,140 @@
+"""All rules over all choices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dra_spawner.profiles.choices import Choice, ListedChoice
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import rules
+from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
+from dra_spawner.profiles.lint.capacity import capacity_findings
+from dra_spawner.profiles.lint.cluster import class_findings, field_findings, fit_findings, version_findings
+from dra_spawner.profiles.lint.constraints import constraint_findings
+from dra_spawner.profiles.lint.inventory import Inventory
+from dra_spawner.profiles.lint.selectors import selector_findings
+from dra_spawner.profiles.lint.sharing import meeting_findings
+from dra_spawner.profiles.lint.wants import WantedClaim, wanted_claims
+from dra_spawner.profiles.problems import Problem
+
+__all__ = ["CheckedChoice", "Report", "check_choice", "check_choices", "problem_finding"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedChoice:
+    """A choice of the list and what was found."""
+
+    listed: ListedChoice
+    findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in a list of choices.
+
+    Attributes
+    ----------
+    general
+        What is about no single choice.
+    choices
+        In the order of the list; what several have in common stands with each.
+    """
+
+    general: tuple[Finding, ...]
+    choices: tuple[CheckedChoice, ...]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Each finding once, in order."""
+        found = (finding for choice in self.choices for finding in choice.findings)
+        return tuple(dict.fromkeys((*self.general, *found)))
+
+    def count(self, level: Level) -> int:
+        """How many findings of a level there are."""
+        return sum(1 for finding in self.findings if finding.level is level)
+
+
+def problem_finding(problem: Problem) -> Finding:
+    """What the language refuses, as a finding."""
+    found = f"found {problem.found}" if problem.found else "nothing found"
+    return rules.PROFILE_LANGUAGE.finding(problem.path, f"{found}; allowed: {problem.allowed}")
+
+
+def check_choice(choice: Choice, inventory: Inventory) -> tuple[Finding, ...]:
+    """What is wrong, or worth knowing, in one choice on this cluster; each thing once, errors first."""
+    return _in_order(_findings(choice, wanted_claims(choice), inventory))
+
+
+def check_choices(
+    listed: Iterable[ListedChoice], facts: ClusterFacts | Inventory, general: Iterable[Finding] = ()
+) -> Report:
+    """The same for all choices, and for those that can meet on one device."""
+    inventory = facts if isinstance(facts, Inventory) else Inventory(facts)
+    checked: list[tuple[ListedChoice, list[Finding]]] = []
+    claims: list[Sequence[WantedClaim]] = []
+    for item in listed:
+        wanted = wanted_claims(item.choice) if item.choice is not None else ()
+        findings = [problem_finding(problem) for problem in item.problems]
+        if item.choice is not None:
+            findings += _findings(item.choice, wanted, inventory)
+        checked.append((item, findings))
+        claims.append(wanted)
+    if inventory.is_known:
+        for position, finding in meeting_findings(claims, inventory):
+            checked[position][1].append(finding)
+    return Report(tuple(general), tuple(CheckedChoice(item, _in_order(found)) for item, found in checked))
+
+
+_ORDER = {level: position for position, level in enumerate(Level)}
+
+
+def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: _ORDER[finding.level]))
+
+
+def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
+    certain = Level.WARNING if inventory.facts.nodes_may_be_added else Level.ERROR
+    found: list[Finding] = []
+    for finding in _single_findings(choice, claims, inventory, certain):
+        found.append(finding)
+        yield finding
+    explained = any(finding.level is not Level.INFO and finding.rule in _EXPLAINS for finding in found)
+    if inventory.is_known and not explained:
+        # Only where nothing better explains it.
+        yield from fit_findings(choice, claims, inventory, certain)
+
+
+#: Rules whose findings say already why nothing fits.
+_EXPLAINS = frozenset(
+    rule.name
+    for rule in (
+        rules.DEVICE_CLASS,
+        rules.NO_DEVICES,
+        rules.SELECTOR_FAILS,
+        rules.UNKNOWN_CAPACITY,
+        rules.SHARE_TOO_LARGE,
+        rules.NO_COMMON_VALUE,
+        rules.TOO_FEW_ALIKE,
+        rules.API_VERSION,
+    )
+)
+
+
+def _single_findings(
+    choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory, certain: Level
+) -> Iterator[Finding]:
+    yield from version_findings(choice, inventory)
+    for claim in claims:
+        yield from alternative_findings(claim)
+        yield from field_findings(claim, inventory)
+        for want in claim.wants:
+            yield from class_findings(want, inventory)
+            yield from selector_findings(want, inventory)
+            yield from admin_findings(want, inventory)
+            if inventory.is_known and inventory.device_class(want.devices.device_class_name) is not None:
+                yield from capacity_findings(want, inventory, certain)
+        yield from config_findings(claim, inventory)
+        if inventory.is_known and inventory.nodes:
+            yield from constraint_findings(claim, inventory, certain)

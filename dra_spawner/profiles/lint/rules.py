@@ -1,0 +1,163 @@
+"""The rules by name: what each is about. docs/check.md has the same table, which a test compares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dra_spawner.profiles.findings import Finding, Level
+
+__all__ = ["RULES", "Rule"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for.
+
+    Attributes
+    ----------
+    name
+        As findings have it.
+    levels
+        What a finding of it may be, the worst first.
+    needs_cluster
+        Whether nothing can be said without the cluster's objects.
+    meaning
+        In one line.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    needs_cluster: bool
+    meaning: str
+
+    def finding(self, path: str, message: str, level: Level | None = None) -> Finding:
+        """A finding of this rule; of its first level if none is given."""
+        level = level or self.levels[0]
+        assert level in self.levels, (self.name, level)
+        return Finding(level, self.name, path, message)
+
+
+_E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
+
+PROFILE_LANGUAGE: Final = Rule(
+    "profile-language", (_E,), False, "What the language refuses: keys, values, CEL that does not compile"
+)
+PROFILE_FUNCTION: Final = Rule(
+    "profile-function", (_I,), False, "A profile list that is a function: it is checked at each spawn only"
+)
+FREE_TEXT: Final = Rule(
+    "free-text", (_I,), False, "A choice of free text: what users type is checked at each spawn only"
+)
+API_VERSION: Final = Rule("api-version", (_E,), True, "Kubernetes before 1.34 has no resource.k8s.io/v1")
+FIELD_DROPPED: Final = Rule(
+    "field-dropped",
+    (_E, _W),
+    True,
+    "A field that this API server drops, or is likely to drop, because a feature gate is off",
+)
+DEVICE_CLASS: Final = Rule("device-class", (_E,), True, "A device class that the cluster does not have")
+SELECTOR_FAILS: Final = Rule(
+    "selector-fails",
+    (_E,),
+    True,
+    "CEL that fails on a device, which most often lacks what is read: the scheduler gives the pod up on every node",
+)
+UNGUARDED: Final = Rule(
+    "unguarded-attribute",
+    (_I,),
+    False,
+    "CEL that reads an attribute or capacity without has() or in: fatal where a device lacks it",
+)
+UNPUBLISHED: Final = Rule(
+    "unpublished-attribute",
+    (_W,),
+    True,
+    "CEL that reads an attribute or capacity which no device of the driver publishes",
+)
+QUALIFIED_KEY: Final = Rule(
+    "qualified-key", (_E,), False, 'CEL that looks up "domain/name" where the domain comes first and the name after'
+)
+UNKNOWN_CAPACITY: Final = Rule(
+    "unknown-capacity",
+    (_E, _W),
+    True,
+    "A capacity that no device in question publishes by just this name: the pod would wait in silence",
+)
+SHARE_TOO_LARGE: Final = Rule(
+    "share-too-large",
+    (_E, _W),
+    True,
+    "A share that no device in question gives, after rounding as its requestPolicy says",
+)
+SHARE_ROUNDED: Final = Rule("share-rounded", (_I,), True, "A share that is rounded up: what will really be reserved")
+WHOLE_CAPACITY: Final = Rule(
+    "whole-capacity",
+    (_W,),
+    True,
+    "A shareable device of which all of a capacity is taken because nothing is said of it",
+)
+WHOLE_DEVICE: Final = Rule(
+    "whole-device",
+    (_W,),
+    True,
+    "A capacity asked of devices that cannot be shared: a filter, and the whole device is taken",
+)
+DIFFERENT_CONFIG: Final = Rule(
+    "different-config",
+    (_W,),
+    True,
+    "Choices that can meet on one shareable device with different parameters: the second may fail there",
+)
+NO_COMMON_VALUE: Final = Rule(
+    "no-common-value",
+    (_E, _W),
+    True,
+    "match_attribute between devices that never have a value in common on any node, or lack the attribute",
+)
+TOO_FEW_ALIKE: Final = Rule(
+    "too-few-alike", (_E, _W), True, "match_attribute over more devices than share any value on a node"
+)
+ADMIN_ACCESS: Final = Rule(
+    "admin-access",
+    (_E, _I),
+    False,
+    "Access for administration: needs a label of the namespace, and is for administrators of the hub only",
+)
+ALTERNATIVES: Final = Rule(
+    "alternatives", (_E,), False, "A raw spec with over eight alternatives, or with adminAccess in one"
+)
+CONFIG_FOR_ALL: Final = Rule(
+    "config-for-all-alternatives",
+    (_W,),
+    False,
+    "Parameters for a request whose alternatives are of different classes: they are for each of them",
+)
+NEVER_FITS: Final = Rule("never-fits", (_E, _W), True, "No node could have these devices, even if nothing were in use")
+NO_DEVICES: Final = Rule("no-devices", (_W,), True, "A device class of which nothing is published now")
+
+RULES: Final = (
+    PROFILE_LANGUAGE,
+    PROFILE_FUNCTION,
+    FREE_TEXT,
+    API_VERSION,
+    FIELD_DROPPED,
+    DEVICE_CLASS,
+    SELECTOR_FAILS,
+    UNGUARDED,
+    UNPUBLISHED,
+    QUALIFIED_KEY,
+    UNKNOWN_CAPACITY,
+    SHARE_TOO_LARGE,
+    SHARE_ROUNDED,
+    WHOLE_CAPACITY,
+    WHOLE_DEVICE,
+    DIFFERENT_CONFIG,
+    NO_COMMON_VALUE,
+    TOO_FEW_ALIKE,
+    ADMIN_ACCESS,
+    ALTERNATIVES,
+    CONFIG_FOR_ALL,
+    NEVER_FITS,
+    NO_DEVICES,
+)
