@@ -74,6 +74,8 @@ class AskedClaim:
     ----------
     containers
         How many containers use it.
+    shared
+        Whether several servers share it.
     """
 
     name: str
@@ -81,6 +83,7 @@ class AskedClaim:
     requests: tuple[AskedRequest, ...]
     configs: tuple[AskedConfig, ...]
     containers: int = 1
+    shared: bool = False
 
     def configs_of(self, request: AskedRequest, driver: str) -> Iterator[AskedConfig]:
         """The configurations for a driver that are for a request, in order: the last one counts."""
@@ -131,7 +134,7 @@ def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> A
         )
         for i, each in enumerate(claim.config)
     )
-    return AskedClaim(claim.name, path, tuple(requests), tuple(configs), _users(claim))
+    return AskedClaim(claim.name, path, tuple(requests), tuple(configs), _users(claim), claim.sharing is not None)
 
 
 def _users(claim: DeviceClaim) -> int:
@@ -170,7 +173,8 @@ def _of_spec(claim: DeviceClaim, spec: JsonObject, path: str) -> AskedClaim:
             for_requests = tuple(config.get("requests") or ())
             driver = str(opaque.get("driver", ""))
             configs.append(AskedConfig(driver, parameters, for_requests, where, f"{where}.opaque.parameters"))
-    return AskedClaim(claim.name, path.partition(".spec")[0], tuple(requests), tuple(configs), _users(claim))
+    where = path.removesuffix(".spec.devices")
+    return AskedClaim(claim.name, where, tuple(requests), tuple(configs), _users(claim), claim.sharing is not None)
 
 
 def _of_json(devices: JsonObject, reference: str, path: str) -> AskedRequest:

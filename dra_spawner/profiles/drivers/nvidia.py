@@ -68,16 +68,6 @@ _IOMMU = Fields(
 )
 
 
-def _attribute(
-    name: str,
-    kind: ValueKind = ValueKind.STRING,
-    presence: Presence = Presence.ALWAYS,
-    types: frozenset[str] = frozenset(),
-    values: tuple[str, ...] = (),
-) -> PublishedAttribute:
-    return PublishedAttribute(name, kind, presence, types, values)
-
-
 NVIDIA_GPU = Driver(
     name="gpu.nvidia.com",
     title="NVIDIA GPUs",
@@ -87,28 +77,28 @@ NVIDIA_GPU = Driver(
         KnownClass("vfio.gpu.nvidia.com", "vfio"),
     ),
     attributes=(
-        _attribute("type", values=("gpu", "mig", "vfio")),
-        _attribute("uuid", presence=Presence.OPTIONAL),  # a MIG device that is not cut yet has none
-        _attribute("productName"),
-        _attribute("brand", types=_GPU | _MIG),
-        _attribute("architecture", types=_GPU | _MIG),
-        _attribute("cudaComputeCapability", ValueKind.VERSION, types=_GPU | _MIG),
-        _attribute("driverVersion", ValueKind.VERSION, types=_GPU | _MIG),
-        _attribute("cudaDriverVersion", ValueKind.VERSION, types=_GPU | _MIG),
-        _attribute("addressingMode", presence=Presence.OPTIONAL, types=_GPU, values=("HMM", "ATS", "None")),
-        _attribute("resource.kubernetes.io/pciBusID"),
-        _attribute("resource.kubernetes.io/pcieRoot"),
-        _attribute("resource.kubernetes.io/numaNode", ValueKind.INT, Presence.NEWER, _GPU),
-        _attribute("gpuModuleID", ValueKind.INT, Presence.OPTIONAL),
-        *(_attribute(f"partition{size}", ValueKind.INT, Presence.OPTIONAL) for size in (1, 2, 4, 8)),
-        _attribute("parentUUID", types=_MIG),
-        _attribute("profile", types=_MIG),
-        _attribute("deviceID", types=_VFIO),
-        _attribute("vendorID", types=_VFIO),
-        _attribute("iommuFDEnabled", ValueKind.BOOL, types=_VFIO),
-        _attribute("numaNode", ValueKind.INT, types=_VFIO),
-        _attribute("index", ValueKind.INT, Presence.DROPPED),
-        _attribute("minor", ValueKind.INT, Presence.DROPPED),
+        PublishedAttribute("type", values=("gpu", "mig", "vfio")),
+        PublishedAttribute("uuid", presence=Presence.OPTIONAL),  # a MIG device that is not cut yet has none
+        PublishedAttribute("productName"),
+        PublishedAttribute("brand", types=_GPU | _MIG),
+        PublishedAttribute("architecture", types=_GPU | _MIG),
+        PublishedAttribute("cudaComputeCapability", ValueKind.VERSION, types=_GPU | _MIG),
+        PublishedAttribute("driverVersion", ValueKind.VERSION, types=_GPU | _MIG),
+        PublishedAttribute("cudaDriverVersion", ValueKind.VERSION, types=_GPU | _MIG),
+        PublishedAttribute("addressingMode", presence=Presence.OPTIONAL, types=_GPU, values=("HMM", "ATS", "None")),
+        PublishedAttribute("resource.kubernetes.io/pciBusID"),
+        PublishedAttribute("resource.kubernetes.io/pcieRoot"),
+        PublishedAttribute("resource.kubernetes.io/numaNode", ValueKind.INT, Presence.NEWER, _GPU),
+        PublishedAttribute("gpuModuleID", ValueKind.INT, Presence.OPTIONAL),
+        *(PublishedAttribute(f"partition{size}", ValueKind.INT, Presence.OPTIONAL) for size in (1, 2, 4, 8)),
+        PublishedAttribute("parentUUID", types=_MIG),
+        PublishedAttribute("profile", types=_MIG),
+        PublishedAttribute("deviceID", types=_VFIO),
+        PublishedAttribute("vendorID", types=_VFIO),
+        PublishedAttribute("iommuFDEnabled", ValueKind.BOOL, types=_VFIO),
+        PublishedAttribute("numaNode", ValueKind.INT, types=_VFIO),
+        PublishedAttribute("index", ValueKind.INT, Presence.DROPPED),
+        PublishedAttribute("minor", ValueKind.INT, Presence.DROPPED),
     ),
     capacities=(
         PublishedCapacity("memory", Presence.OPTIONAL, _GPU | _MIG),  # parts with unified memory have none

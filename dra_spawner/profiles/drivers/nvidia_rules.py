@@ -86,13 +86,9 @@ def mps_has_the_gpu_alone(driver: Driver, situation: Situation) -> Iterator[Find
 
 
 def _has_dynamic_mig(driver: Driver, cluster: Published) -> bool:
-    return any(
-        device.id.driver == driver.name
-        and device.consumes_counters
-        and (kind := device.description.attributes.get("type")) is not None
-        and kind.value == "mig"
-        for device in cluster.devices or ()
-    )
+    """Whether MIG devices are published that draw on the counters of their GPU."""
+    own = (device for device in cluster.devices or () if device.id.driver == driver.name and device.consumes_counters)
+    return "mig" in cluster.types(own)
 
 
 def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:

@@ -37,12 +37,15 @@ class Fields:
         Name -> field, or a shape for one that may be left out.
     open
         Whether others may stand there, too.
+    hint
+        Where that stands which people look for among these fields.
     check
         What else is wrong with an object whose fields are all right, such as two that exclude each other.
     """
 
     fields: Mapping[str, Field | Shape]
     open: bool = False
+    hint: str = ""
     check: Callable[[Mapping[str, object], str], Iterator[Problem]] | None = None
 
 
@@ -127,7 +130,7 @@ def _object_problems(shape: Fields, value: Mapping[str, object], path: str) -> I
         elif shape.open:
             problems = []
         else:
-            problems = [Problem(f"{path}.{name}", shown(name), f"the driver's fields: {', '.join(shape.fields)}")]
+            problems = [Problem(f"{path}.{name}", shown(name), _known(shape))]
         found = found or bool(problems)
         yield from problems
     for name, field in shape.fields.items():
@@ -137,6 +140,11 @@ def _object_problems(shape: Fields, value: Mapping[str, object], path: str) -> I
             yield Problem(f"{path}.{name}", "", allowed)
     if shape.check is not None and not found:
         yield from shape.check(value, path)
+
+
+def _known(shape: Fields) -> str:
+    known = f"the driver's fields: {', '.join(shape.fields)}" if shape.fields else "no field at all"
+    return f"{known} ({shape.hint})" if shape.hint else known
 
 
 def least_quantity(least: str) -> Rule:

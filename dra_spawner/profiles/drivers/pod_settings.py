@@ -28,23 +28,16 @@ def privileged_path(settings: Mapping[str, Any]) -> str:
     """The setting that makes the notebook's container privileged; empty if none does."""
     if settings.get("privileged"):
         return "privileged"
-    for path in (
-        "container_security_context",
-        "extra_container_config.securityContext",
-        "extra_container_config.security_context",
-    ):
-        context = _inside(settings, path)
-        if isinstance(context, Mapping) and context.get("privileged"):
-            return f"{path}.privileged"
-    return ""
+    return next((f"{path}.privileged" for path, each in _security_contexts(settings) if each.get("privileged")), "")
 
 
 def visible_device_path(settings: Mapping[str, Any], variables: frozenset[str]) -> str:
     """The setting of an environment variable by which a container gets devices; empty if there is none."""
     environment = settings.get("environment")
-    for name in sorted(variables) if isinstance(environment, Mapping) else ():
-        if environment.get(name) not in ("", "void", "none", None):
-            return f"environment.{name}"
+    if isinstance(environment, Mapping):
+        for name in sorted(variables):
+            if environment.get(name) not in ("", "void", "none", None):
+                return f"environment.{name}"
     for index, entry in enumerate(_entries(settings)):
         if entry.get("name") in variables and entry.get("value") not in ("", "void", "none"):
             return f"extra_container_config.env[{index}].{entry['name']}"
@@ -53,17 +46,25 @@ def visible_device_path(settings: Mapping[str, Any], variables: frozenset[str]) 
 
 def may_run_as_another_than_root(settings: Mapping[str, Any]) -> bool:
     """Whether the notebook's container runs, or may run, as another user than root; images of Jupyter do."""
-    users = [
-        user
-        for path in (
-            "container_security_context",
-            "extra_container_config.securityContext",
-            "extra_pod_config.securityContext",
-        )
-        if (user := (_inside(settings, path) or {}).get("runAsUser")) is not None
-    ]
-    user = users[0] if users else settings.get("uid")
-    return user != 0
+    contexts = [context for _, context in _security_contexts(settings)]
+    contexts += [_inside(settings, path) for path in ("extra_pod_config.securityContext", "pod_security_context")]
+    users = (context.get("runAsUser") for context in contexts if isinstance(context, Mapping))
+    return next((user for user in users if user is not None), settings.get("uid")) != 0
+
+
+def has_capability(settings: Mapping[str, Any], name: str) -> bool:
+    """Whether the notebook's container is given a capability of Linux, or all of them."""
+    if privileged_path(settings):
+        return True
+    added = (_inside(context, "capabilities.add") or () for _, context in _security_contexts(settings))
+    return any(each in (name, f"CAP_{name}", "ALL") for names in added for each in names)
+
+
+def _security_contexts(settings: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for path in ("container_security_context", "extra_container_config.securityContext"):
+        context = _inside(settings, path)
+        if isinstance(context, Mapping):
+            yield path, context
 
 
 def _entries(settings: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -80,6 +80,12 @@ class Published:
             self._candidates[key] = tuple(device for device in found if self._selects(selectors, device))
         return self._candidates[key]
 
+    @staticmethod
+    def types(devices: Iterable[Device]) -> set[str]:
+        """The values of ``type`` that these devices publish in their driver's own domain."""
+        attributes = (device.description.attributes.get("type") for device in devices)
+        return {str(each.value) for each in attributes if each is not None}
+
     def nodes_with(self, driver: str) -> tuple[JsonObject, ...] | None:
         """Nodes on which a driver publishes devices; ``None`` if that is not known."""
         if self.facts.slices is None or self.facts.nodes is None:

@@ -6,15 +6,27 @@ from collections.abc import Iterator, Mapping
 
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.profiles.drivers.amd import AMD_GPU
 from dra_spawner.profiles.drivers.asked import asked_claim, asked_claims
+from dra_spawner.profiles.drivers.cni import CNI
+from dra_spawner.profiles.drivers.dranet import DRANET
 from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
+from dra_spawner.profiles.drivers.hami import HAMI_GPU
+from dra_spawner.profiles.drivers.intel import INTEL_GAUDI, INTEL_GPU, INTEL_QAT
 from dra_spawner.profiles.drivers.nvidia import NVIDIA_GPU
+from dra_spawner.profiles.drivers.nvidia_compute_domain import NVIDIA_COMPUTE_DOMAIN
 from dra_spawner.profiles.drivers.published import published
+from dra_spawner.profiles.drivers.sriov import SRIOV
 from dra_spawner.profiles.drivers.vocabulary import ShareEnforcement
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding
 
-_DRIVERS: Mapping[str, Driver] = {each.name: each for each in (NVIDIA_GPU,)}
+_ALL = (
+    *(NVIDIA_GPU, NVIDIA_COMPUTE_DOMAIN, INTEL_GPU, INTEL_GAUDI, INTEL_QAT, AMD_GPU, HAMI_GPU),
+    *(CNI, DRANET, SRIOV, EXAMPLE_GPU, EXAMPLE_NET, EXAMPLE_CPU),
+)
+_DRIVERS: Mapping[str, Driver] = {each.name: each for each in _ALL}
 _BY_CLASS: Mapping[str, Driver] = {name: each for each in _DRIVERS.values() for name in each.class_types}
 
 

@@ -1,0 +1,104 @@
+"""SR-IOV: virtual functions of network cards.
+
+Source: the driver's ``pkg/api`` and ``demo``. It publishes nothing without a SriovResourcePolicy. VLANs, trust and
+addresses stand in a NetworkAttachmentDefinition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
+from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
+from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
+from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Fields, has_placeholder
+from dra_spawner.profiles.drivers.published import Published
+from dra_spawner.profiles.drivers.vocabulary import (
+    Enforcement,
+    KnownClass,
+    ParameterKind,
+    Presence,
+    PublishedAttribute,
+    ShareEnforcement,
+    ValueKind,
+)
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.rules import one_of
+
+_NAME = "sriovnetwork.k8snetworkplumbingwg.io"
+_SENTENCE = "This is a virtual function of the network card, separated in hardware."
+_DEFINITION_KIND = "NetworkAttachmentDefinition"
+
+_SHAPE = Fields(
+    {
+        "driver": one_of("vfio-pci, or nothing for the kernel's own", "", "vfio-pci"),
+        "addVhostMount": FLAG,
+        "ifName": INTERFACE_NAME,
+        "netAttachDefName": TEXT,
+        "netAttachDefNamespace": TEXT,
+    },
+    hint="a VLAN, trust, spoofchk, rates and addresses stand in the NetworkAttachmentDefinition",
+)
+
+
+def sriov_share(
+    driver: Driver, claim: AskedClaim, request: AskedRequest, cluster: Published
+) -> ShareEnforcement | None:
+    """A virtual function is a part of its card."""
+    return ShareEnforcement(Enforcement.HARDWARE, _SENTENCE)
+
+
+def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
+    """The NetworkAttachmentDefinition is there, or comes with the start."""
+    known = situation.facts.attachment_definitions
+    if known is None:
+        return
+    for claim in situation.claims:
+        for config in claim.configs:
+            name = config.parameters.get("netAttachDefName")
+            if config.driver != driver.name or not name or has_placeholder(name):
+                continue
+            namespace = config.parameters.get("netAttachDefNamespace") or situation.facts.namespace
+            if has_placeholder(namespace) or f"{namespace}/{name}" in known or _comes_along(situation, str(name)):
+                continue
+            message = f"There is no {_DEFINITION_KIND} {namespace}/{name}; without it, the server's pod does not start."
+            path = f"{config.parameters_path}.netAttachDefName"
+            yield Finding(Level.ERROR, "missing-attachment-definition", path, message)
+
+
+def _comes_along(situation: Situation, name: str) -> bool:
+    manifests: list[dict[str, Any]] = [each.manifest for each in situation.choice.plan.companions]
+    return any(
+        each.get("kind") == _DEFINITION_KIND and (each.get("metadata") or {}).get("name") == name for each in manifests
+    )
+
+
+SRIOV = Driver(
+    name=_NAME,
+    title="SR-IOV",
+    classes=(KnownClass(_NAME),),
+    attributes=(
+        PublishedAttribute("pciAddress"),
+        PublishedAttribute("PFName"),
+        PublishedAttribute("EswitchMode"),
+        PublishedAttribute("vendor"),
+        PublishedAttribute("deviceID"),
+        PublishedAttribute("pfDeviceID"),
+        PublishedAttribute("vfID", ValueKind.INT),
+        PublishedAttribute("linkType"),
+        PublishedAttribute("rdmaCapable", ValueKind.BOOL),
+        PublishedAttribute("pfPciAddress"),
+        PublishedAttribute("k8s.cni.cncf.io/deviceID"),
+        PublishedAttribute("resource.kubernetes.io/pciBusID"),
+        PublishedAttribute("resource.kubernetes.io/pcieRoot"),
+        PublishedAttribute("dra.net/numaNode", ValueKind.INT),
+        # From DeviceAttributes objects, as are any others that an administrator adds.
+        PublishedAttribute("resourceName", presence=Presence.OPTIONAL),
+        PublishedAttribute("k8s.cni.cncf.io/resourceName", presence=Presence.OPTIONAL),
+    ),
+    parameter_kinds=(ParameterKind("VfConfig", f"{_NAME}/v1alpha1", _SHAPE),),
+    share=sriov_share,
+    rules=(*COMMON_RULES, definitions_exist),
+)
