@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi
 from dra_spawner.cluster.informers import Informer, InformerSettings, InformerState, InformerStatus, Resource
-from dra_spawner.cluster.observed import ObservedObject
+from dra_spawner.cluster.observed import ObservedObject, share_strings
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
@@ -223,7 +223,7 @@ class ClusterWatch:
     def _mirror(self, kind: Kind, key: ObjectKey, obj: JsonObject) -> bool:
         """Take an object over into the snapshot; whether that makes a difference."""
         try:
-            item = decode(obj)
+            item = decode(_with_shared_strings(kind, obj))
             assert item is not None, f"{kind} is among the kinds that matter"
             if _is_equal(self._present(kind, key), item):
                 return False
@@ -271,6 +271,16 @@ class ClusterWatch:
                 callback(change)
             except Exception:
                 log.exception("Whoever was told of a change failed: change=%s", change)
+
+
+def _with_shared_strings(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Images are on many nodes, and devices are alike: their names make up most of the memory otherwise."""
+    if kind is Kind.RESOURCE_SLICE:
+        return {**obj, "spec": share_strings(obj.get("spec"))}
+    if kind is Kind.NODE and isinstance(status := obj.get("status"), dict):
+        shared = {name: share_strings(status[name]) for name in ("images", "allocatable") if name in status}
+        return {**obj, "status": {**status, **shared}}
+    return obj
 
 
 def _observe(obj: JsonObject) -> ObservedObject:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra_spawner.cluster.api import JsonObject
 
-__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner"]
+__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings"]
 
 KEPT_ANNOTATIONS: Final = ("hub.jupyter.org/", "cluster-autoscaler.kubernetes.io/")
 """Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
@@ -91,6 +91,17 @@ class ObservedObject:
             }
             or _NO_CONDITIONS,
         )
+
+
+def share_strings(value: Any) -> Any:
+    """The same JSON value, of whose strings each is in memory once, however many objects have it."""
+    if isinstance(value, str):
+        return intern(value)
+    if isinstance(value, dict):
+        return {intern(name): share_strings(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [share_strings(item) for item in value]
+    return value
 
 
 _NO_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType({})
