@@ -191,8 +191,8 @@ def _pin(pod: Any, node: str, api_client: Any) -> None:
     by_node = affinity.node_affinity = copy.copy(affinity.node_affinity) if affinity.node_affinity else V1NodeAffinity()
     required = by_node.required_during_scheduling_ignored_during_execution
     given = required.node_selector_terms if required else None
-    terms = [copy.copy(term) for term in given or [V1NodeSelectorTerm()]]
+    own_terms = [copy.copy(term) for term in given or [V1NodeSelectorTerm()]]
     requirement = V1NodeSelectorRequirement(key="metadata.name", operator="In", values=[node])
-    for term in terms:
+    for term in own_terms:
         term.match_fields = [*(term.match_fields or ()), requirement]
-    by_node.required_during_scheduling_ignored_during_execution = V1NodeSelector(node_selector_terms=terms)
+    by_node.required_during_scheduling_ignored_during_execution = V1NodeSelector(node_selector_terms=own_terms)

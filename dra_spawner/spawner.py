@@ -26,6 +26,7 @@ from dra_spawner.cluster.start_objects import (
     new_nonce,
     sweep,
 )
+from dra_spawner.intel_gas_spawner import IntelGasSpawner
 from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
@@ -62,7 +63,7 @@ _POD_SEEN_SECONDS = 10
 _SCHEDULED_LOOK_SECONDS = 1.0
 
 
-class DRASpawner(FormSpawner):
+class DRASpawner(IntelGasSpawner, FormSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     device_claims = Dict(
@@ -125,8 +126,9 @@ class DRASpawner(FormSpawner):
     # Configuration
 
     def configuration_problems(self) -> list[Problem]:
-        """What is wrong in the static configuration of ``device_claims`` and ``profile_list``."""
-        return profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
+        """What is wrong in the static configuration of ``device_claims``, ``intel_gas`` and ``profile_list``."""
+        problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
+        return problems or self.intel_gas_problems()
 
     # User options
 
