@@ -16,13 +16,15 @@ IMAGE_PULLERS: Final = frozenset({"continuous-image-puller", "hook-image-puller"
 MANAGED_BY: Final = "app.kubernetes.io/managed-by"
 MANAGER: Final = "dra-spawner"
 
-#: On a node: every image that its users' servers need is there, and every driver has published its devices.
+#: On a node, whatever its value: users' servers may go there, for images and every driver's devices are there.
 IMAGES_READY: Final = "hub.jupyter.org/images-ready"
 #: On a node: placeholders prefer it.
 ATTRACT: Final = "hub.jupyter.org/attract-placeholders"
 #: On a node: it is to become empty; no new server and no placeholder goes there.
 DRAINING: Final = "hub.jupyter.org/draining"
 TRUE: Final = "true"
+#: Value of `IMAGES_READY` where something is still missing after the deadline: better slow than never.
+LATE: Final = "late"
 
 #: On a warm claim: name of the user's pod that it is kept for, and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"

@@ -18,7 +18,7 @@ from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import shape_pods, simulated_placeholder
-from dra_spawner.headroom.view import Placeholder, View, allows, is_labelled, is_open, newest_first
+from dra_spawner.headroom.view import Placeholder, View, allows, is_labelled, is_open, is_ready_for_users, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
@@ -72,7 +72,7 @@ def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesB
 
 def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
     name = state.node.name
-    if view.users_of_node.get(name) or not is_labelled(state, labels.IMAGES_READY) or view.waiting_users:
+    if view.users_of_node.get(name) or not is_ready_for_users(state) or view.waiting_users:
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, labels.ATTRACT):
         return False
@@ -181,7 +181,7 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
 def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
     """The node that attracts, while no user's server is there and it is ready."""
     for name, state in view.snapshot.nodes.items():
-        if not is_labelled(state, labels.ATTRACT) or not is_labelled(state, labels.IMAGES_READY):
+        if not is_labelled(state, labels.ATTRACT) or not is_ready_for_users(state):
             continue
         if view.age_of_node(name) >= policy.newest or state.node.is_unschedulable or not state.node.is_ready:
             continue

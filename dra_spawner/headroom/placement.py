@@ -129,11 +129,8 @@ def _summary(fit: PodFit) -> str:
     """The commonest reasons, with on how many nodes."""
     if fit.general is not None:
         return "; ".join(fit.general.reasons)
-    reasons = Counter(
-        (str(answer.reason) if answer.reason else "") or "; ".join(answer.verdict.reasons)
-        for answer in fit.nodes.values()
-        if not answer.fits
-    )
+    refused = [answer for answer in fit.nodes.values() if not answer.fits]
+    reasons = Counter(str(each.reason) if each.reason else "; ".join(each.verdict.reasons) for each in refused)
     found = [
         f"{reason} ({count} nodes)" if count > 1 else reason for reason, count in reasons.most_common(_MOST_REASONS)
     ]

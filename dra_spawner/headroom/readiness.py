@@ -11,7 +11,7 @@ from dra_spawner.headroom.actions import LabelNode
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import shape_pods
-from dra_spawner.headroom.view import View, allows, is_labelled
+from dra_spawner.headroom.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
 _MOST_NAMES = 3
@@ -32,29 +32,27 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     lost_readiness = {}
     for name, state in view.snapshot.nodes.items():
         kinds = judge.shapes_of(state)
-        labelled = is_labelled(state, labels.IMAGES_READY)
         if not kinds:
             continue  # no user's server can run there
+        label = state.node.labels.get(labels.IMAGES_READY)
         missing = judge.missing(state, kinds)
         if missing:
             begun = memory.lost_readiness.get(name)
-            if begun is not None or labelled:
+            if begun is not None or label == labels.TRUE:
                 lost_readiness[name] = begun or view.now
             # A node that never was ready waits from its making on.
             waited = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
-            if waited < policy.readiness.deadline:
-                if labelled:
-                    gone.append(LabelNode(name, labels.IMAGES_READY, None, f"not ready for users: {missing}"))
-            elif not labelled:
+            if label == labels.TRUE:
+                gone.append(LabelNode(name, labels.IMAGES_READY, None, f"not ready for users: {missing}"))
+            elif label is None and waited >= policy.readiness.deadline:
                 minutes = int(policy.readiness.deadline.total_seconds() // 60)
-                reason = f"ready for users after {minutes} minutes, although {missing}"
-                come.append(LabelNode(name, labels.IMAGES_READY, labels.TRUE, reason))
+                reason = f"open to users after {minutes} minutes, although {missing}"
+                come.append(LabelNode(name, labels.IMAGES_READY, labels.LATE, reason))
             continue
         since[name] = memory.ready_since.get(name, view.now)
-        if labelled:
+        if label == labels.TRUE:
             continue
-        was_lost = name in memory.lost_readiness
-        if was_lost and view.now - since[name] < policy.readiness.settle:
+        if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
             lost_readiness[name] = memory.lost_readiness[name]
             continue
         come.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
@@ -12,6 +13,7 @@ from dra_spawner.headroom.shapes import Shape
 from dra_spawner.simulator.claims import ClaimTemplate, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NAME = "simulated-placeholder"
 
 
@@ -49,10 +51,17 @@ def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTempla
         **shape.node_fields,
         "resourceClaims": [{"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"} for entry in shape.claims],
     }
-    if "affinity" not in shape.node_fields:
-        del spec["affinity"]
-    pod = Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec})
-    return replace(pod, node_selector={**pod.node_selector, labels.IMAGES_READY: labels.TRUE}), templates
+    spec["affinity"] = requiring_readiness(shape.node_fields.get("affinity", {}))
+    return Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}), templates
+
+
+def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """A pod's affinity that leaves only nodes open that are ready for users, besides what it asks for itself."""
+    ready = {"key": labels.IMAGES_READY, "operator": "Exists"}
+    nodes = affinity.get("nodeAffinity") or {}
+    terms = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    required = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), ready]} for term in terms]
+    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
 
 
 def _bare_pod(shape: Shape) -> Pod:

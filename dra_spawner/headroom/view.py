@@ -152,7 +152,7 @@ class View:
         return [
             each
             for each in self.placeholders_of_shape.get(shape, ())
-            if each.is_free and is_labelled(self.snapshot.nodes.get(each.node), labels.IMAGES_READY)
+            if each.is_free and is_ready_for_users(self.snapshot.nodes.get(each.node))
         ]
 
     def warm_claims(self) -> Iterator[TrackedClaim]:
@@ -214,6 +214,11 @@ def age(created: str, now: datetime) -> timedelta:
 def is_labelled(state: NodeState | None, label: str) -> bool:
     """Whether a node has a label of ours."""
     return state is not None and state.node.labels.get(label) == labels.TRUE
+
+
+def is_ready_for_users(state: NodeState | None) -> bool:
+    """Whether users' servers may go to a node, as its label says."""
+    return state is not None and labels.IMAGES_READY in state.node.labels
 
 
 def is_open(state: NodeState, pod: Pod) -> bool:

@@ -47,7 +47,7 @@ def _of_shape(shape: str, policy: Policy, there: list[Placeholder], waiting: lis
     free = [each for each in there if each.reservation is None]
     pending = [each for each in free if each.is_pending]
     # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
-    wanted = max(headroom.min, len(free) - len(pending) + len(waiting))
+    wanted = max(headroom.min, len(free) - len(pending) + len(waiting) if waiting else 0)
     missing = min(wanted - len(free), headroom.max - len(there))
     if missing > 0:
         return [_create(shape, headroom.min, len(free) + number, waiting) for number in range(missing)]

@@ -27,6 +27,7 @@ from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape, shape_of
+from dra_spawner.headroom.simulated import requiring_readiness
 from dra_spawner.headroom.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.node_score import best_nodes
@@ -61,11 +62,8 @@ def user_manifest(
     if claims:
         resources["claims"] = [{"name": each} for each in claims]
     container = {"name": "notebook", "image": IMAGE, "resources": resources}
-    ready = {"matchExpressions": [{"key": labels.IMAGES_READY, "operator": "In", "values": ["true"]}]}
     if requires_ready:
-        spec["affinity"] = {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ready]}}
-        }
+        spec["affinity"] = requiring_readiness(spec.get("affinity", {}))
     metadata = {"name": name, "namespace": NAMESPACE, "labels": {labels.COMPONENT: labels.USER_SERVER}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
 
@@ -258,7 +256,7 @@ class World:
         return [action for _, action in self.log if isinstance(action, kind)]
 
     def is_ready(self, node: str) -> bool:
-        return self.snapshot.nodes[node].node.labels.get(labels.IMAGES_READY) == "true"
+        return labels.IMAGES_READY in self.snapshot.nodes[node].node.labels
 
     # --- inside ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,265 @@
+"""Placeholders that hold devices: handed over, out of the way in time, and never in a user's way for long."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelPod, ReserveClaim
+from dra_spawner.headroom.placement import PlacementKind, find_placement
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.headroom.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
+
+
+def hub(*shapes: tuple[Shape, int, int]) -> World:
+    return World(
+        Policy(
+            shapes={shape.id: shape for shape, _, _ in shapes},
+            headroom={shape.id: Headroom(minimum, maximum) for shape, minimum, maximum in shapes},
+        )
+    )
+
+
+def ended(world: World, cause: Cause) -> list[EndPlaceholder]:
+    return [each for each in world.actions(EndPlaceholder) if each.cause is cause]
+
+
+def placement(world: World, shape: Shape):
+    return find_placement(world.view(), world.policy, shape, NAMESPACE)
+
+
+def test_a_placeholder_that_holds_the_device_makes_way() -> None:
+    """kube-scheduler would not preempt it (fact 1 of the design)."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    assert world.placeholders_on("a") == 1
+    world.user("ada", {"gpu": gpu_claim()})
+    world.schedule()
+    assert "ada" in world.pending
+    world.settle()
+    assert world.where("ada") == "a"
+    assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
+
+
+def test_no_placeholder_goes_if_that_would_not_help() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("greedy", {"gpu": gpu_claim(count=2)})
+    world.run(minutes=5)
+    assert "greedy" in world.pending
+    assert not ended(world, Cause.YIELD)
+
+
+def test_the_fewest_go() -> None:
+    """A share of 10 GiB fits without one of the two placeholders, whichever; the other stays."""
+    world = hub((SHARE, 2, 5))
+    world.node("a", gpus=1, memory="20Gi")
+    world.settle()
+    assert world.placeholders_on("a") == 2
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+
+
+def test_two_go_for_a_whole_device() -> None:
+    world = hub((SHARE, 2, 5))
+    world.node("a", gpus=1, memory="20Gi")
+    world.settle()
+    world.user("ada", {"gpu": share_claim("20Gi")})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len(ended(world, Cause.YIELD)) == 2
+
+
+def test_of_equal_nodes_the_one_with_users() -> None:
+    world = hub((GPU, 2, 5))
+    world.node("a", gpus=1)
+    world.node("b", gpus=1)
+    world.settle()
+    world.user("first", cpu="2")
+    world.settle()
+    busy = world.where("first")
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert world.where("ada") == busy
+
+
+def test_never_twice_for_the_same_pod_within_its_grace() -> None:
+    """What is free now may be taken by another before the scheduler comes to the pod: no cascade."""
+    world = hub((GPU, 3, 5))
+    for name in "abc":
+        world.node(name, gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+    # Somebody else takes the place before the scheduler gets there.
+    freed = ended(world, Cause.YIELD)[0].reason.split("node ")[1].split()[0]
+    world.user("thief", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": freed})
+    thief = world.snapshot.pods[ObjectKey(NAMESPACE, "thief")]
+    assert world.snapshot.place(thief) == freed
+    world.decide()
+    world.pass_time(seconds=5)
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+    world.pass_time(seconds=6)
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 2
+    assert {each.label for each in world.actions(LabelPod)} == {labels.YIELDED_AT}
+
+
+def test_hand_over_of_a_warm_claim() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    found = placement(world, GPU)
+    assert found.kind is PlacementKind.WARM
+    (claim,) = found.placeholder.claims
+    device = world.snapshot.claims[claim].claim.status.devices
+    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": claim.name})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert world.snapshot.claims[claim].claim.status.devices == device, "never given back in between"
+    assert len(ended(world, Cause.HANDED_OVER)) == 1
+    assert not ended(world, Cause.YIELD)
+
+
+def test_hand_over_on_a_full_node_frees_cpu_without_losing_the_claim() -> None:
+    world = hub((user_shape({"gpu": gpu_claim()}, cpu="6"), 1, 1))
+    world.node("a", cpu="10", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    claim = kept.claims[0]
+    device = world.snapshot.claims[claim].claim.status.devices
+    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": claim.name}, cpu="6")
+    world.decide()
+    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+    world.decide()
+    world.schedule()
+    assert world.where("ada") == "a"
+    assert world.snapshot.claims[claim].claim.status.devices == device
+
+
+def test_a_reserved_claim_is_given_to_nobody_else() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    assert placement(world, GPU).kind is PlacementKind.SCALE_UP
+    world.user("bob", {"gpu": gpu_claim()})
+    world.settle()
+    assert "bob" in world.pending
+    assert kept.key in world.view().placeholders
+
+
+def test_a_reservation_expires() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.pass_time(seconds=31)
+    world.settle()
+    assert placement(world, GPU).kind is PlacementKind.WARM
+    assert kept.key in world.view().placeholders
+
+
+def test_the_warm_slot_is_made_again() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert world.placeholders_on("a") == 1
+    assert len(world.actions(CreatePlaceholder)) == 2
+
+
+def test_a_pending_placeholder_beside_each_user_that_waits_for_a_node() -> None:
+    world = hub((GPU, 0, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.settle()
+    waiting = [name for name in world.pending if name.startswith("placeholder")]
+    assert len(waiting) == 2
+    # A cold node takes one of them; its user waits for the images, and no further node is asked for.
+    world.node("b", gpus=1, images=())
+    world.run(minutes=2)
+    assert len([name for name in world.pending if name.startswith("placeholder")]) == 1
+    world.pull("b")
+    world.run(minutes=1)
+    assert len(world.pending) == 2, "one user and the placeholder beside it"
+
+
+def test_a_node_is_not_ready_before_its_devices_are_published() -> None:
+    world = hub((GPU, 1, 5))
+    kind = {"node.kubernetes.io/instance-type": "gpu-node"}
+    world.node("a", gpus=1, **kind)
+    world.settle()
+    world.node("b", **kind)
+    world.settle()
+    assert world.is_ready("a")
+    assert not world.is_ready("b")
+    world.slice("b", 1)
+    world.settle()
+    assert world.is_ready("b")
+
+
+def test_a_node_is_ready_after_the_deadline_whatever_it_lacks() -> None:
+    world = hub((PLAIN, 1, 5))
+    world.node("a", images=())
+    world.run(minutes=14)
+    assert not world.is_ready("a")
+    world.run(minutes=2)
+    assert world.is_ready("a")
+
+
+@pytest.mark.parametrize(
+    ("claims", "kind"),
+    [
+        ({"gpu": gpu_claim()}, PlacementKind.FRESH),
+        ({"gpu": gpu_claim(count=2)}, PlacementKind.FRESH),
+        ({"gpu": gpu_claim(count=3)}, PlacementKind.SCALE_UP),
+    ],
+    ids=["one", "two", "three"],
+)
+def test_placement_without_placeholders(claims: dict, kind: PlacementKind) -> None:
+    world = hub((PLAIN, 0, 0))
+    world.node("a", gpus=2)
+    world.settle()
+    assert placement(world, user_shape(claims)).kind is kind
+
+
+def test_placement_never() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    world.node("a", gpus=2)
+    world.settle()
+    assert placement(world, user_shape({"gpu": gpu_claim(count=3)})).kind is PlacementKind.NEVER
+
+
+def test_users_fill_the_truly_busiest_node() -> None:
+    """States of the discussion: the right node has more users, the left one more placeholders."""
+    world = hub((PLAIN, 3, 5))
+    world.node("left", cpu="5")
+    world.settle()
+    world.node("right", cpu="5")
+    world.user("one", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
+    world.user("two", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
+    world.settle()
+    assert world.picture("left", "right") == "PPP++ UU+++"
+    world.policy = Policy(shapes={PLAIN.id: PLAIN}, headroom={})
+    assert placement(world, user_shape(cpu="500m")).node == "right"
