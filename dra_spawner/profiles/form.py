@@ -135,7 +135,9 @@ def _placed(
 ) -> dict[str, Any]:
     """The generated choices in the place of ``from_policy``, among those that stand beside it."""
     beside = choices if isinstance(choices, Mapping) else {FROM_POLICY: None}
-    marked = any(isinstance(choice, Mapping) and choice.get("default") for choice in beside.values())
+    marked = any(
+        isinstance(choice, Mapping) and choice.get("default") for name, choice in beside.items() if name != FROM_POLICY
+    )
     placed: dict[str, Any] = {}
     for name, choice in beside.items():
         if name == FROM_POLICY:

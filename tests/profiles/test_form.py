@@ -1,0 +1,329 @@
+"""The profile list as the form shows it: choices from what devices give, amounts really reserved, how firm a share is."""
+
+import copy
+import html
+from collections.abc import Mapping
+
+import pytest
+
+from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.form import form_problems, form_profiles, has_policy_choices, unavailable_choice
+from dra_spawner.profiles.form_texts import FormTexts
+from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
+
+SHARE = "gpu-share.example.com"
+NIC = "vlan-nic.example.com"
+FEW = ["5Gi", "10Gi", "15Gi", "20Gi", "25Gi", "30Gi", "35Gi", "40Gi"]
+NOTHING = DeviceCatalog(ClusterFacts())
+
+
+def catalog_of(classes, slices):
+    decoded = {each["metadata"]["name"]: DeviceClass.from_json(each) for each in classes}
+    return DeviceCatalog(ClusterFacts(device_classes=decoded, slices=tuple(map(ResourceSlice.from_json, slices))))
+
+
+@pytest.fixture(scope="module")
+def catalog():
+    return catalog_of(device_classes(), resource_slices())
+
+
+def profile(claims=None, **more):
+    claims = {"gpu": {"device_class": SHARE, "capacity": {"memory": "10Gi"}}} if claims is None else claims
+    return {"display_name": "GPU", "slug": "gpu", "kubespawner_override": {"device_claims": claims}, **more}
+
+
+def option(choices, **beside):
+    return {"profile_options": {"memory": {"display_name": "GPU memory", "choices": choices}, **beside}}
+
+
+def choice(claims, name="a choice", **more):
+    return {"display_name": name, "kubespawner_override": {"device_claims": claims}, **more}
+
+
+def generated(made, catalog, **more):
+    (shown,) = form_profiles([made], catalog, {}, **more)
+    return shown["profile_options"]["memory"]["choices"]
+
+
+def default_of(choices):
+    return [slug for slug, each in choices.items() if each.get("default")]
+
+
+# --- from_policy ---------------------------------------------------------------------------------------------------
+
+
+def test_choices_are_the_sizes_of_the_device(catalog):
+    given = [profile(**option("from_policy"))]
+    before = copy.deepcopy(given)
+    choices = generated(given[0], catalog)
+    assert list(choices) == FEW
+    assert choices["15Gi"] == {
+        "display_name": "15 GiB",
+        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "15Gi"}}}},
+    }
+    assert default_of(choices) == ["10Gi"]
+    assert given == before
+
+
+LONG = {"accelerator": {"requests": {"gpu": {"device_class": SHARE}, "nic": {"device_class": NIC}}}}
+ALTERNATIVES = {
+    "gpu": {
+        "first_available": {
+            "slice": {"device_class": "mig.example.com"},
+            "share": {"device_class": SHARE, "capacity": {"memory": "5Gi"}},
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("claims", "reference", "override", "sizes"),
+    [
+        pytest.param(
+            LONG,
+            {"request": "gpu", "capacity": "memory"},
+            {"accelerator": {"requests": {"gpu": {"capacity": {"memory": "40Gi"}}}}},
+            FEW,
+            id="long form",
+        ),
+        pytest.param(
+            LONG,
+            {"request": "nic", "capacity": "bandwidth"},
+            {"accelerator": {"requests": {"nic": {"capacity": {"bandwidth": "10G"}}}}},
+            ["100M", "200M", "500M", "1G", "2G", "5G", "10G"],
+            id="decimal",
+        ),
+        pytest.param(
+            ALTERNATIVES,
+            {"request": "gpu/share"},
+            {"gpu": {"first_available": {"share": {"capacity": {"memory": "40Gi"}}}}},
+            FEW,
+            id="alternative",
+        ),
+        pytest.param(
+            {"a": {"device_class": SHARE, "capacity": {"memory": "5Gi"}}, "b": {"device_class": NIC}},
+            {"claim": "a", "smallest": "10Gi", "largest": "20Gi"},
+            {"a": {"capacity": {"memory": "20Gi"}}},
+            ["10Gi", "15Gi", "20Gi"],
+            id="limits",
+        ),
+        pytest.param(
+            {"gpu": {"device_class": SHARE, "capacity": {"memory": "10Gi"}}},
+            {"at_most": 3},
+            {"gpu": {"capacity": {"memory": "40Gi"}}},
+            ["10Gi", "20Gi", "40Gi"],
+            id="fewer",
+        ),
+        pytest.param(
+            {"gpu": {"device_class": "gpu.example.com", "min_memory": "60Gi", "capacity": {"memory": "1Gi"}}},
+            {},
+            {"gpu": {"capacity": {"memory": "80Gi"}}},
+            ["80Gi"],
+            id="devices that are not shared, and a condition",
+        ),
+    ],
+)
+def test_what_from_policy_refers_to(catalog, claims, reference, override, sizes):
+    made = profile(claims, **option({"from_policy": reference}))
+    assert profile_list_problems([made]) == []
+    choices = generated(made, catalog)
+    assert list(choices) == sizes
+    assert choices[sizes[-1]]["kubespawner_override"]["device_claims"] == override
+
+
+@pytest.mark.parametrize(
+    ("reference", "own", "default"),
+    [
+        ({"default": "20Gi"}, "10Gi", "20Gi"),
+        ({"default": "12Gi"}, "10Gi", "15Gi"),
+        ({"default": "99Gi"}, "10Gi", "40Gi"),
+        ({}, "12Gi", "15Gi"),
+        # The device's own default is all of it: not what a form should suggest.
+        ({"capacity": "memory"}, None, "5Gi"),
+    ],
+    ids=str,
+)
+def test_what_is_chosen_beforehand(catalog, reference, own, default):
+    claims = {"gpu": {"device_class": SHARE, **({"capacity": {"memory": own}} if own else {})}}
+    assert default_of(generated(profile(claims, **option({"from_policy": reference})), catalog)) == [default]
+
+
+def test_choices_beside_the_generated_ones_stay_in_their_place(catalog):
+    beside = {"whole": choice({"gpu": {"device_class": "gpu.example.com"}}, default=True), "from_policy": {}}
+    choices = generated(profile(**option(beside)), catalog)
+    assert list(choices) == ["whole", *FEW]
+    assert default_of(choices) == ["whole"]
+    own = {"from_policy": choice({"gpu": {"count": 1}})}
+    assert generated(profile(**option(own)), catalog) == own, "a choice that is called so is a choice"
+
+
+def test_sizes_of_all_devices_that_other_options_may_lead_to(catalog):
+    classes = {name: choice({"gpu": {"device_class": name}}) for name in (SHARE, "gpu.example.com")}
+    made = profile(**option("from_policy", kind={"display_name": "Kind", "choices": classes}))
+    assert list(generated(made, catalog))[-1] == "80Gi"
+
+
+def test_a_size_that_was_picked_before_stays_possible(catalog):
+    made = profile(**option({"from_policy": {"at_most": 3, "largest": "30Gi"}}))
+    assert list(generated(made, catalog)) == ["10Gi", "20Gi", "30Gi"]
+    for picked in ("15Gi", "12Gi"):
+        options = {"profile": "gpu", "memory": picked}
+        choices = generated(made, catalog, picked=options)
+        assert list(choices) == ["10Gi", picked, "20Gi", "30Gi"] or list(choices) == ["10Gi", "20Gi", "30Gi", picked]
+        (shown,) = form_profiles([made], catalog, {}, picked=options)
+        assert user_options_problem([shown], options) is None
+
+
+@pytest.mark.parametrize(
+    "picked",
+    ["35Gi", "-5Gi", "0", "10240Mi", "1e3Gi", "x", "<script>", "5" * 40, 10, None, ["10Gi"], {"a": 1}, "", "unknown"],
+    ids=repr,
+)
+def test_nothing_else_can_be_picked(catalog, picked):
+    made = profile(**option({"from_policy": {"largest": "30Gi"}}))
+    for known in (catalog, NOTHING):
+        options = {"profile": "gpu", "memory": picked}
+        plain = generated(made, known)
+        assert generated(made, known, picked=options) == plain
+        (shown,) = form_profiles([made], known, {}, picked=options)
+        assert (user_options_problem([shown], options) is None) is (not picked)
+
+
+def test_what_another_profile_was_given_does_not_show(catalog):
+    made = profile(**option("from_policy"))
+    assert list(generated(made, catalog, picked={"profile": "other", "memory": "12Gi"})) == FEW
+
+
+@pytest.mark.parametrize("known", [NOTHING, catalog_of(device_classes(), [])], ids=["unread", "no such device now"])
+def test_while_no_device_is_known(known):
+    fallback = profile(**option({"from_policy": {"fallback": ["20Gi", "5Gi"], "default": "20Gi"}}))
+    choices = generated(fallback, known)
+    assert list(choices) == ["5Gi", "20Gi"]
+    assert default_of(choices) == ["20Gi"]
+    assert list(generated(fallback, known, picked={"memory": "15Gi"})) == ["5Gi", "15Gi", "20Gi"], "picked before"
+    assert list(generated(profile(**option("from_policy")), known)) == ["10Gi"], "the profile's own amount"
+
+    nothing = profile({"gpu": {"device_class": SHARE}}, **option({"from_policy": {"capacity": "memory"}}))
+    (shown,) = form_profiles([nothing], known, {})
+    (only,) = shown["profile_options"]["memory"]["choices"].values()
+    assert only["display_name"].startswith("The sizes are not known at the moment")
+    assert unavailable_choice(shown, {}) == only["unavailable"]
+    assert unavailable_choice(shown, {"memory": "unknown"}) == only["unavailable"]
+    (again,) = form_profiles([nothing], known, {}, picked={"memory": "15Gi"})
+    assert unavailable_choice(again, {"memory": "15Gi"}) == ""
+
+
+POLICY = "profile_list[0].profile_options.memory.choices"
+
+
+@pytest.mark.parametrize(
+    ("claims", "choices", "path"),
+    [
+        ({}, "from_policy", f"{POLICY}.claim"),
+        ({"gpu": {"device_class": SHARE}}, "from_policy", f"{POLICY}.capacity"),
+        ({"a": {"device_class": SHARE}, "b": {"device_class": SHARE}}, "from_policy", f"{POLICY}.claim"),
+        (LONG, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+        (LONG, {"from_policy": {"request": "x", "capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+        (ALTERNATIVES, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.request"),
+        ({"gpu": {"template": "x"}}, {"from_policy": {"capacity": "memory"}}, f"{POLICY}.from_policy.claim"),
+        (None, {"from_policy": {"at_most": 1}}, f"{POLICY}.from_policy.at_most"),
+        (None, {"from_policy": {"largest": "10GB"}}, f"{POLICY}.from_policy.largest"),
+        (None, {"from_policy": {"fallback": ["5Gi", "x"]}}, f"{POLICY}.from_policy.fallback[1]"),
+        (None, {"from_policy": {"biggest": "5Gi"}}, f"{POLICY}.from_policy.biggest"),
+        (None, {"from_policy": {"claim": "other"}}, f"{POLICY}.from_policy.claim"),
+    ],
+    ids=str,
+)
+def test_what_is_wrong_is_told_and_harms_no_form(catalog, claims, choices, path):
+    made = profile(claims, **option(choices))
+    assert path in [problem.path for problem in form_problems([made], {})]
+    assert path in [problem.path for problem in profile_list_problems([made])]
+    assert generated(made, catalog) == {}
+
+
+def test_lists_mappings_and_what_is_no_list(catalog):
+    made = profile(**option("from_policy"))
+    assert has_policy_choices([profile(), made])
+    assert has_policy_choices({"a": made})
+    assert not has_policy_choices([profile(), None])
+    assert form_profiles({"a": made}, catalog, {})["a"]["profile_options"]["memory"]["choices"].keys() == set(FEW)
+    junk = [None, 5, {}, {"profile_options": 5}, {"profile_options": {"x": None, "y": {"choices": 5}}}]
+    assert form_profiles(junk, catalog, {}, texts=FormTexts()) == junk
+    assert form_profiles(None, catalog, {}) is None
+
+
+# --- texts ---------------------------------------------------------------------------------------------------------
+
+
+def shown_by(made, catalog, **texts):
+    (shown,) = form_profiles([made], catalog, {}, texts=FormTexts(**texts))
+    return shown
+
+
+def test_amounts_of_a_profile_and_of_its_choices(catalog):
+    twelve = {"gpu": {"device_class": SHARE, "capacity": {"memory": "12Gi"}}}
+    assert shown_by(profile(twelve), catalog)["description"] == "15 GiB will be reserved."
+    assert shown_by(profile(twelve, description="<b>A</b> share."), catalog)["description"] == (
+        "<b>A</b> share. 15 GiB will be reserved."
+    )
+    assert shown_by(profile(twelve), catalog, amounts=False) == profile(twelve)
+    assert shown_by(profile(twelve), NOTHING) == profile(twelve)
+    assert shown_by(profile(), catalog) == profile(), "nothing to tell where it is what was asked for"
+
+    sizes = {size: choice({"gpu": {"capacity": {"memory": size}}}, size) for size in ("5Gi", "12Gi")}
+    shown = shown_by(profile(twelve, **option(sizes)), catalog)
+    assert "description" not in shown
+    assert [each["display_name"] for each in shown["profile_options"]["memory"]["choices"].values()] == [
+        "5Gi",
+        "12Gi (15 GiB will be reserved)",
+    ]
+    assert shown["slug"] == "gpu"
+    assert shown["display_name"] == "GPU"
+
+
+def test_amounts_of_several_capacities_are_named(catalog):
+    made = profile(
+        {
+            "gpu": {"device_class": SHARE, "capacity": {"memory": "12Gi"}},
+            "nic": {"device_class": NIC, "capacity": {"bandwidth": "150M", "vlans": 1}},
+        }
+    )
+    assert shown_by(made, catalog)["description"] == "15 GiB, 200M of bandwidth will be reserved."
+
+
+def test_a_choice_that_leads_to_another_device_tells_what_changes(catalog):
+    kinds = {name: choice({"gpu": {"device_class": name}}, name) for name in (SHARE, "gpu.example.com")}
+    shown = shown_by(profile(**option(kinds)), catalog)
+    names = [each["display_name"] for each in shown["profile_options"]["memory"]["choices"].values()]
+    assert names == [SHARE, "gpu.example.com (40 GiB to 80 GiB will be reserved)"]
+
+
+def test_sentences_are_said_once_and_escaped(catalog):
+    hostile = '<img src=x onerror="alert(1)">'
+    shown = shown_by(profile(description="Mine."), catalog, enforcements=lambda claim: [hostile, hostile])
+    assert shown["description"] == f"Mine. {html.escape(hostile)}"
+
+
+def test_sentences_that_differ_stand_with_the_choices_too(catalog):
+    def sentences(claim):
+        return [f"As {claim.requests[0].device_class} does."]
+
+    kinds = {name: choice({"gpu": {"device_class": name}}, name) for name in (SHARE, "gpu.example.com")}
+    shown = shown_by(profile(**option(kinds)), catalog, enforcements=sentences)
+    assert shown["description"] == f"As {SHARE} does. As gpu.example.com does."
+    choices: Mapping = shown["profile_options"]["memory"]["choices"]
+    assert choices[SHARE]["description"] == f"As {SHARE} does."
+
+
+def test_names_of_capacities_are_escaped():
+    """The API server refuses such a name; nothing in the page may depend on that."""
+    hostile = "<b>x</b>"
+    (device_class, *_), (part, *_) = device_classes(), copy.deepcopy(resource_slices())
+    for device in part["spec"]["devices"]:
+        device["capacity"] = {"a/memory": device["capacity"]["memory"], hostile: {"value": "1G"}}
+    known = catalog_of([device_class], [part])
+    claims = {"gpu": {"device_class": SHARE, "capacity": {"a/memory": "12Gi"}}}
+    assert shown_by(profile(claims), known)["description"] == "15 GiB will be reserved."

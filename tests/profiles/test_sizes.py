@@ -1,0 +1,134 @@
+"""Sizes that a form offers: few, regular, and each of them one that some device gives as it stands."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_spawner.dra.devices import CapacityPolicy, CapacityRange, DeviceCapacity
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.profiles.offers import Offer, reserved_amounts
+from dra_spawner.profiles.sizes import pick_sizes, readable_amount, readable_range
+
+parse = Quantity.parse
+
+
+def steps(value, minimum, maximum=None, step=None, default=None):
+    limits = CapacityRange(parse(minimum), parse(maximum) if maximum else None, parse(step) if step else None)
+    policy = CapacityPolicy(parse(default or minimum), valid_range=limits)
+    return Offer(DeviceCapacity(parse(value), policy), is_shareable=True)
+
+
+def values(value, *sizes):
+    return Offer(DeviceCapacity(parse(value), CapacityPolicy(parse(sizes[0]), tuple(map(parse, sizes)))), True)
+
+
+def unlimited(value):
+    return Offer(DeviceCapacity(parse(value)), is_shareable=True)
+
+
+def whole(value):
+    return Offer(DeviceCapacity(parse(value)), is_shareable=False)
+
+
+@pytest.mark.parametrize(
+    ("offers", "expected"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param(
+            [steps("40Gi", "5Gi", "40Gi", "5Gi")],
+            ["5Gi", "10Gi", "15Gi", "20Gi", "25Gi", "30Gi", "35Gi", "40Gi"],
+            id="few steps: all of them",
+        ),
+        pytest.param(
+            [steps("80Gi", "5Gi", "80Gi", "5Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"], id="many steps: doubles"
+        ),
+        pytest.param(
+            [steps("23034Mi", "1Mi", None, "1Mi")],
+            ["256Mi", "512Mi", "1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "23034Mi"],
+            id="tiny steps: the larger ones, and all there is",
+        ),
+        pytest.param(
+            [steps("10G", "100M", "10G", "100M")],
+            ["100M", "200M", "500M", "1G", "2G", "5G", "10G"],
+            id="decimal: 1, 2, 5",
+        ),
+        pytest.param([steps("100", "30", "100", "1")], ["30", "40", "50", "60", "80", "100"], id="narrow: evenly"),
+        pytest.param([steps("100", "0", "100", "1")], ["1", "2", "5", "10", "20", "50", "100"], id="from nothing"),
+        pytest.param([steps("40Gi", "5Gi", "17Gi", "5Gi")], ["5Gi", "10Gi", "15Gi"], id="maximum off the steps"),
+        pytest.param([steps("80Gi", "5Gi", "80Gi")], ["5Gi", "10Gi", "20Gi", "40Gi", "80Gi"], id="no steps"),
+        pytest.param([values("40Gi", "5Gi", "20Gi", "40Gi")], ["5Gi", "20Gi", "40Gi"], id="values"),
+        pytest.param([values("64", "1")], ["1"], id="one value"),
+        pytest.param([steps("2", "500m", "2", "500m")], ["1", "2"], id="fractions, which Kubernetes rounds up"),
+        pytest.param(
+            [unlimited("80Gi")], ["1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "32Gi", "64Gi", "80Gi"], id="no policy"
+        ),
+        pytest.param([whole("40Gi"), whole("80Gi")], ["40Gi", "80Gi"], id="devices that are not shared"),
+        pytest.param(
+            [values("40Gi", "5Gi", "15Gi"), steps("24Gi", "8Gi", "24Gi", "8Gi")],
+            ["5Gi", "8Gi", "15Gi", "16Gi", "24Gi"],
+            id="several policies: what is legal somewhere",
+        ),
+    ],
+)
+def test_sizes(offers, expected):
+    assert [str(size) for size in pick_sizes(offers, 8)] == expected
+
+
+def test_limits_and_number():
+    offer = steps("40Gi", "5Gi", "40Gi", "5Gi")
+    assert [str(size) for size in pick_sizes([offer], 8, parse("7Gi"), parse("22Gi"))] == ["10Gi", "15Gi", "20Gi"]
+    assert [str(size) for size in pick_sizes([offer], 3)] == ["10Gi", "20Gi", "40Gi"]
+    assert pick_sizes([offer], 8, smallest=parse("50Gi")) == []
+
+
+_GIGA = st.integers(1, 300).map(lambda number: f"{number}Gi")
+_OFFERS = st.one_of(
+    st.builds(unlimited, _GIGA),
+    st.builds(whole, _GIGA),
+    st.builds(lambda count, step, low: steps(f"{low + count * step}Mi", f"{low}Mi", None, f"{step}Mi"),
+              st.integers(0, 40000), st.integers(1, 9000), st.integers(0, 9000)),
+)  # fmt: skip
+
+
+@given(st.lists(_OFFERS, max_size=4), st.integers(2, 12))
+def test_every_size_is_one_that_a_device_gives(offers, at_most):
+    sizes = pick_sizes(offers, at_most)
+    assert len(sizes) <= at_most
+    assert sizes == sorted(set(sizes))
+    assert all(any(offer.reserved(size) == size for offer in offers) for size in sizes)
+    assert bool(sizes) == bool(offers)
+
+
+@pytest.mark.parametrize(
+    ("offers", "wanted", "expected"),
+    [
+        pytest.param([steps("40Gi", "5Gi", "40Gi", "5Gi")], "12Gi", "15 GiB", id="next step"),
+        pytest.param([steps("40Gi", "5Gi", "40Gi", "5Gi")], "1Gi", "5 GiB", id="minimum"),
+        pytest.param([steps("10G", "100M", "10G", "100M")], "150M", "200M", id="decimal stays decimal"),
+        pytest.param([values("40Gi", "5Gi", "20Gi")], "6Gi", "20 GiB", id="next value"),
+        pytest.param([whole("80Gi")], "10Gi", "80 GiB", id="a device that is not shared goes as a whole"),
+        pytest.param(
+            [steps("40Gi", "5Gi", "40Gi", "5Gi"), steps("64Gi", "8Gi", "64Gi", "8Gi")],
+            "12Gi",
+            "15 GiB to 16 GiB",
+            id="it depends on the device",
+        ),
+        pytest.param([steps("40Gi", "5Gi", "20Gi", "5Gi"), whole("80Gi")], "30Gi", "80 GiB", id="where it is given"),
+    ],
+)
+def test_reserved_amounts(offers, wanted, expected):
+    amounts = reserved_amounts(offers, parse(wanted))
+    assert amounts is not None
+    assert readable_range(*amounts) == expected
+
+
+def test_what_no_device_gives():
+    assert reserved_amounts([steps("40Gi", "5Gi", "20Gi", "5Gi"), whole("20Gi")], parse("30Gi")) is None
+    assert reserved_amounts([], parse("30Gi")) is None
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"), [("10Gi", "10 GiB"), ("1536Mi", "1536 MiB"), ("4864Mi", "4864 MiB"), ("5", "5"), ("1G", "1G")]
+)
+def test_readable_amounts(amount, text):
+    assert readable_amount(parse(amount)) == text
