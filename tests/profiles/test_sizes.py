@@ -59,9 +59,7 @@ def whole(value):
         pytest.param([values("40Gi", "5Gi", "20Gi", "40Gi")], ["5Gi", "20Gi", "40Gi"], id="values"),
         pytest.param([values("64", "1")], ["1"], id="one value"),
         pytest.param([steps("2", "500m", "2", "500m")], ["1", "2"], id="fractions, which Kubernetes rounds up"),
-        pytest.param(
-            [unlimited("80Gi")], ["1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "32Gi", "64Gi", "80Gi"], id="no policy"
-        ),
+        pytest.param([unlimited("80Gi")], ["1Gi", "2Gi", "4Gi", "8Gi", "16Gi", "32Gi", "64Gi", "80Gi"], id="no policy"),
         pytest.param([whole("40Gi"), whole("80Gi")], ["40Gi", "80Gi"], id="devices that are not shared"),
         pytest.param(
             [values("40Gi", "5Gi", "15Gi"), steps("24Gi", "8Gi", "24Gi", "8Gi")],

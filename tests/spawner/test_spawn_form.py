@@ -1,0 +1,137 @@
+"""The spawn form as JupyterHub gets it, and what comes back from it; against an API server and without one."""
+
+from __future__ import annotations
+
+import html
+import re
+
+import pytest
+
+from dra_spawner.cluster.known_devices import KnownDevices
+from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
+from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawn_refusal import OptionsRefused
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+SHARE = "gpu-share.example.com"
+SIZES = ["5Gi", "10Gi", "15Gi", "20Gi", "25Gi", "30Gi", "35Gi", "40Gi"]
+
+
+def profile(memory="10Gi", choices="from_policy", **more):
+    claims = {"gpu": {"device_class": SHARE, "capacity": {"memory": memory}}}
+    options = {"memory": {"display_name": "GPU memory", "choices": choices}} if choices else {}
+    override = {"kubespawner_override": {"device_claims": claims}, "profile_options": options}
+    return {"display_name": "Share", "slug": "share", **override, **more}
+
+
+def options_of(form):
+    return re.findall(r'<option value="([^"]*)" (selected)?>([^<]*)</option>', form)
+
+
+async def chosen(spawner, **user_options):
+    spawner.user_options = user_options
+    spawner.clear_state()
+    await spawner.load_user_options()
+    return spawner.device_claims["gpu"]["capacity"]["memory"]
+
+
+@pytest.fixture
+async def hub(tmp_path):
+    """HubSide of the embedded cluster with the demo's devices."""
+    async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
+        cluster.publish([*device_classes(), *resource_slices()])
+        with kubernetes_of(cluster.kubeconfig):
+            yield HubSide(cluster.kubeconfig, "jupyterhub")
+            await end_hub_side()
+
+
+@pytest.mark.parametrize("as_function", [False, True], ids=["list", "function"])
+async def test_generated_choices_come_back_as_they_were_shown(hub, as_function):
+    profiles = [profile()]
+    hub.spawner_config.profile_list = (lambda spawner: profiles) if as_function else profiles
+    spawner = hub.user("ada").spawner
+    form = await spawner.get_options_form()
+    assert [value for value, _, _ in options_of(form)] == SIZES
+    assert ("10Gi", "selected", "10 GiB") in options_of(form)
+
+    returned = spawner.options_from_form({"profile": ["share"], "profile-option-share--memory": ["20Gi"]})
+    assert await chosen(spawner, **returned) == "20Gi"
+    assert await chosen(spawner, profile="share") == "10Gi"
+    assert await chosen(spawner) == "10Gi"
+    assert await chosen(spawner, profile="share", memory="12Gi") == "12Gi"
+    form = await spawner.get_options_form()
+    assert ("12Gi", "", "12 GiB (15 GiB will be reserved)") in options_of(form), "what was picked before is offered"
+    for size in ("50Gi", "10240Mi", "nothing"):
+        with pytest.raises(OptionsRefused):
+            await chosen(spawner, profile="share", memory=size)
+
+
+async def test_a_size_can_be_the_first_thing_that_is_asked_of_a_hub(hub):
+    """By the REST API, before anybody has opened the form."""
+    hub.spawner_config.profile_list = [profile()]
+    assert await chosen(hub.user("ada").spawner, profile="share", memory="35Gi") == "35Gi"
+
+
+async def test_amounts_can_be_turned_off(hub):
+    hub.spawner_config.profile_list = [profile("12Gi", choices=None)]
+    assert "15 GiB will be reserved." in await hub.user("ada").spawner.get_options_form()
+    hub.spawner_config.form_shows_amounts = False
+    assert "reserved" not in await hub.user("bob").spawner.get_options_form()
+
+
+async def test_without_profiles_there_is_no_form(nowhere):
+    assert not await nowhere.user("ada").spawner.get_options_form()
+
+
+async def test_an_api_server_that_does_not_answer_leaves_a_form(nowhere):
+    fallback = {"from_policy": {"fallback": ["5Gi", "20Gi"]}}
+    nowhere.spawner_config.profile_list = [profile(choices=fallback), profile("12Gi", None, slug="plain")]
+    spawner = nowhere.user("ada").spawner
+    form = await spawner.get_options_form()
+    assert [text for _, _, text in options_of(form)] == ["5 GiB", "20 GiB"]
+    assert "reserved" not in form
+    assert await chosen(spawner, profile="share", memory="20Gi") == "20Gi"
+    assert await chosen(spawner, profile="share", memory="15Gi") == "15Gi", "picked when more was known"
+
+
+async def test_a_choice_that_nothing_is_known_of_is_refused_with_a_sentence(nowhere):
+    unknown = {"from_policy": {"capacity": "memory"}}
+    made = profile(choices=unknown)
+    made["kubespawner_override"]["device_claims"]["gpu"].pop("capacity")
+    nowhere.spawner_config.profile_list = [made]
+    spawner = nowhere.user("ada").spawner
+    assert "The sizes are not known at the moment" in await spawner.get_options_form()
+    for options in ({}, {"profile": "share"}, {"profile": "share", "memory": "unknown"}):
+        with pytest.raises(OptionsRefused, match="The sizes are not known at the moment"):
+            await chosen(spawner, **options)
+
+
+async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, monkeypatch):
+    """What the API server lets through today is no promise for tomorrow."""
+    hostile = "</select><script>alert(1)</script>"
+    classes, slices = device_classes(), resource_slices()[:1]
+    for device in slices[0]["spec"]["devices"]:
+        device["name"] = hostile
+        device["capacity"] = {hostile: device["capacity"]["memory"], "memory": device["capacity"]["memory"]}
+    known = KnownDevices()
+    known.catalog = DeviceCatalog(
+        ClusterFacts(
+            {each["metadata"]["name"]: DeviceClass.from_json(each) for each in classes},
+            tuple(map(ResourceSlice.from_json, slices)),
+        )
+    )
+    monkeypatch.setattr(type(nowhere.user("ada").spawner), "_known_devices", known)
+    nowhere.spawner_config.profile_list = [profile("12Gi", choices=None), profile(slug="other", default=True)]
+    spawner = nowhere.user("ada").spawner
+    monkeypatch.setattr(
+        "dra_spawner.spawn_form.share_enforcements",
+        lambda claim, facts: {"gpu": type("Share", (), {"sentence": f"Shared as {hostile}."})},
+    )
+    spawner.user_options = {"profile": "other", "memory": hostile}
+    form = await spawner.get_options_form()
+    assert hostile not in form
+    assert html.escape(f"Shared as {hostile}.") in form
+    assert "15 GiB will be reserved." in form
