@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.choices import TRAIT, Choice
 from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest, JsonObject
 from dra_spawner.profiles.properties import PROPERTIES
 
@@ -20,7 +20,7 @@ class AskedRequest:
     reference
         ``request`` or ``request/alternative``, as configurations name it.
     path
-        Where it stands in the profile.
+        Where it stands below ``device_claims``, beginning with a dot.
     device_class
         ``deviceClassName``.
     count
@@ -92,10 +92,10 @@ class AskedClaim:
 
 def asked_claims(choice: Choice) -> tuple[AskedClaim, ...]:
     """The claims of a choice that have a spec of their own; what others made is not known."""
-    written = choice.settings.get("device_claims")
+    written = choice.settings.get(TRAIT)
     written = written if isinstance(written, Mapping) else {}
     return tuple(
-        asked_claim(claim, f"{choice.claims_path}.{claim.name}", written.get(claim.name))
+        asked_claim(claim, f".{claim.name}", written.get(claim.name))
         for claim in choice.claims
         if claim.requests or claim.spec is not None
     )
@@ -109,7 +109,7 @@ def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> A
     claim
         With requests, or with a spec.
     path
-        Where it stands.
+        Where it stands below ``device_claims``.
     written
         The same as it was written, from which short and long form are told apart.
     """

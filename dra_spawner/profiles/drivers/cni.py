@@ -12,8 +12,9 @@ from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
 from dra_spawner.profiles.drivers.parameters import TEXT, AnyJson, Field, Fields, Listed, Shape, has_placeholder
+from dra_spawner.profiles.drivers.rules import CNI_ONE_INTERFACE
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.rules import Rule, one_of, text, whole_number
 
@@ -87,17 +88,17 @@ def one_request_each(driver: Driver, situation: Situation) -> Iterator[Finding]:
             covered = [request for request in claim.requests if config.covers(request.reference)]
             if len(covered) != 1:
                 message = f"It is for {len(covered)} requests; a CNI configuration is for exactly one."
-                yield Finding(Level.ERROR, "cni-one-interface", f"{config.path}.requests", message)
+                yield situation.finding(CNI_ONE_INTERFACE, f"{config.path}.requests", message)
             elif covered[0].count != 1:
                 count = "all" if covered[0].count is None else covered[0].count
                 message = f"{covered[0].reference} asks for {count} devices; a CNI configuration is for exactly one."
-                yield Finding(Level.ERROR, "cni-one-interface", f"{covered[0].path}.count", message)
+                yield situation.finding(CNI_ONE_INTERFACE, f"{covered[0].path}.count", message)
             elif sum(other.covers(covered[0].reference) for other in configs) > 1:
                 message = f"{covered[0].reference} has several CNI configurations; exactly one is read."
-                yield Finding(Level.ERROR, "cni-one-interface", f"{config.path}.requests", message)
+                yield situation.finding(CNI_ONE_INTERFACE, f"{config.path}.requests", message)
             if claim.shared:
                 message = "Several servers share the claim, and an interface can be in one pod only."
-                yield Finding(Level.ERROR, "cni-one-interface", config.path, message)
+                yield situation.finding(CNI_ONE_INTERFACE, config.path, message)
 
 
 CNI = Driver(

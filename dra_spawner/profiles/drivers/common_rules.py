@@ -9,11 +9,17 @@ from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attribut
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
 from dra_spawner.profiles.drivers.pod_settings import privileged_path, tolerates, visible_device_path
+from dra_spawner.profiles.drivers.rules import (
+    BYPASSED_SHARE,
+    DRIVER_PARAMETERS,
+    DROPPED_ATTRIBUTE,
+    NODE_TOLERATION,
+    OTHER_DEVICE_TYPE,
+    SHARE_NOT_ENFORCED,
+    UNREAD_PARAMETERS,
+)
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, Presence
 from dra_spawner.profiles.findings import Finding, Level
-
-#: Taints of nodes that keep pods away.
-_KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
 
 def parameters_are_understood(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -24,7 +30,7 @@ def parameters_are_understood(driver: Driver, situation: Situation) -> Iterator[
         for problem in driver.problems_of_parameters(config.parameters, config.parameters_path):
             found = f"found {problem.found}" if problem.found else "nothing found"
             message = f"{driver.title} would refuse this when a server starts: {found}; allowed: {problem.allowed}."
-            yield Finding(Level.ERROR, "driver-parameters", problem.path, message)
+            yield situation.finding(DRIVER_PARAMETERS, problem.path, message)
 
 
 def parameters_reach_a_request(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -38,7 +44,7 @@ def parameters_reach_a_request(driver: Driver, situation: Situation) -> Iterator
             message = (
                 f"Parameters for {driver.name}, but none of the requests they are for gets a device of that driver."
             )
-            yield Finding(Level.WARNING, "unread-parameters", config.path, message)
+            yield situation.finding(UNREAD_PARAMETERS, config.path, message)
 
 
 def kind_fits_the_devices(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -55,7 +61,7 @@ def kind_fits_the_devices(driver: Driver, situation: Situation) -> Iterator[Find
                 message = (
                     f"{kind.kind} is not for devices of type {device_type}, which {request.reference} gets{remedy}."
                 )
-                yield Finding(Level.ERROR, "parameters-of-another-device-type", config.path, message)
+                yield situation.finding(OTHER_DEVICE_TYPE, config.path, message)
 
 
 def nodes_are_tolerated(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -66,29 +72,24 @@ def nodes_are_tolerated(driver: Driver, situation: Situation) -> Iterator[Findin
     nodes = situation.published.nodes_with(driver.name)
     tolerations = situation.choice.settings.get("tolerations")
     for toleration in driver.node_tolerations:
-        taint = {"key": toleration["key"], "effect": toleration["effect"]}
-        if tolerates(tolerations, taint):
-            continue
-        shown_taint = f"{taint['key']}:{taint['effect']}"
-        remedy = f"set tolerations: [{{key: {taint['key']}, operator: Exists, effect: {taint['effect']}}}]"
-        path = f"{situation.choice.path}.tolerations"
+        key, effect = toleration["key"], toleration["effect"]
+        remedy = f"set tolerations: [{{key: {key}, operator: Exists, effect: {effect}}}]"
         if nodes is None:
-            message = f"Nodes with devices of {driver.title} often have the taint {shown_taint}. If so, {remedy}."
-            yield Finding(Level.INFO, "node-toleration", path, message)
+            if not tolerates(tolerations, {"key": key, "effect": effect}):
+                message = f"Nodes with {driver.title} often have the taint {key}:{effect}. If they do here, {remedy}."
+                yield situation.finding(NODE_TOLERATION, "tolerations", message, Level.INFO)
             continue
-        tainted = [node for node in nodes if _has_taint(node, taint)]
-        if tainted:
-            which = "All" if len(tainted) == len(nodes) else f"{len(tainted)} of {len(nodes)}"
-            message = f"{which} nodes with devices of {driver.title} have the taint {shown_taint}; {remedy}."
-            yield Finding(Level.WARNING, "node-toleration", path, message)
+        closed = sum(not _is_open(node, key, effect, tolerations) for node in nodes)
+        if closed:
+            which = "All" if closed == len(nodes) else f"{closed} of {len(nodes)}"
+            message = f"{which} nodes with {driver.title} have the taint {key}:{effect}; {remedy}."
+            yield situation.finding(NODE_TOLERATION, "tolerations", message)
 
 
-def _has_taint(node: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
+def _is_open(node: Mapping[str, Any], key: str, effect: str, tolerations: object) -> bool:
     taints = (node.get("spec") or {}).get("taints") or ()
-    return any(
-        each.get("key") == taint["key"] and each.get("effect") in _KEEPS_AWAY and each.get("effect") == taint["effect"]
-        for each in taints
-    )
+    usual = (each for each in taints if each.get("key") == key and each.get("effect") == effect)
+    return all(tolerates(tolerations, {"value": "", **each}) for each in usual)
 
 
 def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -99,18 +100,18 @@ def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Fi
     path = privileged_path(settings)
     if path:
         message = f"A privileged container gets at every device of its node, past the share of {driver.title}."
-        yield Finding(Level.WARNING, "bypassed-share", f"{situation.choice.path}.{path}", message)
+        yield situation.finding(BYPASSED_SHARE, path, message)
     path = visible_device_path(settings, driver.visible_devices)
     if path:
         name = path.rpartition(".")[2]
         message = f"{name} gives the container devices that it did not claim, past the share of {driver.title}."
-        yield Finding(Level.WARNING, "bypassed-share", f"{situation.choice.path}.{path}", message)
+        yield situation.finding(BYPASSED_SHARE, path, message)
 
 
 def shares_are_enforced(driver: Driver, situation: Situation) -> Iterator[Finding]:
     """It is said where nothing enforces a share."""
     for request, sentence in _shares(driver, situation, Enforcement.NONE):
-        yield Finding(Level.INFO, "share-not-enforced", request.path, sentence)
+        yield situation.finding(SHARE_NOT_ENFORCED, request.path, sentence)
 
 
 def attributes_still_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -122,7 +123,7 @@ def attributes_still_exist(driver: Driver, situation: Situation) -> Iterator[Fin
         for request in driver.requests(claim, situation.published):
             for name in sorted(dropped & set(_read_attributes(driver.name, request))):
                 message = f"{driver.title} does not publish {name} any more; CEL that reads it fails on every node."
-                yield Finding(Level.WARNING, "dropped-attribute", f"{request.path}.where", message)
+                yield situation.finding(DROPPED_ATTRIBUTE, f"{request.path}.where", message)
 
 
 def _read_attributes(domain: str, request: AskedRequest) -> Iterator[str]:

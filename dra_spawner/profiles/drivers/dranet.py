@@ -12,6 +12,7 @@ from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import ADDRESS, HARDWARE_ADDRESS, INTERFACE_NAME, PREFIX, family
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Field, Fields, Listed, Mapped
+from dra_spawner.profiles.drivers.rules import NO_INTERFACE
 from dra_spawner.profiles.drivers.vocabulary import (
     KnownClass,
     ParameterKind,
@@ -19,7 +20,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     PublishedAttribute,
     ValueKind,
 )
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.rules import either, text, whole_number
 
@@ -136,7 +137,7 @@ def rdma_devices_have_no_interface(driver: Driver, situation: Situation) -> Iter
                     message = (
                         f"{request.reference} gets a device for RDMA alone, without a network interface to set up."
                     )
-                    yield Finding(Level.ERROR, "no-interface", config.parameters_path, message)
+                    yield situation.finding(NO_INTERFACE, config.parameters_path, message)
 
 
 _STRING, _INT, _BOOL = ValueKind.STRING, ValueKind.INT, ValueKind.BOOL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from dra_spawner.profiles.claims import DeviceClaim, JsonObject
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest, asked_claim, asked_claims
 from dra_spawner.profiles.drivers.parameters import parameter_problems
 from dra_spawner.profiles.drivers.published import Published, published
+from dra_spawner.profiles.drivers.rules import DriverRuleInfo
 from dra_spawner.profiles.drivers.vocabulary import (
     WEAKEST_FIRST,
     KnownClass,
@@ -20,7 +22,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ShareEnforcement,
 )
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding
+from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.problems import Problem, shown
 
 
@@ -45,6 +47,25 @@ class Situation:
     @property
     def facts(self) -> ClusterFacts:
         return self.published.facts
+
+    def finding(self, rule: DriverRuleInfo, where: str, message: str, level: Level | None = None) -> Finding:
+        """A finding of a rule; of its first level if none is given.
+
+        Parameters
+        ----------
+        where
+            Below ``device_claims`` if it begins with a dot, else the path of a setting such as ``tolerations``.
+        """
+        path = self.choice.path_of(where) if where.startswith(".") else self._path_of_setting(where)
+        return Finding(level or rule.levels[0], rule.name, path, message)
+
+    def _path_of_setting(self, where: str) -> str:
+        """Where a setting was last set; the choice if it is not set."""
+        trait = re.split(r"[.\[]", where, maxsplit=1)[0]
+        layers = [layer for layer in self.choice.layers if trait in layer.settings]
+        if layers:
+            return layers[-1].path_to(where)
+        return f"{self.choice.path}.{where}"
 
 
 DriverRule = Callable[["Driver", Situation], Iterator[Finding]]

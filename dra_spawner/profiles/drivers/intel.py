@@ -1,6 +1,7 @@
 """Intel's devices under DRA: GPUs, Gaudi accelerators, QAT.
 
-GPUs of the device-plugin age are in `intel_gas`. Source: the drivers' ``cmd/kubelet-*-plugin`` and ``deployments``, release 0.11. None of them reads parameters.
+GPUs of the device-plugin age are in `intel_gas`. Source: the drivers' ``cmd/kubelet-*-plugin`` and ``deployments``,
+release 0.11. None of them reads parameters.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.pod_settings import has_capability
 from dra_spawner.profiles.drivers.published import Published
+from dra_spawner.profiles.drivers.rules import MEMORY_AS_ZERO, MISSING_CAPABILITY
 from dra_spawner.profiles.drivers.shares import takes_a_part
 from dra_spawner.profiles.drivers.vocabulary import (
     Enforcement,
@@ -24,7 +26,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ShareEnforcement,
     ValueKind,
 )
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 
 _STANDARD = (
     PublishedAttribute("resource.kubernetes.io/pcieRoot"),
@@ -63,7 +65,7 @@ def memory_is_published(driver: Driver, situation: Situation) -> Iterator[Findin
                     "Some of these GPUs publish memory as 0, which they do until the driver runs privileged or "
                     "xpumd tells it how much there is; they are never taken."
                 )
-                yield Finding(Level.WARNING, "memory-published-as-zero", request.path, message)
+                yield situation.finding(MEMORY_AS_ZERO, request.path, message)
 
 
 def _asks_for_memory(request: AskedRequest) -> bool:
@@ -84,7 +86,7 @@ def qat_may_lock_memory(driver: Driver, situation: Situation) -> Iterator[Findin
     asked = [request for claim in situation.claims for request in driver.requests(claim, situation.published)]
     if asked and not has_capability(situation.choice.settings, "IPC_LOCK"):
         message = "Programs that use QAT need the capability IPC_LOCK: container_security_context.capabilities.add."
-        yield Finding(Level.WARNING, "missing-capability", asked[0].path, message)
+        yield situation.finding(MISSING_CAPABILITY, asked[0].path, message)
 
 
 INTEL_GPU = Driver(

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.parameters import Field, Fields
+from dra_spawner.profiles.drivers.rules import COMPUTE_DOMAIN_CHANNEL
 from dra_spawner.profiles.drivers.vocabulary import KnownClass, ParameterKind, PublishedAttribute, ValueKind
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.rules import one_of, text
 
 _API_VERSION = "resource.nvidia.com/v1beta1"
@@ -23,7 +24,7 @@ def channels_come_from_a_template(driver: Driver, situation: Situation) -> Itera
                 "A channel belongs to a ComputeDomain, whose controller makes a ResourceClaimTemplate for it; "
                 "name that one: {template: …}."
             )
-            yield Finding(Level.ERROR, "compute-domain-channel", request.path, message)
+            yield situation.finding(COMPUTE_DOMAIN_CHANNEL, request.path, message)
 
 
 NVIDIA_COMPUTE_DOMAIN = Driver(

@@ -9,9 +9,16 @@ from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedReq
 from dra_spawner.profiles.drivers.driver import Driver, DriverRule, Situation
 from dra_spawner.profiles.drivers.pod_settings import may_run_as_another_than_root
 from dra_spawner.profiles.drivers.published import Published
+from dra_spawner.profiles.drivers.rules import (
+    DRIVER_GATE,
+    MPS_BESIDE_OTHERS,
+    MPS_SINGLE_USER,
+    TIME_SLICING_ON_MIG,
+    VFIO_BESIDE_WEBHOOK,
+)
 from dra_spawner.profiles.drivers.shares import is_shared, takes_a_part
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcement
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 
 _TIME_SLICING, _MPS = "TimeSlicing", "MPS"
 #: Strategy -> the driver's feature gate, off by default.
@@ -82,7 +89,7 @@ def mps_has_the_gpu_alone(driver: Driver, situation: Situation) -> Iterator[Find
             message = f"{request.reference} has parameters for TimeSlicing, too; the two do not go together on a GPU."
         else:
             continue
-        yield Finding(Level.ERROR, "mps-beside-other-sharing", config.parameters_path, message)
+        yield situation.finding(MPS_BESIDE_OTHERS, config.parameters_path, message)
 
 
 def _has_dynamic_mig(driver: Driver, cluster: Published) -> bool:
@@ -98,7 +105,7 @@ def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:
     for _, _, config in _shared_by(driver, situation, _MPS):
         if (_sharing([config]).get("mpsConfig") or {}).get("multiUser") is not True:
             message = "Notebooks do not run as root, and MPS serves root alone: set mpsConfig.multiUser to true."
-            yield Finding(Level.WARNING, "mps-single-user", f"{config.parameters_path}.sharing.mpsConfig", message)
+            yield situation.finding(MPS_SINGLE_USER, f"{config.parameters_path}.sharing.mpsConfig", message)
 
 
 def time_slicing_does_something(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -109,7 +116,7 @@ def time_slicing_does_something(driver: Driver, situation: Situation) -> Iterato
                 continue
             if _sharing([config]).get("strategy") == _TIME_SLICING:
                 message = "TimeSlicing has no effect on MIG devices."
-                yield Finding(Level.INFO, "time-slicing-on-mig", f"{config.parameters_path}.sharing.strategy", message)
+                yield situation.finding(TIME_SLICING_ON_MIG, f"{config.parameters_path}.sharing.strategy", message)
 
 
 def passthrough_passes_the_webhook(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -120,7 +127,7 @@ def passthrough_passes_the_webhook(driver: Driver, situation: Situation) -> Iter
         for config in claim.configs:
             if config.driver == driver.name and config.parameters.get("kind") == "VfioDeviceConfig":
                 message = "The driver's webhook runs in this cluster, and its releases so far refuse VfioDeviceConfig."
-                yield Finding(Level.WARNING, "vfio-beside-webhook", config.parameters_path, message)
+                yield situation.finding(VFIO_BESIDE_WEBHOOK, config.parameters_path, message)
 
 
 def gates_are_named(driver: Driver, situation: Situation) -> Iterator[Finding]:
@@ -128,7 +135,7 @@ def gates_are_named(driver: Driver, situation: Situation) -> Iterator[Finding]:
     for strategy, gate in _GATES.items():
         for _, _, config in _shared_by(driver, situation, strategy):
             message = f"{strategy} needs the driver's feature gate {gate}, which is off unless it was switched on."
-            yield Finding(Level.INFO, "driver-gate", f"{config.parameters_path}.sharing.strategy", message)
+            yield situation.finding(DRIVER_GATE, f"{config.parameters_path}.sharing.strategy", message)
 
 
 NVIDIA_RULES: tuple[DriverRule, ...] = (

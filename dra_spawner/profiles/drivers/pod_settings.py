@@ -7,7 +7,10 @@ from typing import Any
 
 
 def tolerates(tolerations: object, taint: Mapping[str, str]) -> bool:
-    """Whether a pod's tolerations put up with a node's taint (core/v1 ``Toleration.ToleratesTaint``)."""
+    """Whether a pod's tolerations put up with a node's taint (core/v1 ``Toleration.ToleratesTaint``).
+
+    A taint without ``value`` is one of any value.
+    """
     if not isinstance(tolerations, list | tuple):
         return False
     return any(_matches(each, taint) for each in tolerations if isinstance(each, Mapping))
@@ -21,7 +24,7 @@ def _matches(toleration: Mapping[str, Any], taint: Mapping[str, str]) -> bool:
         return exists
     if toleration["key"] != taint["key"]:
         return False
-    return exists or (toleration.get("value") or "") == taint.get("value", toleration.get("value") or "")
+    return exists or "value" not in taint or (toleration.get("value") or "") == (taint["value"] or "")
 
 
 def privileged_path(settings: Mapping[str, Any]) -> str:

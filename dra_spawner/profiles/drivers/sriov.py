@@ -15,6 +15,7 @@ from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Fields, has_placeholder
 from dra_spawner.profiles.drivers.published import Published
+from dra_spawner.profiles.drivers.rules import MISSING_ATTACHMENT_DEFINITION
 from dra_spawner.profiles.drivers.vocabulary import (
     Enforcement,
     KnownClass,
@@ -24,7 +25,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ShareEnforcement,
     ValueKind,
 )
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.rules import one_of
 
 _NAME = "sriovnetwork.k8snetworkplumbingwg.io"
@@ -65,7 +66,7 @@ def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]
                 continue
             message = f"There is no {_DEFINITION_KIND} {namespace}/{name}; without it, the server's pod does not start."
             path = f"{config.parameters_path}.netAttachDefName"
-            yield Finding(Level.ERROR, "missing-attachment-definition", path, message)
+            yield situation.finding(MISSING_ATTACHMENT_DEFINITION, path, message)
 
 
 def _comes_along(situation: Situation, name: str) -> bool:
