@@ -15,7 +15,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import find
-from dra_spawner.simulator.weighted_utilization import WeightedUtilization, weighted_utilization
+from dra_spawner.simulator.weighted_utilization import WeightedUtilization, device_uses, weighted_utilization
 
 __all__ = ["ClassWeights", "NodeUtilization", "Utilization"]
 
@@ -97,6 +97,28 @@ class Utilization:
             if broken.kind is Kind.RESOURCE_SLICE and broken.node_name == node_name:
                 autoscaler = AutoscalerUtilization(problem=str(broken))
         return NodeUtilization(node_name, autoscaler, weighted)
+
+    def devices_of(self, node_name: str) -> tuple[tuple[Device, Fraction], ...]:
+        """How much of each device of a node is in use, shares by capacity; without those of incomplete pools.
+
+        Raises
+        ------
+        SnapshotError
+            When there is no such node.
+        """
+        node = find(self._snapshot.nodes, node_name, "node").node.identity
+        allocated = self._snapshot.state.devices.allocated
+        return tuple(
+            use
+            for pool_id in sorted(self._pools_of_node.get(node_name, ()))
+            for use in device_uses(node, self._of_pool[pool_id], allocated, self._features)
+        )
+
+    def classes_of(self, device: Device) -> tuple[str, ...]:
+        """The device classes that select a device, by name; a class whose selectors fail on it does not."""
+        return tuple(
+            sorted(name for name, item in self._snapshot.classes.items() if self._selects(item, device.description))
+        )
 
     def _claims(self, node_name: str) -> Iterator[ResourceClaim | str]:
         """Claims of the pods on a node."""

@@ -27,7 +27,7 @@ from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Device, Node, PoolId, ResourceSlice
 from dra_spawner.dra.pools import Pool, PoolState, SliceIndex, gather_pools
 
-__all__ = ["PoolUtilization", "WeightedUtilization", "weighted_utilization"]
+__all__ = ["PoolUtilization", "WeightedUtilization", "device_uses", "weighted_utilization"]
 
 _ZERO: Final = Fraction(0)
 _ONE: Final = Fraction(1)
@@ -155,13 +155,7 @@ def _counter_units(
     pool: Pool, devices: Sequence[Device], allocated: AllocatedState, weight_of: WeightOf
 ) -> list[_Unit]:
     """The counter sets that these devices draw on; other nodes' devices may draw on them, too."""
-    taken: dict[tuple[str, str], Fraction] = {}
-    for part in (*pool.slices, *pool.other_slices):
-        for device in part.devices:
-            if device.consumes_counters and allocated.is_allocated(device.id):
-                use = _use(device, allocated)
-                for counter, amount in device.consumes_counters:
-                    taken[counter] = taken.get(counter, _ZERO) + amount * use
+    taken = _taken(pool, allocated)
     weights: dict[str, Fraction] = {}
     for device in devices:
         for set_name in device.counter_sets:
@@ -172,6 +166,46 @@ def _counter_units(
         uses = [taken.get((set_name, name), _ZERO) / total for name, total in amounts.items() if total > 0]
         units.append(_Unit(_bounded(max(uses, default=_ZERO)), weight, amounts))
     return units
+
+
+def _taken(pool: Pool, allocated: AllocatedState) -> dict[tuple[str, str], Fraction]:
+    """What allocated devices take of each counter."""
+    taken: dict[tuple[str, str], Fraction] = {}
+    for part in (*pool.slices, *pool.other_slices):
+        for device in part.devices:
+            if device.consumes_counters and allocated.is_allocated(device.id):
+                use = _use(device, allocated)
+                for counter, amount in device.consumes_counters:
+                    taken[counter] = taken.get(counter, _ZERO) + amount * use
+    return taken
+
+
+def device_uses(
+    node: Node, slices: Sequence[ResourceSlice], allocated: AllocatedState, features: Features
+) -> tuple[tuple[Device, Fraction], ...]:
+    """How much of each of a node's own devices in a pool nobody else can have any more, from 0 to 1.
+
+    A device that draws on counters is in use as far as the fullest of them is, even if only its neighbours are
+    allocated. Empty while the pool is not complete and valid.
+
+    Parameters
+    ----------
+    slices
+        All that there are of the pool.
+    """
+    pool = _complete_pool(node, slices, features)
+    if isinstance(pool, str):
+        return ()
+    taken = _taken(pool, allocated)
+    uses = []
+    for candidate in pool.candidates():
+        device = candidate.device
+        if node.name not in (candidate.slice.node_name, device.node_name):
+            continue
+        totals = [(counter, pool.counters.get(counter, 0)) for counter, _ in device.consumes_counters]
+        counters = [taken.get(counter, _ZERO) / total for counter, total in totals if total > 0]
+        uses.append((device, _bounded(max((_use(device, allocated), *counters)))))
+    return tuple(uses)
 
 
 def _use(device: Device, allocated: AllocatedState) -> Fraction:

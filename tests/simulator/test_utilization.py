@@ -11,7 +11,7 @@ from dra_spawner.dra.objects import DeviceClass, PoolId, ResourceSlice
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Utilization
-from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, slice_json
+from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
 from tests.simulator.objects import node, pod
 from tests.simulator.utilization_examples import EXAMPLES, gpus, part
 
@@ -185,3 +185,56 @@ def test_a_claim_that_makes_no_sense():
 def test_no_such_node():
     with pytest.raises(SnapshotError, match="node n9 not found"):
         Utilization(Snapshot()).of("n9")
+
+
+def uses(slices: list[Any], *results: Any) -> dict[str, Fraction]:
+    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    snapshot = Snapshot([node("n1"), *map(decoded, slices), claim(*results), user])
+    return {device.id.device: use for device, use in Utilization(snapshot).devices_of("n1")}
+
+
+SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": "40Gi"}}
+
+
+@pytest.mark.parametrize(
+    ("slices", "results", "expected"),
+    [
+        pytest.param([gpus(2)], [result("d1")], {"d0": 0, "d1": 1}, id="whole devices"),
+        pytest.param(
+            [make_slice("s", [device_json("d0", **SHARED)])],
+            [share("d0", memory="10Gi")],
+            {"d0": Fraction(1, 4)},
+            id="a share",
+        ),
+        pytest.param([gpus(2)], [result("d0", adminAccess=True)], {"d0": 0, "d1": 0}, id="admin access uses nothing"),
+        pytest.param(
+            [slice_json("s", [device_json("d0")], count=2)], [result("d0")], {}, id="nothing is known of half a pool"
+        ),
+        # Of 4 slots part-0 takes 3: a neighbour that needs any of them finds three quarters gone.
+        pytest.param(
+            [counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json(
+                "parts",
+                [device_json(f"part-{n}", counters={"set": {"slots": slots}}) for n, slots in enumerate(["3", "1"])],
+                count=2,
+            )],
+            [result("part-0")],
+            {"part-0": 1, "part-1": Fraction(3, 4)},
+            id="partitions share their counters",
+        ),
+    ],
+)  # fmt: skip
+def test_use_of_single_devices(slices, results, expected):
+    assert uses(slices, *results) == expected
+
+
+def test_classes_of_a_device():
+    classes = [
+        DeviceClass("b", (f"device.driver == '{DRIVER}'",)),
+        DeviceClass("a", ()),
+        DeviceClass("none", ("false",)),
+        DeviceClass("failing", ("device.attributes['x'].y == 1",)),
+    ]
+    snapshot = Snapshot([node("n1"), decoded(gpus(1)), *classes])
+    found = Utilization(snapshot)
+    ((device, _),) = found.devices_of("n1")
+    assert found.classes_of(device) == ("a", "b")
