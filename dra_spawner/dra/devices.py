@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -135,8 +136,9 @@ class DeviceDescription:
     """Whether the device is shared by consumable capacity; otherwise it is *dedicated* to one request."""
     key: tuple[object, ...] = field(init=False, repr=False)
     """The content in an order that does not depend on the maps'."""
-    common_key: tuple[object, ...] = field(init=False, repr=False)
-    """The same without attributes, except those that may make every selector fail: lists, versions, unknown kinds."""
+    common_key: str = field(init=False, repr=False)
+    """The same without attributes, except those that may make every selector fail: lists, versions, unknown kinds. An
+    interned text, because many devices share it."""
     capacity_key: tuple[object, ...] = field(init=False, repr=False)
     """Capacity alone."""
     _hash: int = field(init=False, repr=False)
@@ -149,7 +151,8 @@ class DeviceDescription:
         key = (self.driver, self.allow_multiple_allocations, tuple(attributes), capacity)
         odd = tuple(item for item in attributes if item[1] not in _ALWAYS_CONVERTIBLE)
         object.__setattr__(self, "key", key)
-        object.__setattr__(self, "common_key", (self.driver, self.allow_multiple_allocations, odd, capacity))
+        common = repr((self.driver, self.allow_multiple_allocations, odd, capacity))
+        object.__setattr__(self, "common_key", sys.intern(common))
         object.__setattr__(self, "capacity_key", capacity)
         object.__setattr__(self, "_hash", hash(key))
 
@@ -205,6 +208,20 @@ class Device:
     """By resource name: cpu, memory, ephemeral-storage or hugepages-*."""
     defect: str = ""
     """What the API server would have refused and kube-scheduler crashes on; such a device cannot be judged."""
+    rules: tuple[Hashable, ...] | None = field(init=False, repr=False, compare=False)
+    """All that decides about the device besides its description and a choice of nodes; None if nothing does."""
+
+    def __post_init__(self) -> None:
+        rules = (
+            self.consumes_counters,
+            self.counter_sets,
+            tuple([(taint.key, taint.value, taint.effect) for taint in self.taints]),
+            self.binds_to_node,
+            self.binding_conditions,
+            self.binding_failure_conditions,
+            self.defect,
+        )
+        object.__setattr__(self, "rules", rules if any(rules) else None)
 
     @property
     def is_shared(self) -> bool:

@@ -17,7 +17,7 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Node
 
-__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "pool_order", "selects_node"]
+__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "local_pool", "pool_order", "selects_node"]
 
 
 class PoolState(StrEnum):
@@ -120,6 +120,21 @@ def gather_pools(index: SliceSource, node: Node, features: Features, quirks: Qui
     return plain + with_binding_conditions
 
 
+def local_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool | None:
+    """What `gather_pools` makes of a pool for the one node that all its slices name; None if it passes it over.
+
+    Parameters
+    ----------
+    slices
+        All slices of the pool, those without counters first.
+    """
+    relevant = [item for item in slices if _is_understood(item, features)]
+    if len(relevant) > 1:
+        newest = max([item.generation for item in relevant])
+        relevant = [item for item in relevant if item.generation == newest]
+    return _make_pool(slices[0].pool_id, relevant, slices, features) if relevant else None
+
+
 def selects_node(node: Node, node_name: str | None, all_nodes: bool, selector: NodeSelector | None) -> bool:
     """Whether a slice's or device's choice of nodes includes this one; the first of the three that is set decides."""
     if node_name:
@@ -136,7 +151,7 @@ def _relevant_slices(
     pools: dict[PoolId, list[ResourceSlice]] = {}
     counter_slices: list[ResourceSlice] = []
     for item in index.for_node(node.name):
-        if not features.partitionable_devices and (item.per_device_node_selection is not None or item.shared_counters):
+        if not _is_understood(item, features):
             continue
         if (item.shared_counters and quirks.counter_slices_relevant_everywhere) or _is_relevant(item, node):
             _add_slice(pools, item)
@@ -147,6 +162,11 @@ def _relevant_slices(
         if item.pool_id in pools:
             _add_slice(pools, item)
     return pools
+
+
+def _is_understood(item: ResourceSlice, features: Features) -> bool:
+    """Whether the scheduler looks at such a slice at all."""
+    return features.partitionable_devices or (item.per_device_node_selection is None and not item.shared_counters)
 
 
 def _is_relevant(item: ResourceSlice, node: Node) -> bool:
@@ -183,7 +203,8 @@ def _make_pool(
             return Pool(pool_id, PoolState.INCOMPLETE)
         names = {item.name for item in relevant}
         others = [item for item in current if item.name not in names]
-    relevant.sort(key=lambda item: item.name.encode())
+    if len(relevant) > 1:
+        relevant = sorted(relevant, key=lambda item: item.name.encode())
     return _build_pool(pool_id, relevant, others, features)
 
 

@@ -6,7 +6,7 @@ again for every device.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from dra_spawner.dra.cel.influences import OWN_DOMAIN
 from dra_spawner.dra.devices import DeviceDescription
@@ -33,24 +33,36 @@ class Visibility:
 
     def seen(self, description: DeviceDescription) -> Hashable:
         """Equal for descriptions that cannot be told apart."""
-        if self._attributes is None:
-            return description
-        published = self._published.get(description.driver)
+        return self.seen_together([description])
+
+    def seen_together(self, descriptions: Sequence[DeviceDescription]) -> Hashable:
+        """Equal for series of descriptions, all of one driver, that cannot be told apart."""
+        if self._attributes is None or not descriptions:
+            return tuple(descriptions)
+        driver = descriptions[0].driver
+        published = self._published.get(driver)
         if published is None:
-            published = self._published[description.driver] = _published_names(self._attributes, description.driver)
+            published = self._published[driver] = _published_names(self._attributes, driver)
         names, domains = published
-        attributes = description.attributes
-        if not names and not domains:
-            return description.common_key
-        if not domains:
-            return description.common_key, *map(attributes.get, names)
-        of_domains = [
-            (name, attribute)
-            for name, attribute in attributes.items()
-            if (name.partition("/")[0] if "/" in name else description.driver) in domains
-        ]
-        of_domains.sort(key=lambda item: item[0])
-        return description.common_key, *map(attributes.get, names), tuple(of_domains)
+        seen: list[Hashable] = [description.common_key for description in descriptions]
+        for name in names:
+            seen += [description.attributes.get(name) for description in descriptions]
+        if domains:
+            seen += [_of_domains(description, domains) for description in descriptions]
+        return tuple(seen)
+
+
+def _of_domains(description: DeviceDescription, domains: frozenset[str]) -> Hashable:
+    return tuple(
+        sorted(
+            [
+                (name, attribute.kind, attribute.value)
+                for name, attribute in description.attributes.items()
+                if (name.partition("/")[0] if "/" in name else description.driver) in domains
+            ],
+            key=lambda item: item[0],
+        )
+    )
 
 
 def _published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str, ...], frozenset[str]]:

@@ -22,7 +22,7 @@ __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 _SPARE: Final = 2_000
 """So many empty classes are kept in any case: devices that are given back bring them to life again."""
 
-_MOST_DEVICES: Final = 100_000
+_MOST_SLICES: Final = 20_000
 _MOST_USES: Final = 1_000
 _MOST_VERDICTS: Final = 1_000
 
@@ -224,4 +224,4 @@ class NodeClasses:
             used = {number for _, number, _ in self._views.values()}
             self._structures = {signature: number for signature, number in self._structures.items() if number in used}
             self._commons = {common.devices: common for _, _, common in self._views.values()}
-            self._signatures.forget_devices(_MOST_DEVICES)
+            self._signatures.forget_slices(_MOST_SLICES)

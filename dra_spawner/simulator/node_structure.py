@@ -35,7 +35,7 @@ class Signatures:
     def __init__(self, attributes: frozenset[str] | None, serials: Mapping[str, int]) -> None:
         self._visibility = Visibility(attributes)
         self._serials = serials
-        self._devices: dict[Hashable, int] = {}
+        self._slices: dict[Hashable, int] = {}
         self._numbers = count()
 
     def signature(self, view: NodeView) -> Hashable:
@@ -49,10 +49,10 @@ class Signatures:
             )
         return tuple(parts)
 
-    def forget_devices(self, most: int) -> None:
-        """Forget devices when there are more than so many; signatures that are made later are unlike earlier ones."""
-        if len(self._devices) > most:
-            self._devices.clear()
+    def forget_slices(self, most: int) -> None:
+        """Forget slices when there are more than so many; signatures that are made later are unlike earlier ones."""
+        if len(self._slices) > most:
+            self._slices.clear()
 
     def _local_pool(self, pool: Pool, node: Node) -> Hashable:
         return (
@@ -78,43 +78,20 @@ class Signatures:
         return tuple([self._serials[item.name] for item in slices])
 
     def _local_slice(self, part: ResourceSlice, node: Node) -> Hashable:
-        devices = tuple([self._device(device) for device in part.devices])
-        if not part.per_device_node_selection:
-            return devices
-        own_selectors = tuple([device.node_selector.terms if device.node_selector else None for device in part.devices])
-        named = tuple([device.node_name is not None for device in part.devices])
-        return devices, own_selectors, named, _choices(part, node)
-
-    def _device(self, device: Device) -> int:
-        """A number that devices share which differ in names and invisible attributes only."""
-        key = self._visibility.seen(device.description)
-        if _is_special(device):
-            key = (
-                key,
-                device.consumes_counters,
-                device.counter_sets,
-                tuple([(taint.key, taint.value, taint.effect) for taint in device.taints]),
-                device.binds_to_node,
-                device.binding_conditions,
-                device.binding_failure_conditions,
-                device.defect,
-            )
-        number = self._devices.get(key)
+        """A number that slices share which differ in names and invisible attributes only; and how nodes are chosen."""
+        devices = part.devices
+        seen = (
+            self._visibility.seen_together([device.description for device in devices]),
+            tuple([(place, device.rules) for place, device in enumerate(devices) if device.rules is not None]),
+        )
+        number = self._slices.get(seen)
         if number is None:
-            number = self._devices[key] = next(self._numbers)
-        return number
-
-
-def _is_special(device: Device) -> bool:
-    """Whether anything besides its description decides about the device."""
-    return bool(
-        device.counter_sets
-        or device.taints
-        or device.binds_to_node
-        or device.binding_conditions
-        or device.binding_failure_conditions
-        or device.defect
-    )
+            number = self._slices[seen] = next(self._numbers)
+        if not part.per_device_node_selection:
+            return number
+        own_selectors = tuple([device.node_selector.terms if device.node_selector else None for device in devices])
+        named = tuple([device.node_name is not None for device in devices])
+        return number, own_selectors, named, _choices(part, node)
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:

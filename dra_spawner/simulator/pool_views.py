@@ -19,7 +19,7 @@ from dra_spawner.dra.devices import DeviceId, PoolId, ResourceSlice
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
-from dra_spawner.dra.pools import Candidate, Pool, PoolState, gather_pools, pool_order
+from dra_spawner.dra.pools import Candidate, Pool, PoolState, gather_pools, local_pool, pool_order
 
 __all__ = ["Concerned", "NodeView", "PoolViews"]
 
@@ -159,14 +159,22 @@ class PoolViews:
 
     def view(self, node: Node) -> NodeView:
         """What the node sees."""
-        try:
-            pools = gather_pools(self, node, self._features, self._quirks)
-        except NodeSelectorError as error:
-            return NodeView(node, (), frozenset(), f"a resource slice's node selector: {error}")
-        trouble = self._trouble_for(node.name)
-        if trouble:
-            pools = sorted([*pools, *trouble], key=lambda pool: (pool.has_binding_conditions, *pool_order(pool)))
-        return NodeView(node, tuple(pools), frozenset(self._local.get(node.name, ())))
+        local = self._local.get(node.name, {})
+        pools = []
+        for known in local.values():
+            slices = known.slices if len(known.slices) == 1 else sorted(known.slices, key=self._order)
+            pool = local_pool(slices, self._features)
+            if pool is not None:
+                pools.append(pool)
+        if self._common_slices():
+            try:
+                pools += gather_pools(self, node, self._features, self._quirks)
+            except NodeSelectorError as error:
+                return NodeView(node, (), frozenset(), f"a resource slice's node selector: {error}")
+        pools += self._trouble_for(node.name)
+        if len(pools) > 1:
+            pools.sort(key=lambda pool: (pool.has_binding_conditions, *pool_order(pool)))
+        return NodeView(node, tuple(pools), frozenset(local))
 
     def owner(self, device: DeviceId) -> str | None:
         """The one node whose verdicts depend on the use of the device; empty if it may be any, None if it is none."""
@@ -185,18 +193,8 @@ class PoolViews:
         return self._entangled
 
     def for_node(self, node_name: str) -> Sequence[ResourceSlice]:
-        """Slices of pools that are local to the node, then all of common pools.
-
-        Within a pool, slices with devices of one node come first, as they do in kube-scheduler: where the slices of a
-        pool disagree about their number, the first one counts.
-        """
-        if self._common is None:
-            common = [item for pool in self._pools.values() if not pool.owner for item in pool.slices]
-            self._common = sorted(common, key=self._order)
-        known = self._local.get(node_name)
-        if not known:
-            return self._common
-        return [item for pool in known.values() for item in sorted(pool.slices, key=self._order)] + self._common
+        """Slices of common pools, for all nodes."""
+        return self._common_slices()
 
     def of_pool(self, pool_id: PoolId) -> Sequence[ResourceSlice]:
         """Slices of one pool, of all generations and for all nodes."""
@@ -209,7 +207,16 @@ class PoolViews:
 
     # --- upkeep ----------------------------------------------------------------------------------------------------
 
+    def _common_slices(self) -> Sequence[ResourceSlice]:
+        if self._common is None:
+            common = [item for pool in self._pools.values() if not pool.owner for item in pool.slices]
+            self._common = sorted(common, key=self._order)
+        return self._common
+
     def _order(self, item: ResourceSlice) -> tuple[bool, int]:
+        """Within a pool, slices with devices of one node come first, as they do in kube-scheduler: where the slices of
+        a pool disagree about their number, the first one counts.
+        """
         return not item.node_name or bool(item.shared_counters), self._places[item.name]
 
     def _enter(self, item: ResourceSlice) -> None:
