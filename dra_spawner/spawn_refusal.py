@@ -30,7 +30,9 @@ class RefusalReason(StrEnum):
     PERMISSION = "hub-lacks-permission"
     DEVICE_CLASS = "unknown-device-class"
     NO_DEVICE = "no-device-in-time"
+    VLAN = "no-vlan"
     TIMEOUT = "not-started-in-time"
+    POD = "pod-failed"
 
 
 class SpawnRefused(SpawnException):
@@ -49,6 +51,20 @@ class OptionsRefused(SpawnRefused, ValueError):
 
     def __init__(self, message: str, reason: RefusalReason = RefusalReason.OPTIONS) -> None:
         super().__init__(message, reason)
+
+
+def wrong_profile(what: str) -> SpawnRefused:
+    """A choice that can never work, which users cannot help."""
+    return SpawnRefused(
+        f"This choice is set up wrongly, an administrator has to mend it. {what}", RefusalReason.PROFILE
+    )
+
+
+def the_error(group: BaseException) -> BaseException:
+    """The error that tells most of those that ended a group of tasks."""
+    while isinstance(group, BaseExceptionGroup):
+        group = next((each for each in group.exceptions if isinstance(each, SpawnRefused)), group.exceptions[0])
+    return group
 
 
 def status_message(error: Any) -> str:

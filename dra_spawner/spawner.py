@@ -17,16 +17,15 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Dict, Integer
 
+from dra_spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
-from dra_spawner.cluster.start_objects import (
-    START_ANNOTATION,
-    TEMPLATE_LABELS,
-    StartObjects,
-    new_nonce,
-    sweep,
-)
+from dra_spawner.cluster.api_objects import START_ANNOTATION
+from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.cluster.start_objects import StartObjects, utc_now
 from dra_spawner.intel_gas_spawner import IntelGasSpawner
+from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.pod_devices import NoSuchContainer, attach_claims, named_templates_and_claims
 from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
@@ -34,11 +33,12 @@ from dra_spawner.profiles import (
     compile_device_claims,
     free_text_problems,
     profile_list_problems,
-    template_manifest,
     user_options_problem,
 )
+from dra_spawner.profiles.claims import SharedBy
 from dra_spawner.profiles.form import unavailable_choice
 from dra_spawner.profiles.problems import Problem
+from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
 from dra_spawner.spawn_form import FormSpawner
 from dra_spawner.spawn_refusal import (
     OptionsRefused,
@@ -46,21 +46,11 @@ from dra_spawner.spawn_refusal import (
     SpawnRefused,
     refusal_of_kubernetes_error,
     status_message,
+    the_error,
+    wrong_profile,
 )
 from dra_spawner.start_messages import StartMessages
-
-#: How long a failing start waits for its clean-up before that goes on in the background.
-_CLEAN_UP_WAIT_SECONDS = 3
-#: For how long a clean-up is tried while the API server does not answer; after that the sweep finds what is left.
-_CLEAN_UP_TRIES_SECONDS = 600
-#: How often an unschedulable start is looked into again.
-_DIAGNOSIS_SECONDS = 15
-#: How often the reflector's copy of the pod is looked at; no request is made.
-_POD_LOOK_SECONDS = 0.1
-#: For how long a pod that was created is looked for.
-_POD_SEEN_SECONDS = 10
-#: How often a pod is looked at that may become unschedulable.
-_SCHEDULED_LOOK_SECONDS = 1.0
+from dra_spawner.start_watch import DevicesGone, StartWatch
 
 
 class DRASpawner(IntelGasSpawner, FormSpawner):
@@ -103,16 +93,25 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
         """,
     )
 
+    optional_devices_wait_seconds = Integer(
+        10,
+        min=1,
+        config=True,
+        help="""
+        For how long, in seconds, a server waits for devices that it can do without (``optional``, ``none``) if they
+        are taken just after they were seen to be free. Then its pod is made again without them.
+        """,
+    )
+
     #: Sweepers by namespace, shared like KubeSpawner's reflectors; ``None`` stands for all namespaces.
     _sweepers: ClassVar[dict[str | None, asyncio.Task[None]]] = {}
-    #: Clean-ups that go on after their start ended; kept so that they are not garbage-collected.
-    _background: ClassVar[set[asyncio.Task[Any]]] = set()
 
     _plan = ClaimPlan()
     _start_objects: StartObjects | None = None
     _accompanying: asyncio.TaskGroup | None = None
-    _explaining: asyncio.Task[None] | None = None
-    _waiting_for = ""
+    _watch: StartWatch | None = None
+    _following: asyncio.Task[None] | None = None
+    _goes_without = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -169,7 +168,7 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
                 f"This choice is set up wrongly, an administrator has to mend it: {error}", RefusalReason.PROFILE
             ) from error
         try:
-            self._plan = compile_device_claims(
+            plan = compile_device_claims(
                 self.device_claims, f"{self._profile_name()}device_claims", admin_access=bool(self.user.admin)
             )
         except AdminAccessRefused as error:
@@ -185,10 +184,28 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
                 raise OptionsRefused(
                     f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}."
                 ) from error
-            raise SpawnRefused(
-                f"This choice is set up wrongly, an administrator has to mend it. {error.problems[0]}",
-                RefusalReason.PROFILE,
-            ) from error
+            raise wrong_profile(str(error.problems[0])) from error
+        self._plan = plan.fallback if self._goes_without and plan.fallback is not None else plan
+        self._check_who_shares()
+
+    def _check_who_shares(self) -> None:
+        """Refuse claims that this user shares with nobody, or cannot share."""
+        for claim in self._plan.claims:
+            if claim.sharing is None:
+                continue
+            if self.enable_user_namespaces and claim.sharing.by is not SharedBy.USER:
+                raise wrong_profile("Claims are shared within a namespace, and here each user has one of their own.")
+            try:
+                scope_of(claim.sharing, self.user.name, self._user_groups())
+            except NotInGroup as error:
+                raise SpawnRefused(
+                    f"The device of this choice is for members of {' or '.join(error.groups)}.",
+                    RefusalReason.OPTIONS,
+                    status_code=403,
+                ) from error
+
+    def _user_groups(self) -> list[str]:
+        return [group.name for group in self.user.groups]
 
     def _profile_name(self) -> str:
         slug = self.user_options.get("profile") if self.user_options else None
@@ -197,69 +214,66 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
     # Pod
 
     async def get_pod_manifest(self) -> Any:
-        """KubeSpawner's pod, which names this start's templates."""
+        """KubeSpawner's pod, which names this start's templates and shared claims."""
+        await self._decide_about_optional_devices()
         pod = await super().get_pod_manifest()
         self._start_objects = objects = self._plan_objects()
         if not self._plan.claims:
             return pod
-        own = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
-        pod.spec.resource_claims = [
-            *(pod.spec.resource_claims or []),
-            *(claim.pod_entry(own.get(claim.name, "")) for claim in self._plan.claims),
-        ]
-        containers = {
-            container.name: container for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]
-        }
-        for name, claims in self._plan.container_claims().items():
-            if name not in containers:
-                raise SpawnRefused(
-                    f"This choice is set up wrongly, an administrator has to mend it. It gives devices to container "
-                    f"{name}; the pod has: {', '.join(containers)}.",
-                    RefusalReason.PROFILE,
-                )
-            _attach(containers[name], claims)
+        try:
+            attach_claims(pod, self._plan, names_for_pod(objects))
+        except NoSuchContainer as error:
+            raise wrong_profile(str(error)) from error
         return pod
 
+    async def _decide_about_optional_devices(self) -> None:
+        """Leave out what the server can do without if it is not to be had now; if that is not known, ask for it."""
+        if self._plan.fallback is None:
+            return
+        objects = self._plan_objects()
+        standing = {name: each.object.name for name, each in objects.standing.items()}
+        diagnosis = await diagnose(self._kubernetes, self._plan.specs, standing, self.namespace)
+        if diagnosis.fits is False:
+            self._messages.tell(f"This server starts without a device that it can do without. {diagnosis.sentence}")
+            self._plan = self._plan.fallback
+
     def _plan_objects(self) -> StartObjects:
-        nonce = new_nonce()
         labels = {
             **self._build_common_labels({}),
-            **TEMPLATE_LABELS,
             "hub.jupyter.org/servername": safe_slug(self.name, is_valid=is_valid_label),
         }
         profile = (self.user_options or {}).get("profile")
         if profile:
             labels["hub.jupyter.org/profile"] = safe_slug(profile, is_valid=is_valid_label)
-        annotations = self._build_common_annotations({START_ANNOTATION: nonce})
-        templates = {
-            claim.name: template_manifest(
-                claim,
-                name=f"{self.pod_name}-{claim.name}-{nonce}",
-                namespace=self.namespace,
-                labels=labels,
-                annotations=annotations,
-            )
-            for claim in self._plan.claims
-            if claim.spec is not None
-        }
-        return StartObjects(self._kubernetes, self.namespace, nonce, templates)
+        server = Server(
+            user=self.user.name,
+            groups=self._user_groups(),
+            pod_name=self.pod_name,
+            namespace=self.namespace,
+            labels=labels,
+            annotations=self._build_common_annotations({}),
+        )
+        Sweeper.companion_kinds |= {(each.manifest["apiVersion"], each.plural) for each in self._plan.companions}
+        ends = utc_now() + timedelta(seconds=self._longest_start_seconds)
+        return plan_objects(self._kubernetes, self._plan, server, ends)
+
+    @property
+    def _longest_start_seconds(self) -> int:
+        """A start's own deadline is below ``start_timeout``; its requests may be under way a little longer."""
+        return int(self.start_timeout + self.k8s_api_request_retry_timeout)
 
     # Start
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
-        """Create the templates that the final pod names, then the pod. Runs again at each retry."""
+        """Create what the final pod needs, then the pod. Runs again at each retry."""
         objects = self._start_objects
         if objects is None or not self._plan.claims:
             return bool(await super()._make_create_pod_request(pod, request_timeout))
         # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
-        try:
-            await objects.ensure_templates(_template_names(pod))
-        except KubernetesError as error:
-            if error.retryable:
-                self.log.warning("Could not create a claim template, trying again: %s", error)
-                return False
-            raise refusal_of_kubernetes_error("the device claim of this choice", error.status, error.message) from error
+        named = named_templates_and_claims(pod)
+        if not await self._ensure(objects, named):
+            return False
         objects.pod_requested = True
         try:
             created = bool(await super()._make_create_pod_request(pod, request_timeout))
@@ -267,100 +281,106 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
             self.log.warning("No answer whether the pod was created, trying again: %s", error)
             return False
         if created and self._accompanying:
-            self._accompanying.create_task(self._give_templates_to_pod(objects))
-            self._explaining = self._accompanying.create_task(self._explain_waiting(objects))
+            self._watch = self._watch_of(objects, named)
+            self._accompanying.create_task(self._watch.give_objects_to_pod())
+            self._following = self._accompanying.create_task(self._watch.follow())
         return created
+
+    async def _ensure(self, objects: StartObjects, named: set[str]) -> bool:
+        """Create what the pod needs; whether that is done, else it is to be tried again."""
+        try:
+            await objects.ensure(named)
+        except KubernetesError as error:
+            if not error.retryable:
+                what = f"the {error.kind or 'device claim'} of this choice"
+                raise refusal_of_kubernetes_error(what, error.status, error.message) from error
+            self.log.warning("Could not create what the pod needs, trying again: %s", error)
+            return False
+        except StandingGoing as error:
+            self.log.info("Waiting until it can be made anew: %s", error)
+            return False
+        except StandingRefused as error:
+            raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
+        return True
+
+    def _watch_of(self, objects: StartObjects, named: set[str]) -> StartWatch:
+        def look() -> dict[str, Any] | None:
+            pod = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
+            is_own = pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce
+            return pod if is_own else None
+
+        return StartWatch(
+            objects=objects,
+            plan=self._plan,
+            pod_name=self.pod_name,
+            named=named,
+            look=look,
+            tell=self._messages.tell,
+            log=self.log,
+            patience_seconds=self.optional_devices_wait_seconds,
+        )
 
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
-        self._start_objects = self._explaining = None
-        self._messages, self._waiting_for = StartMessages(self.namespace, self.pod_name), ""
+        self._goes_without = False
+        self._messages = StartMessages(self.namespace, self.pod_name)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
         deadline = asyncio.timeout(self.start_timeout - min(5.0, self.start_timeout / 10))
         try:
-            async with deadline, asyncio.TaskGroup() as self._accompanying:
-                url = await super()._start()
-                if self._explaining:
-                    self._explaining.cancel()
-            self._accompanying = None
+            async with deadline:
+                return await self._start_or_go_without()
         except BaseException as error:
-            self._accompanying = None
             await self._abandon()
             refusal = self._refusal(error, late=deadline.expired())
             if refusal is error:
                 raise
             raise refusal from error
+
+    async def _start_or_go_without(self) -> str:
+        """Start the pod; where an optional device was taken in between, once more without."""
+        try:
+            return await self._start_once()
+        except DevicesGone as gone:
+            self._messages.tell(str(gone))
+        self._goes_without = True
+        await self._abandon()
+        return await self._start_once()
+
+    async def _start_once(self) -> str:
+        self._start_objects = self._watch = self._following = None
+        try:
+            async with asyncio.TaskGroup() as self._accompanying:
+                url = await super()._start()
+                if self._following:
+                    self._following.cancel()
+        except BaseExceptionGroup as group:
+            raise the_error(group) from group
+        finally:
+            self._accompanying = None
         return str(url)
 
     async def stop(self, now: bool = False) -> None:
-        """Stop the pod; its templates go with it, unless it could not be made their owner."""
+        """Stop the pod; what was made for it goes with it. What it could not be made the owner of is removed."""
         await super().stop(now)
         # KubeSpawner also stops an older pod in the middle of a start; then there is no TaskGroup's end behind us.
         if self._accompanying is None and self._start_objects and not self._start_objects.all_owned:
+            self._start_objects.pod_is_gone()
             await self._abandon()
 
     def _refusal(self, error: BaseException, late: bool) -> BaseException:
         """The error as a sentence, where there is one."""
-        while isinstance(error, BaseExceptionGroup):
-            error = next((e for e in error.exceptions if isinstance(e, SpawnRefused)), error.exceptions[0])
         if isinstance(error, ApiException):
             return refusal_of_kubernetes_error("this server", error.status, status_message(error))
         if isinstance(error, TimeoutError):
-            reason = RefusalReason.NO_DEVICE if self._waiting_for else RefusalReason.TIMEOUT
-            why = self._waiting_for or "The server did not start in time."
+            waiting_for = self._watch.waiting_for if self._watch else ""
+            reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
+            why = waiting_for or "The server did not start in time."
             sentence = f"Gave up after {self.start_timeout} seconds. {why}" if late else f"Gave up: {error}"
             return SpawnRefused(sentence, reason, status_code=503)
         if isinstance(error, aiohttp.ClientError):
             return SpawnRefused("Kubernetes does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
         return error
-
-    async def _own_pod(self, objects: StartObjects) -> dict[str, Any]:
-        """The pod of this very start, as soon as the reflector shows it."""
-        while True:
-            pod = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
-            if pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce:
-                return dict(pod)
-            await asyncio.sleep(_POD_LOOK_SECONDS)
-
-    async def _give_templates_to_pod(self, objects: StartObjects) -> None:
-        try:
-            async with asyncio.timeout(_POD_SEEN_SECONDS):
-                pod = await self._own_pod(objects)
-        except TimeoutError:
-            self.log.warning("Did not see the pod that was created; the sweep will make it owner of its templates")
-            return
-        for wait in (0.1, 0.5, None):
-            try:
-                await objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
-            except KubernetesError as error:
-                if wait and error.retryable:
-                    await asyncio.sleep(wait)
-                    continue
-                # The server can start all the same; its stop or the sweep makes up for it.
-                self.log.warning("Could not make the pod owner of its claim templates: %s", error)
-            return
-
-    async def _explain_waiting(self, objects: StartObjects) -> None:
-        """Say on the progress page why the pod waits for devices; end the start where waiting cannot help."""
-        while True:
-            pod = await self._own_pod(objects)
-            if not _is_unschedulable(pod):
-                self._waiting_for = ""
-                await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
-                continue
-            try:
-                diagnosis = await diagnose(self._kubernetes, self._plan.specs)
-            except Exception:
-                # An explanation is a courtesy; the start goes on without.
-                self.log.exception("Could not explain why %s waits", self.pod_name)
-                diagnosis = Diagnosis()
-            if diagnosis.hopeless:
-                raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
-            if diagnosis.sentence and diagnosis.sentence != self._waiting_for:
-                self._messages.tell(diagnosis.sentence)
-            self._waiting_for = diagnosis.sentence
-            await asyncio.sleep(_DIAGNOSIS_SECONDS)
 
     # What the user sees while it starts
 
@@ -374,73 +394,20 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
     async def _abandon(self) -> None:
         """Remove what this start made; go on in the background if the API server does not answer at once."""
         objects, self._start_objects = self._start_objects, None
-        if objects is None:
-            return
-        task = asyncio.create_task(self._remove(objects, self.pod_name))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
-        await asyncio.wait({task}, timeout=_CLEAN_UP_WAIT_SECONDS)
-
-    async def _remove(self, objects: StartObjects, pod_name: str) -> None:
-        wait = 0.5
-        loop = asyncio.get_running_loop()
-        end = loop.time() + _CLEAN_UP_TRIES_SECONDS
-        while True:
-            try:
-                await objects.remove(pod_name)
-                return
-            except KubernetesError as error:
-                if loop.time() + wait > end:
-                    self.log.error("Gave up removing what a failed start left; the sweep will: %s", error)
-                    return
-            await asyncio.sleep(wait)
-            wait = min(wait * 2, 30.0)
+        if objects is not None:
+            await BackgroundRemoval.begin(objects, self.pod_name, self.log)
 
     def begin_sweeping(self) -> None:
         """One sweep for the hub, or for its namespace, begun by the first spawner (or by the hub's start)."""
         where = None if self.enable_user_namespaces else self.namespace
-        sweeper = self._sweepers.get(where)
-        if sweeper is None or sweeper.done() or sweeper.get_loop() is not asyncio.get_running_loop():
-            self._sweepers[where] = asyncio.create_task(self._sweep_for_ever(where))
-
-    async def _sweep_for_ever(self, namespace: str | None) -> None:
-        # A start's own deadline is below start_timeout; its requests may be under way a little longer.
-        older_than = timedelta(seconds=self.start_timeout + self.k8s_api_request_retry_timeout)
-        while True:
-            try:
-                leftovers = await sweep(self._kubernetes, namespace, older_than)
-                if leftovers.delete or leftovers.adopt:
-                    self.log.info("Swept claim templates: %s", leftovers)
-            except KubernetesError as error:
-                self.log.warning("Could not look for claim templates that were left behind: %s", error)
-            except Exception:
-                self.log.exception("Could not look for claim templates that were left behind")
-            await asyncio.sleep(self.leftovers_sweep_interval_seconds)
-
-
-def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
-    """Let a container use claims, beside whatever resources it has; those of an extra container may be a dict."""
-    resources = container.resources
-    if isinstance(resources, dict):
-        resources["claims"] = [*resources.get("claims", ()), *claims]
-    elif resources is None:
-        container.resources = {"claims": claims}
-    else:
-        resources.claims = [*(resources.claims or ()), *claims]
-
-
-def _template_names(pod: Any) -> set[str]:
-    """Names of the templates a pod refers to; entries may be dicts or models."""
-    entries = pod.spec.resource_claims or []
-    names = (
-        entry.get("resourceClaimTemplateName") if isinstance(entry, dict) else entry.resource_claim_template_name
-        for entry in entries
-    )
-    return {name for name in names if name}
-
-
-def _is_unschedulable(pod: dict[str, Any]) -> bool:
-    return any(
-        condition["type"] == "PodScheduled" and condition["status"] == "False"
-        for condition in pod.get("status", {}).get("conditions") or ()
-    )
+        running = self._sweepers.get(where)
+        if running is not None and not running.done() and running.get_loop() is asyncio.get_running_loop():
+            return
+        sweeper = Sweeper(
+            lambda: self._kubernetes,
+            where,
+            timedelta(seconds=self._longest_start_seconds),
+            self.leftovers_sweep_interval_seconds,
+            self.log,
+        )
+        self._sweepers[where] = asyncio.create_task(sweeper.run())

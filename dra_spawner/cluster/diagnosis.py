@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.start_objects import RESOURCE_API
-from dra_spawner.dra.explanation import explain_waiting
+from dra_spawner.cluster.api_objects import RESOURCE_API
+from dra_spawner.cluster.standing_objects import MOST_PODS_OF_A_CLAIM
+from dra_spawner.dra.explanation import assess
 
 #: How long an explanation may be looked for; none is given after that.
 _EXPLAIN_SECONDS = 3.0
+NOTHING_STANDS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,17 +27,32 @@ class Diagnosis:
         For the user; empty if nothing could be found out.
     hopeless
         Whether waiting cannot help, not even for a new node.
+    fits
+        Whether some node has all the devices free; ``None`` if that is not known.
     """
 
     sentence: str = ""
     hopeless: bool = False
+    fits: bool | None = None
 
 
-async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diagnosis:
-    """Find out why claims of these specs (by name) cannot be allocated now.
+async def diagnose(
+    api: KubernetesApi,
+    claims: Mapping[str, JsonObject],
+    standing: Mapping[str, str] = NOTHING_STANDS,
+    namespace: str = "",
+) -> Diagnosis:
+    """Find out why claims cannot be allocated now.
 
     Needs the right to list device classes, slices, claims and nodes; without it, or if the API server does not answer,
     nothing is said.
+
+    Parameters
+    ----------
+    claims
+        Specs by the claim's name.
+    standing
+        Names of the objects of those claims that are shared with other servers, of ``namespace``, by the claim's name.
     """
     if not claims:
         return Diagnosis()  # others made the claims; Kubernetes' own events tell
@@ -49,6 +66,24 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
         classes, slices, existing, nodes = await asyncio.gather(*(_list(api, *what) for what in lists))
     except KubernetesError:
         return Diagnosis()
+    allocated = {
+        name: found["status"]
+        for found in existing
+        for name, obj in standing.items()
+        if (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, obj)
+        and found.get("status", {}).get("allocation")
+    }
+    if any(len(status.get("reservedFor") or ()) >= MOST_PODS_OF_A_CLAIM for status in allocated.values()):
+        return Diagnosis(
+            f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the most that Kubernetes allows."
+        )
+    claims = {name: spec for name, spec in claims.items() if name not in allocated}
+    if not claims:
+        return Diagnosis(
+            "The device is shared with other servers, and this server has to run on the same node as they do. It "
+            "starts as soon as that node has room.",
+            fits=True,
+        )
     known = {device_class["metadata"]["name"] for device_class in classes}
     for name in _classes(claims):
         if name not in known:
@@ -56,19 +91,20 @@ async def diagnose(api: KubernetesApi, claims: Mapping[str, JsonObject]) -> Diag
                 f"This choice asks for devices of class {name}, which this cluster does not have. An administrator "
                 f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
                 hopeless=True,
+                fits=False,
             )
     # In a thread, and not for long: a search may take exponential time, and the hub has other users.
     end = time.monotonic() + _EXPLAIN_SECONDS
-    sentence = await asyncio.to_thread(
-        explain_waiting,
+    assessment = await asyncio.to_thread(
+        assess,
         claims,
-        nodes=nodes,
+        nodes=[node for node in nodes if not node.get("spec", {}).get("unschedulable")],
         slices=slices,
         classes=classes,
         existing=existing,
         cancelled=lambda: time.monotonic() > end,
     )
-    return Diagnosis(sentence)
+    return Diagnosis(assessment.sentence, fits=assessment.fits)
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:

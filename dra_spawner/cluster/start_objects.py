@@ -1,8 +1,9 @@
 """The objects that one start of a server makes beside its pod, from creation to the last one gone.
 
-Templates come first, then the pod that names them, then the pod becomes their owner. From there on Kubernetes'
-own garbage collection removes them with the pod. Names carry a nonce of the start, so that a late clean-up of
-an earlier start never touches a fresh object.
+The start's own objects, templates and companions, come first, then the pod that names them, then the pod becomes their
+owner. From there on Kubernetes' own garbage collection removes them with the pod. Names carry a nonce of the start, so
+that a late clean-up of an earlier start never touches a fresh object. What several servers use together is held
+meanwhile, see `standing_objects`.
 """
 
 from __future__ import annotations
@@ -10,19 +11,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-
-RESOURCE_API = "resource.k8s.io/v1"
-TEMPLATES = "resourceclaimtemplates"
-#: On the pod, its templates and claims: which start they belong to.
-START_ANNOTATION = "hub.jupyter.org/dra-start"
-#: Finds every template that a DRASpawner made.
-TEMPLATE_LABELS: Mapping[str, str] = {
-    "app.kubernetes.io/managed-by": "dra-spawner",
-    "app.kubernetes.io/component": "device-claim",
-}
+from dra_spawner.cluster.api_objects import (
+    CLAIMS,
+    START_ANNOTATION,
+    START_ENDS_ANNOTATION,
+    TEMPLATES,
+    ApiObject,
+)
+from dra_spawner.cluster.standing_objects import StandingObject, forget_users, hold
 
 
 def new_nonce() -> str:
@@ -30,8 +29,13 @@ def new_nonce() -> str:
     return secrets.token_hex(4)
 
 
+def utc_now() -> datetime:
+    """The time, with its zone."""
+    return datetime.now(UTC)
+
+
 def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
-    """Reference that lets a template go with its pod.
+    """Reference that lets an object go with its pod.
 
     ``blockOwnerDeletion`` is false: true would need the right to update ``pods/finalizers`` where the admission plugin
     OwnerReferencesPermissionEnforcement is on.
@@ -48,14 +52,20 @@ def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
 
 @dataclass
 class StartObjects:
-    """Makes, hands over and, if the start fails, removes the templates of one start.
+    """Makes, hands over and, if the start fails, removes the objects of one start.
 
     Attributes
     ----------
     nonce
         Marks everything of this start.
+    ends
+        When the start is over at the latest.
     templates
         Template manifests by the name of the pod's ``resourceClaims`` entry.
+    companions
+        Other objects of this start alone.
+    standing
+        Objects that it uses together with other starts, by the name of the pod's entry or of the companion.
     pod_requested
         Whether the pod's creation was tried, so that it may exist even if no answer came.
     """
@@ -63,55 +73,96 @@ class StartObjects:
     api: KubernetesApi
     namespace: str
     nonce: str
+    ends: datetime
     templates: Mapping[str, JsonObject]
+    companions: Sequence[ApiObject] = ()
+    standing: Mapping[str, StandingObject] = field(default_factory=dict)
     pod_requested: bool = False
-    _maybe_made: set[str] = field(default_factory=set)
+    now: Callable[[], datetime] = utc_now
+    _maybe_made: dict[str, ApiObject] = field(default_factory=dict)
     _made: set[str] = field(default_factory=set)
     _owned: set[str] = field(default_factory=set)
+    _maybe_held: dict[str, StandingObject] = field(default_factory=dict)
 
-    async def ensure_templates(self, wanted: Collection[str]) -> None:
-        """Create those templates out of ``wanted`` (names) that are ours and not there yet.
+    async def ensure(self, named_by_pod: Collection[str]) -> None:
+        """Create what the pod needs and is not there yet. May be repeated.
+
+        Parameters
+        ----------
+        named_by_pod
+            Names of the templates and claims that the pod names; others are not made. Companions always are.
 
         Raises
         ------
         KubernetesError
-            As the API server answered. Creation may be tried again: the name tells that a template is this start's.
+            As the API server answered. Creation may be tried again: the name tells that an object is this start's.
+        StandingRefused, StandingGoing
+            Of an object that is used with others.
         """
-        for manifest in self.templates.values():
-            name = manifest["metadata"]["name"]
-            if name not in wanted or name in self._made:
+        templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
+        for own in (*(each for each in templates if each.name in named_by_pod), *self.companions):
+            await self._create(own)
+        await self.hold_standing(named_by_pod)
+
+    async def hold_standing(self, named_by_pod: Collection[str]) -> None:
+        """See to it that what others use, too, is there and stays; also again, should somebody have removed it."""
+        for standing in self.standing.values():
+            path = standing.object.path(self.namespace)
+            if standing.object.plural == CLAIMS and standing.object.name not in named_by_pod:
                 continue
-            self._maybe_made.add(name)
-            try:
-                await self.api.create(resource_path(RESOURCE_API, TEMPLATES, self.namespace), manifest)
-            except KubernetesError as error:
-                if not error.already_exists:
-                    raise
-            self._made.add(name)
+            self._maybe_held[path] = standing
+            if not await hold(self.api, self.namespace, standing, self.nonce, self.ends):
+                del self._maybe_held[path]
+
+    async def _create(self, own: ApiObject) -> None:
+        path = own.path(self.namespace)
+        if path in self._made:
+            return
+        self._maybe_made[path] = own
+        metadata = own.manifest["metadata"]
+        marks = {START_ANNOTATION: self.nonce, START_ENDS_ANNOTATION: self.ends.isoformat()}
+        annotations = {**metadata.get("annotations", {}), **marks}
+        manifest = {**own.manifest, "metadata": {**metadata, "annotations": annotations}}
+        try:
+            await self.api.create(own.collection(self.namespace), manifest)
+        except KubernetesError as error:
+            if not error.already_exists:
+                raise
+        self._made.add(path)
 
     async def give_to_pod(self, pod_name: str, pod_uid: str) -> None:
-        """Make the pod the owner of the templates, so that they go when it goes."""
-        for name in sorted(self._made - self._owned):
-            await adopt(self.api, self.namespace, name, pod_name, pod_uid)
-            self._owned.add(name)
+        """Make the pod the owner of the start's own objects, so that they go when it goes."""
+        for path in sorted(self._made - self._owned):
+            await adopt(self.api, path, pod_name, pod_uid)
+            self._owned.add(path)
 
     @property
     def all_owned(self) -> bool:
-        """Whether every template that may exist goes with the pod."""
-        return self._maybe_made <= self._owned
+        """Whether everything that may exist goes with the pod."""
+        return self._maybe_made.keys() <= self._owned and not self._maybe_held
 
     async def remove(self, pod_name: str) -> None:
-        """Remove the pod of this start, if it exists, and its templates. May be repeated.
+        """Remove the pod of this start, if it exists, and what was made for it. May be repeated.
 
         A pod of the same name that another start made is left alone.
         """
         if self.pod_requested:
             await self._remove_pod(pod_name)
             self.pod_requested = False
-        for name in sorted(self._maybe_made):
-            await self.api.delete(resource_path(RESOURCE_API, TEMPLATES, self.namespace, name), missing_ok=True)
-            self._maybe_made.discard(name)
-            self._made.discard(name)
+        for path in sorted(self._maybe_made):
+            await self.api.delete(path, missing_ok=True)
+            del self._maybe_made[path]
+            self._made.discard(path)
+        for path in sorted(self._maybe_held):
+            await forget_users(self.api, path, (self.nonce,), self.now(), (pod_name,))
+            del self._maybe_held[path]
+
+    def pod_is_gone(self) -> None:
+        """Take note that the pod was stopped, and what it owns with it."""
+        self.pod_requested = False
+        for path in self._owned:
+            self._maybe_made.pop(path, None)
+            self._made.discard(path)
 
     async def _remove_pod(self, pod_name: str) -> None:
         path = resource_path("v1", "pods", self.namespace, pod_name)
@@ -124,75 +175,11 @@ class StartObjects:
                 raise
 
 
-async def adopt(api: KubernetesApi, namespace: str, template: str, pod_name: str, pod_uid: str) -> None:
-    """Make a pod the owner of a template."""
+async def adopt(api: KubernetesApi, path: str, pod_name: str, pod_uid: str) -> None:
+    """Make a pod the owner of the object at a path."""
     body = {"metadata": {"ownerReferences": [owner_reference(pod_name, pod_uid)]}}
     try:
-        await api.patch(resource_path(RESOURCE_API, TEMPLATES, namespace, template), body)
+        await api.patch(path, body)
     except KubernetesError as error:
         if not error.not_found:  # gone with its pod already
             raise
-
-
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """What a sweep does: templates (namespace, name) to delete, and to give to the pod (name, uid) that uses them."""
-
-    delete: tuple[tuple[str, str], ...] = ()
-    adopt: tuple[tuple[str, str, str, str], ...] = ()
-
-
-def find_leftovers(
-    templates: Sequence[JsonObject], pods: Sequence[JsonObject], now: datetime, older_than: timedelta
-) -> Leftovers:
-    """Which templates a hub left behind that was stopped in the middle of a start.
-
-    A template counts as left behind when no pod owns it and it is older than any start may take. If a pod names
-    it, the pod becomes its owner, as the start would have done; else it is deleted.
-    """
-    users = {
-        (pod["metadata"]["namespace"], entry.get("resourceClaimTemplateName")): pod["metadata"]
-        for pod in pods
-        for entry in pod["spec"].get("resourceClaims", ())
-    }
-    delete, adopted = [], []
-    for template in templates:
-        metadata = template["metadata"]
-        created = datetime.fromisoformat(metadata["creationTimestamp"])
-        if metadata.get("ownerReferences") or now - created < older_than:
-            continue
-        key = (metadata["namespace"], metadata["name"])
-        user = users.get(key)
-        if user:
-            adopted.append((*key, user["name"], user["uid"]))
-        else:
-            delete.append(key)
-    return Leftovers(tuple(delete), tuple(adopted))
-
-
-async def sweep(
-    api: KubernetesApi,
-    namespace: str | None,
-    older_than: timedelta,
-    now: Callable[[], datetime] = lambda: datetime.now(UTC),
-) -> Leftovers:
-    """Remove or give away templates that were left behind; returns what was done.
-
-    Parameters
-    ----------
-    namespace
-        Where to look; ``None`` means every namespace (``enable_user_namespaces``).
-    older_than
-        Younger templates may belong to a start that is under way.
-    """
-    selector = ",".join(f"{key}={value}" for key, value in TEMPLATE_LABELS.items())
-    templates = (await api.list(resource_path(RESOURCE_API, TEMPLATES, namespace), label_selector=selector))["items"]
-    if not find_leftovers(templates, (), now(), older_than).delete:
-        return Leftovers()
-    pods = (await api.list(resource_path("v1", "pods", namespace)))["items"]
-    leftovers = find_leftovers(templates, pods, now(), older_than)
-    for where, name in leftovers.delete:
-        await api.delete(resource_path(RESOURCE_API, TEMPLATES, where, name), missing_ok=True)
-    for where, name, pod_name, pod_uid in leftovers.adopt:
-        await adopt(api, where, name, pod_name, pod_uid)
-    return leftovers

@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.objects import DeviceClass, Json, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
 
-__all__ = ["explain_waiting"]
+__all__ = ["Assessment", "assess", "explain_waiting"]
 
 _Object = TypeVar("_Object")
 _BINARY_AMOUNT = re.compile(r"\b(\d+)([KMGTPE]i)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """Whether claims can be allocated now.
+
+    Attributes
+    ----------
+    fits
+        Whether some node has all the devices free; ``None`` if that could not be found out.
+    sentence
+        Why not, for people; empty if it fits, or if there was no time to find out.
+    """
+
+    fits: bool | None = None
+    sentence: str = ""
 
 
 def explain_waiting(
@@ -42,6 +59,19 @@ def explain_waiting(
     str
         Empty if some node has all the devices free, so that something else must be missing there, or if cancelled.
     """
+    return assess(claims, nodes=nodes, slices=slices, classes=classes, existing=existing, cancelled=cancelled).sentence
+
+
+def assess(
+    claims: Mapping[str, Json],
+    *,
+    nodes: Iterable[Json],
+    slices: Iterable[Json],
+    classes: Iterable[Json],
+    existing: Iterable[Json],
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Assessment:
+    """Find out whether some node can satisfy all these claims; parameters as those of `explain_waiting`."""
     wanted = [ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec}) for name, spec in claims.items()]
     taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
     allocator = Allocator(_decoded(ResourceSlice.from_json, slices), _decoded(DeviceClass.from_json, classes), taken)
@@ -51,16 +81,19 @@ def explain_waiting(
             verdict = allocator.allocate(node, wanted, cancelled=cancelled)
         except AllocationError as error:
             if cancelled():
-                return ""
-            return f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
+                return Assessment()
+            return Assessment(
+                None, f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
+            )
         if not isinstance(verdict, DoesNotFit):
-            return ""
+            return Assessment(True)
         if cancelled():
-            return ""
+            return Assessment()
         if verdict.reason is not None:
             reasons.append(verdict.reason)
     reason = shortest(reasons)
-    return _sentence(reason) if reason is not None else "This cluster has no node with devices now."
+    sentence = _sentence(reason) if reason is not None else "This cluster has no node with devices now."
+    return Assessment(False, sentence)
 
 
 def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list[_Object]:

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dra_spawner.cluster.start_objects import Leftovers, find_leftovers
+from dra_spawner.cluster.leftovers import Leftovers, find_leftovers
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 OLD = timedelta(minutes=6)

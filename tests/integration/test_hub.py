@@ -207,7 +207,7 @@ c.DRASpawner.leftovers_sweep_interval_seconds = 10
 import os
 if os.path.exists("die"):
     async def die(spawner, pod):
-        await spawner._start_objects.ensure_templates({t["metadata"]["name"] for t in spawner._start_objects.templates.values()})
+        await spawner._start_objects.ensure({t["metadata"]["name"] for t in spawner._start_objects.templates.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die
 """

@@ -1,0 +1,86 @@
+"""What a pod has to do with devices: the claims that it names, and what its status says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dra_spawner.profiles import ClaimPlan
+
+_CRASHES_ENOUGH = 3
+
+
+class NoSuchContainer(ValueError):
+    """Raised where a profile gives devices to a container that the pod does not have."""
+
+    def __init__(self, name: str, there: Iterable[str]) -> None:
+        super().__init__(f"It gives devices to container {name}; the pod has: {', '.join(there)}.")
+
+
+def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
+    """Let a pod (a model of the Kubernetes client) and its containers use the plan's claims.
+
+    Parameters
+    ----------
+    made
+        Name of the template, or of the shared claim, that the start makes, by the claim's name.
+
+    Raises
+    ------
+    NoSuchContainer
+        If a container is not there; init containers and sidecars count.
+    """
+    pod.spec.resource_claims = [
+        *(pod.spec.resource_claims or []),
+        *(claim.pod_entry(made.get(claim.name, "")) for claim in plan.claims),
+    ]
+    containers = {container.name: container for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]}
+    for name, claims in plan.container_claims().items():
+        if name not in containers:
+            raise NoSuchContainer(name, containers)
+        _attach(containers[name], claims)
+
+
+def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
+    """Let a container use claims, beside whatever resources it has; those of an extra container may be a dict."""
+    resources = container.resources
+    if isinstance(resources, dict):
+        resources["claims"] = [*resources.get("claims", ()), *claims]
+    elif resources is None:
+        container.resources = {"claims": claims}
+    else:
+        resources.claims = [*(resources.claims or ()), *claims]
+
+
+def named_templates_and_claims(pod: Any) -> set[str]:
+    """Names of the templates and claims that a pod refers to; entries may be dicts or models."""
+    names: set[str] = set()
+    for entry in pod.spec.resource_claims or []:
+        if isinstance(entry, dict):
+            names |= {entry.get("resourceClaimTemplateName") or "", entry.get("resourceClaimName") or ""}
+        else:
+            names |= {entry.resource_claim_template_name or "", entry.resource_claim_name or ""}
+    return names - {""}
+
+
+def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
+    """What the scheduler says about a pod that it found no node for; ``None`` of any other."""
+    for condition in pod.get("status", {}).get("conditions") or ():
+        if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            return str(condition.get("message") or "")
+    return None
+
+
+def hopeless_state(pod: Mapping[str, Any]) -> str | None:
+    """Why a pod will not run any more, as a sentence for the user; ``None`` if it may."""
+    status = pod.get("status", {})
+    if status.get("phase") == "Failed":
+        why = " ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"
+        return f"The server's pod has failed: {why}."
+    for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
+        waits = (each.get("state") or {}).get("waiting") or {}
+        if waits.get("reason") == "CrashLoopBackOff" and each.get("restartCount", 0) >= _CRASHES_ENOUGH:
+            code = ((each.get("lastState") or {}).get("terminated") or {}).get("exitCode")
+            ended = f" (exit code {code})" if code is not None else ""
+            return f"Container {each['name']} of this server ends again and again{ended}. Its log tells why."
+    return None

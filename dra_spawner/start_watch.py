@@ -1,0 +1,160 @@
+"""Follows the pod of one start: makes it the owner of what was made for it, and says why it waits.
+
+Where waiting cannot help, or a device that the server can do without is not to be had, it ends the start by an error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from logging import Logger
+from typing import Any
+
+from dra_spawner.cluster.api import KubernetesError
+from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
+from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.pod_devices import hopeless_state, unschedulable_message
+from dra_spawner.profiles import ClaimPlan
+from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
+
+#: How often an unschedulable start is looked into again.
+_DIAGNOSIS_SECONDS = 15
+#: How often the reflector's copy of the pod is looked at; no request is made.
+_POD_LOOK_SECONDS = 0.1
+#: For how long a pod that was created is looked for.
+_POD_SEEN_SECONDS = 10
+#: How often a pod is looked at that may become unschedulable.
+_SCHEDULED_LOOK_SECONDS = 1.0
+#: After how many looks without it a pod that was there counts as deleted.
+_LOOKS_UNTIL_GONE = 3
+#: In the scheduler's message, where devices are the reason or one of them.
+_NO_DEVICE = "cannot allocate all claims"
+
+
+class DevicesGone(Exception):
+    """Raised where the server is to start without its optional devices; the message says so to the user."""
+
+
+@dataclass
+class StartWatch:
+    """Follows the pod of one start.
+
+    Attributes
+    ----------
+    look
+        The pod as the reflector has it, if it is this start's.
+    tell
+        Shows the user a sentence.
+    named
+        Names of the templates and claims that the pod names.
+    patience_seconds
+        For how long the scheduler may look for optional devices.
+    waiting_for
+        Why the pod waits for devices; empty if it does not.
+    """
+
+    objects: StartObjects
+    plan: ClaimPlan
+    pod_name: str
+    named: set[str]
+    look: Callable[[], Mapping[str, Any] | None]
+    tell: Callable[[str], None]
+    log: Logger
+    patience_seconds: float
+    waiting_for: str = ""
+    _unschedulable_since: float | None = None
+    _next_diagnosis: float = field(default=0.0)
+
+    async def _own_pod(self) -> Mapping[str, Any]:
+        """The pod, as soon as the reflector shows it."""
+        while (pod := self.look()) is None:  # noqa: ASYNC110 - the reflector has no event
+            await asyncio.sleep(_POD_LOOK_SECONDS)
+        return pod
+
+    async def give_objects_to_pod(self) -> None:
+        """Make the pod the owner of what was made for it alone."""
+        try:
+            async with asyncio.timeout(_POD_SEEN_SECONDS):
+                pod = await self._own_pod()
+        except TimeoutError:
+            self.log.warning("Did not see the pod that was created; the sweep will make it owner of its objects")
+            return
+        for wait in (0.1, 0.5, None):
+            try:
+                await self.objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
+            except KubernetesError as error:
+                if wait and error.retryable:
+                    await asyncio.sleep(wait)
+                    continue
+                # The server can start all the same; its stop or the sweep makes up for it.
+                self.log.warning("Could not make the pod owner of what was made for it: %s", error)
+            return
+
+    async def follow(self) -> None:
+        """Explain why the pod waits for devices, for ever.
+
+        Raises
+        ------
+        SpawnRefused
+            Where waiting cannot help.
+        DevicesGone
+            Where it should start without optional devices.
+        """
+        await self._own_pod()
+        looks_without = 0
+        while looks_without < _LOOKS_UNTIL_GONE:
+            pod = self.look()
+            looks_without = 0 if pod else looks_without + 1
+            if pod:
+                await self._judge(pod)
+            await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
+        raise SpawnRefused("The server's pod was deleted while it started.", RefusalReason.POD, 503)
+
+    async def _judge(self, pod: Mapping[str, Any]) -> None:
+        sentence = hopeless_state(pod)
+        if sentence:
+            raise SpawnRefused(sentence, RefusalReason.POD, 503)
+        message = unschedulable_message(pod)
+        if message is None:
+            self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
+            return
+        now = asyncio.get_running_loop().time()
+        if self._unschedulable_since is None:
+            self._unschedulable_since = now
+        impatient = self.plan.fallback is not None and now >= self._unschedulable_since + self.patience_seconds
+        if now >= self._next_diagnosis or impatient:
+            self._next_diagnosis = now + _DIAGNOSIS_SECONDS
+            await self._explain(message, impatient)
+
+    async def _explain(self, message: str, impatient: bool) -> None:
+        await self._hold_again()
+        standing = {name: each.object.name for name, each in self.objects.standing.items()}
+        try:
+            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace)
+        except Exception:
+            # An explanation is a courtesy; the start goes on without.
+            self.log.exception("Could not explain why %s waits", self.pod_name)
+            diagnosis = Diagnosis()
+        if self.plan.fallback is not None and (diagnosis.hopeless or (impatient and _for_devices(message, diagnosis))):
+            raise DevicesGone("No device is free any more for this choice; this server starts without it.")
+        if diagnosis.hopeless:
+            raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
+        if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
+            self.tell(diagnosis.sentence)
+        self.waiting_for = diagnosis.sentence
+
+    async def _hold_again(self) -> None:
+        """Make a claim anew that somebody has removed since; the pod would wait for it for ever."""
+        try:
+            await self.objects.hold_standing(self.named)
+        except StandingRefused as refusal:
+            raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
+        except (KubernetesError, StandingGoing) as error:
+            self.log.warning("Could not see to what is shared with other servers, trying again: %s", error)
+
+
+def _for_devices(message: str, diagnosis: Diagnosis) -> bool:
+    """Whether a pod waits for devices rather than for something else."""
+    return diagnosis.fits is False or _NO_DEVICE in message
