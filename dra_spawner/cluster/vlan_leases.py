@@ -125,15 +125,23 @@ class VlanLeases:
 
         return await self._change(take, create=True)
 
-    async def release(self, server: str, start: str | None = None) -> None:
-        """Give back what a start of a server had, or all its starts; but not while their pods are there."""
+    async def release(self, server: str, start: str | None = None) -> bool:
+        """Give back what a start of a server had, or all its starts, but not while their pods are there.
 
-        async def give_back(leases: Leases) -> tuple[None, Leases]:
-            if release(leases, server, start, ()) == leases:
-                return None, leases
-            return None, release(leases, server, start, await self._pods())
+        Returns
+        -------
+        bool
+            Whether nothing is left to give back.
+        """
 
-        await self._change(give_back, create=False)
+        async def give_back(leases: Leases) -> tuple[bool, Leases]:
+            wanted = release(leases, server, start, ())
+            if wanted == leases:
+                return True, leases
+            after = release(leases, server, start, await self._pods())
+            return after == wanted, after
+
+        return await self._change(give_back, create=False)
 
     async def reconcile(self) -> Reconciled:
         """Bring the account in line with the pods: what a killed hub has left is freed, what is missing is added."""

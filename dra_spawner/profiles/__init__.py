@@ -1,7 +1,14 @@
 """The profile language: from ``device_claims`` in a profile to claims and pod changes, pure."""
 
-from dra_spawner.profiles.claim_plan import ClaimPlan, PlannedClaim, compile_device_claims, template_manifest
+from dra_spawner.profiles.claim_plan import (
+    ClaimPlan,
+    PlannedClaim,
+    compile_claims,
+    compile_device_claims,
+    template_manifest,
+)
 from dra_spawner.profiles.json_schema import json_schema
+from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
 from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems, user_options_problem
 
@@ -11,9 +18,11 @@ __all__ = [
     "PlannedClaim",
     "Problem",
     "ProfileError",
+    "compile_claims",
     "compile_device_claims",
     "free_text_problems",
     "json_schema",
+    "parse_device_claims",
     "profile_list_problems",
     "template_manifest",
     "user_options_problem",
