@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims
+from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.problems import Problem, ProfileError, shown
+from dra_spawner.profiles.templates import PLACEHOLDERS
 
 __all__ = [
     "TRAIT",
@@ -277,7 +279,7 @@ def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Lay
     claims = settings.get(TRAIT) or {}
     try:
         # Whether the user is an administrator shows at the spawn.
-        parsed = parse_device_claims(claims, "", admin_access=True)
+        parsed = with_samples(parse_device_claims(claims, "", admin_access=True))
     except ProfileError as error:
         problems += [Problem(origin(layers, each.path), each.found, each.allowed) for each in error.problems]
     if problems:
@@ -286,6 +288,12 @@ def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Lay
     claims_path = (with_claims[-1] if with_claims else layers[-1]).path_to(TRAIT)
     choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed), layers)
     return ListedChoice(path, profile, picks, (), choice)
+
+
+def with_samples(claims: tuple[DeviceClaim, ...]) -> tuple[DeviceClaim, ...]:
+    """Claims with something in place of their placeholders, as it might be for some user."""
+    names = claim_placeholders(claims)
+    return expand_claims(claims, {name: PLACEHOLDERS[name].sample for name in names}, "") if names else claims
 
 
 def _apply(settings: dict[str, Any], name: str, value: object, layer: Layer) -> Problem | None:

@@ -47,19 +47,60 @@ def profile_list_problems(
     problems = _problems_of(list_choices(None, {TRAIT: device_claims or {}}))
     if problems or not profile_list or callable(profile_list):
         return problems
-    if not isinstance(profile_list, Mapping | list | tuple):
-        return [Problem("profile_list", shown(profile_list), "a list of profiles, or a function that gives one")]
     settings = {TRAIT: device_claims or {}}
-    problems += form_problems(profile_list, settings)
+    problems += problems_around_claims(profile_list, settings, known_traits)
     # Choices that are made from what devices give count with what is offered while nothing is known of them.
-    profile_list = form_profiles(profile_list, DeviceCatalog(ClusterFacts()), settings)
-    for path, profile in profiles_of(profile_list):
-        if isinstance(profile, Mapping):
-            problems += _profile_problems(profile, path, known_traits)
-        else:
-            problems.append(Problem(path, shown(profile), "a profile, which is a mapping"))
-    problems += _problems_of(list_choices(profile_list, settings))
+    offered = offered_profiles(profile_list, settings, ClusterFacts())
+    problems += _problems_of(list_choices(offered, settings))
     return list(dict.fromkeys(problems))
+
+
+def offered_profiles(profile_list: object, settings: Mapping[str, Any], facts: ClusterFacts) -> object:
+    """The list with the choices that are made from what devices give; one that is no list comes back as it is."""
+    if not isinstance(profile_list, Mapping | list | tuple):
+        return profile_list
+    return form_profiles(profile_list, DeviceCatalog(facts), settings)
+
+
+def problems_around_claims(
+    profile_list: object,
+    settings: Mapping[str, Any],
+    known_traits: Collection[str] = (),
+    path: str = "profile_list",
+) -> list[Problem]:
+    """What is wrong in a static list of profiles, the claims themselves apart.
+
+    Parameters
+    ----------
+    settings
+        The spawner's own traits as configured.
+    path
+        Where the list stands, for messages.
+    """
+    if not profile_list or callable(profile_list):
+        return []
+    if not isinstance(profile_list, Mapping | list | tuple):
+        return [Problem(path, shown(profile_list), "a list of profiles, or a function that gives one")]
+    problems = [
+        Problem(each.path.replace("profile_list", path, 1), each.found, each.allowed)
+        for each in form_problems(profile_list, settings)
+    ]
+    for where, profile in profiles_of(offered_profiles(profile_list, settings, ClusterFacts()), path):
+        if isinstance(profile, Mapping):
+            problems += _profile_problems(profile, where, known_traits)
+        else:
+            problems.append(Problem(where, shown(profile), "a profile, which is a mapping"))
+    return problems
+
+
+def free_texts(profile_list: object, path: str = "profile_list") -> Iterator[str]:
+    """Where users may type instead of picking; what comes out of it cannot be listed."""
+    for where, profile in profiles_of(profile_list, path):
+        options = profile.get("profile_options") if isinstance(profile, Mapping) else None
+        for name, option in options.items() if isinstance(options, Mapping) else ():
+            unlisted = option.get("unlisted_choice") if isinstance(option, Mapping) else None
+            if isinstance(unlisted, Mapping) and unlisted.get("enabled"):
+                yield f"{where}.profile_options.{name}.unlisted_choice"
 
 
 def _problems_of(choices: Iterable[ListedChoice]) -> list[Problem]:

@@ -59,8 +59,8 @@ def config_findings(claim: WantedClaim, inventory: Inventory) -> Iterator[Findin
             if len(classes) > 1:
                 yield rules.CONFIG_FOR_ALL.finding(
                     claim.config_path(position),
-                    f"these parameters are for each alternative of {name}, of classes {', '.join(classes)}; if they are "
-                    f"for one only, name it: {concerned[0].reference}",
+                    f"these parameters are for each alternative of {name}, of classes {', '.join(classes)}; if they "
+                    f"are for one only, name it: {concerned[0].reference}",
                 )
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from dra_spawner.dra.allocator import DoesNotFit
 from dra_spawner.dra.errors import AllocationError, FatalReason
-from dra_spawner.dra.reasons import NoFitReason, shortest
+from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.wants import Want, WantedClaim
 
-__all__ = ["GATES", "class_findings", "field_findings", "fit_findings", "version_findings"]
+__all__ = ["GATES", "class_findings", "field_findings", "fit_findings", "unselected_findings", "version_findings"]
 
 #: Gate of each field that an API server drops when it is off, and the first release that has it on by default.
 GATES: Mapping[str, tuple[str, tuple[int, int]]] = {
@@ -91,21 +91,51 @@ def class_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
         yield rules.DEVICE_CLASS.finding(
             want.path_of("device_class"), f"the cluster has no device class {name}; {there}"
         )
-    elif inventory.facts.slices is not None:
-        found = inventory.candidates(inventory.expressions(name, ()))
-        if not found.devices and not found.failures:
-            yield rules.NO_DEVICES.finding(
-                want.path_of("device_class"),
-                f"no node publishes a device of class {name} now; a server waits until one does",
+    elif inventory.facts.slices is not None and _has_no_devices(want, inventory):
+        yield rules.NO_DEVICES.finding(
+            want.path_of("device_class"),
+            f"no node publishes a device of class {name} now; a server waits until one does",
+        )
+
+
+def _has_no_devices(want: Want, inventory: Inventory) -> bool:
+    """Whether nothing of the class is published."""
+    found = inventory.candidates(inventory.expressions(want.devices.device_class_name, ()))
+    return not found.devices and not found.failures
+
+
+def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
+    """Of requests whose own words and CEL select none of the devices of their class."""
+    for wants in claim.requests.values():
+        empty = [want for want in wants if _selects_nothing(want, inventory)]
+        for want in empty:
+            name = want.devices.device_class_name
+            count = len(inventory.all_candidates(inventory.expressions(name, ())))
+            which = (
+                f"none of the {count} devices of class {name} is"
+                if count > 1
+                else f"the one device of class {name} is not"
             )
+            one = "" if len(wants) == 1 or len(empty) == len(wants) else "; this alternative is never chosen"
+            level = Level.WARNING if one else certain
+            yield rules.NEVER_FITS.finding(want.path, f"{which} what this asks for{one}", level)
+
+
+def _selects_nothing(want: Want, inventory: Inventory) -> bool:
+    of_class = inventory.candidates(inventory.expressions(want.devices.device_class_name, ()))
+    found = inventory.candidates(inventory.expressions(want.devices.device_class_name, want.selectors))
+    return bool(of_class.devices) and not found.devices and not found.failures
 
 
 def fit_findings(
     choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory, certain: Level
 ) -> Iterator[Finding]:
     """Of all claims of a choice together: whether any node has the devices, were nothing in use."""
-    if not claims or not inventory.nodes:
+    requests = [wants for claim in claims for wants in claim.requests.values()]
+    if not requests or not inventory.nodes:
         return
+    if any(all(_has_no_devices(want, inventory) for want in wants) for wants in requests):
+        return  # that is told already, and the next node may bring them
     selector = choice.settings.get("node_selector")
     wanted_labels = selector if isinstance(selector, Mapping) else {}
     try:
@@ -131,13 +161,21 @@ def fit_findings(
         message = f"node_selector ({labels}) leaves out every node with such devices, {elsewhere} among them"
     else:
         reason = shortest(reasons)
-        why = f"at best {_subject(reason)}{reason}" if reason is not None else "none has devices"
-        message = f"no node can have these devices, even if nothing is in use: {why}"
+        message = f"no node can have these devices, even if nothing is in use: {_why(reason, claims)}"
     yield rules.NEVER_FITS.finding(claims[0].path, message, certain)
 
 
-def _subject(reason: NoFitReason) -> str:
-    return f"({reason.request}) " if reason.request else ""
+def _why(reason: NoFitReason | None, claims: Sequence[WantedClaim]) -> str:
+    requests = [name for claim in claims for name in claim.requests]
+    if reason is None or reason.nearest.kind in _ELSEWHERE:
+        return (
+            f"none has devices for {' and '.join(requests)} together" if len(requests) > 1 else "none has such a device"
+        )
+    return f"{reason.request}: {reason}" if len(requests) > 1 else str(reason)
+
+
+#: What keeps the devices of other nodes from a request: then the devices are there, but not together.
+_ELSEWHERE = (RefusalKind.NO_DEVICES, RefusalKind.SELECTOR, RefusalKind.OTHER_NODE)
 
 
 def _has_labels(inventory: Inventory, name: str, labels: Mapping[str, Any]) -> bool:

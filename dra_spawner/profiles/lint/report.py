@@ -6,12 +6,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from dra_spawner.profiles.choices import Choice, ListedChoice
+from dra_spawner.profiles.drivers.registry import driver_findings
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.intel_gas.findings import findings as intel_gas_findings
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
 from dra_spawner.profiles.lint.capacity import capacity_findings
-from dra_spawner.profiles.lint.cluster import class_findings, field_findings, fit_findings, version_findings
+from dra_spawner.profiles.lint.cluster import (
+    class_findings,
+    field_findings,
+    fit_findings,
+    unselected_findings,
+    version_findings,
+)
 from dra_spawner.profiles.lint.constraints import constraint_findings
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.selectors import selector_findings
@@ -100,7 +108,7 @@ def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventor
     for finding in _single_findings(choice, claims, inventory, certain):
         found.append(finding)
         yield finding
-    explained = any(finding.level is not Level.INFO and finding.rule in _EXPLAINS for finding in found)
+    explained = any(finding.level in (Level.ERROR, certain) and finding.rule in _EXPLAINS for finding in found)
     if inventory.is_known and not explained:
         # Only where nothing better explains it.
         yield from fit_findings(choice, claims, inventory, certain)
@@ -111,13 +119,13 @@ _EXPLAINS = frozenset(
     rule.name
     for rule in (
         rules.DEVICE_CLASS,
-        rules.NO_DEVICES,
         rules.SELECTOR_FAILS,
         rules.UNKNOWN_CAPACITY,
         rules.SHARE_TOO_LARGE,
         rules.NO_COMMON_VALUE,
         rules.TOO_FEW_ALIKE,
         rules.API_VERSION,
+        rules.NEVER_FITS,
     )
 )
 
@@ -136,5 +144,9 @@ def _single_findings(
             if inventory.is_known and inventory.device_class(want.devices.device_class_name) is not None:
                 yield from capacity_findings(want, inventory, certain)
         yield from config_findings(claim, inventory)
+        if inventory.is_known:
+            yield from unselected_findings(claim, inventory, certain)
         if inventory.is_known and inventory.nodes:
             yield from constraint_findings(claim, inventory, certain)
+    yield from driver_findings(choice, inventory.facts)
+    yield from intel_gas_findings(choice, inventory.facts)
