@@ -64,37 +64,63 @@ def decide_yields(
     """Who makes way for the users' pods that wait, and what is to be said of each of these pods."""
     actions: list[Action] = []
     waiting: list[Waiting] = []
+    need_node: dict[str, Waiting] = {}
     with view.snapshot.trial():
         free = {key: each for key, each in view.placeholders.items() if each.is_free}
         for pod in view.waiting_users:
             key = ObjectKey.of(pod)
-            if isinstance(where := view.snapshot.place(pod), str):
-                waiting.append(Waiting(key, f"fits on node {where}"))
+            shape = _shape_alone(pod)
+            known = need_node.get(shape)
+            if known is not None:
+                # The trial only fills up: what did not fit a moment ago does not fit now.
+                waiting.append(Waiting(key, known.reason, needs_node=True))
                 continue
-            if not pod.claims:
-                waiting.append(Waiting(key, "the scheduler preempts placeholders for CPU and memory", needs_node=True))
-                continue
-            given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
-            if given is not None and view.now - given < policy.grace.yield_again:
-                waiting.append(Waiting(key, "placeholders have just made way for it"))
-                continue
-            way = find_way(view.snapshot, pod, free.values(), busyness)
-            if way is None and (name := _once_ready(view, pod, free, busyness)):
-                waiting.append(Waiting(key, f"node {name} has room and is being made ready"))
-                continue
+            way, told = _help(view, policy, pod, free, busyness)
+            waiting.append(told)
+            if told.needs_node and shape:
+                need_node[shape] = told
             if way is None:
-                waiting.append(Waiting(key, "does not fit on any node, even without placeholders", needs_node=True))
                 continue
-            names = ", ".join(str(each.pod) for each in way.placeholders)
-            waiting.append(Waiting(key, f"{names} made way for it on node {way.node}"))
-            actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, label_of(view.now), f"{names} made way for it"))
+            actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, label_of(view.now), told.reason))
             for each in way.placeholders:
                 reason = f"{pod} fits on node {way.node} without it"
                 actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
-                free.pop(each.key)
-                view.snapshot.remove_pod(each.key)
-            view.snapshot.schedule(pod, way.node)
     return tuple(actions), tuple(waiting)
+
+
+def _help(
+    view: View, policy: Policy, pod: Pod, free: dict[ObjectKey, Placeholder], busyness: NodesBusyness
+) -> tuple[Way | None, Waiting]:
+    """What is done for one pod; in the trial it has its place then."""
+    key = ObjectKey.of(pod)
+    if isinstance(where := view.snapshot.place(pod), str):
+        return None, Waiting(key, f"fits on node {where}")
+    given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
+    if given is not None and view.now - given < policy.grace.yield_again:
+        return None, Waiting(key, "placeholders have just made way for it")
+    way = find_way(view.snapshot, pod, free.values(), busyness)
+    if way is None:
+        node = _once_ready(view, pod, free, busyness)
+        if node:
+            return None, Waiting(key, f"node {node} has room and is being made ready")
+        return None, Waiting(key, "does not fit on any node, even without placeholders", needs_node=True)
+    _make_way(view, pod, way, free)
+    names = ", ".join(str(each.pod) for each in way.placeholders)
+    if not pod.claims:
+        return None, Waiting(key, f"the scheduler preempts {names} for it on node {way.node}")
+    return way, Waiting(key, f"{names} made way for it on node {way.node}")
+
+
+def _make_way(view: View, pod: Pod, way: Way, free: dict[ObjectKey, Placeholder]) -> None:
+    for each in way.placeholders:
+        free.pop(each.key)
+        view.snapshot.remove_pod(each.key)
+    view.snapshot.schedule(pod, way.node)
+
+
+def _shape_alone(pod: Pod) -> str:
+    """The pod's shape if that is all that decides about it; empty if it names claims that are there already."""
+    return "" if any(each.template is None for each in pod.claims) else pod.labels.get(labels.SHAPE, "")
 
 
 def _once_ready(view: View, pod: Pod, free: dict[ObjectKey, Placeholder], busyness: NodesBusyness) -> str:
@@ -107,10 +133,7 @@ def _once_ready(view: View, pod: Pod, free: dict[ObjectKey, Placeholder], busyne
     way = find_way(view.snapshot, later, free.values(), busyness)
     if way is None:
         return ""
-    for each in way.placeholders:
-        free.pop(each.key)
-        view.snapshot.remove_pod(each.key)
-    view.snapshot.schedule(later, way.node)
+    _make_way(view, later, way, free)
     return way.node
 
 

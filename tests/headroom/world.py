@@ -93,6 +93,8 @@ class World:
         self.log: list[tuple[datetime, Action]] = []
         self.preempted: list[str] = []
         self.last: Decisions | None = None
+        self.waited: set[ObjectKey] = set()
+        """Users' pods that waited when it was last decided."""
         self.problem = ""
         self.stale = timedelta(0)
         self._numbers = itertools.count(1)
@@ -200,7 +202,9 @@ class World:
 
     def decide(self) -> Decisions:
         """One round, carried out."""
-        self.last = decide(self.view(), self.policy, self.memory)
+        view = self.view()
+        self.waited = {ObjectKey.of(pod) for pod in view.waiting_users}
+        self.last = decide(view, self.policy, self.memory)
         self.memory = self.last.memory
         for action in self.last.actions:
             self.log.append((self.now, action))

@@ -1,0 +1,176 @@
+"""Half an hour of anything that can happen, with what must always hold checked after every step."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner.headroom.actions import EndPlaceholder
+from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.placement import PlacementKind, find_placement
+from dra_spawner.headroom.policy import Budget, Grace, Headroom, Policy
+from tests.headroom.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
+
+BUDGET = Budget(per_second=0.2, burst=4, per_node=2)
+KINDS = {
+    "plain": ({}, PLAIN),
+    "gpu": ({"gpu": gpu_claim()}, GPU),
+    "share": ({"gpu": share_claim("10Gi")}, SHARE),
+    "large": ({"gpu": share_claim("20Gi")}, user_shape({"gpu": share_claim("20Gi")})),
+}
+
+
+def world() -> World:
+    policy = Policy(
+        shapes={shape.id: shape for shape in (PLAIN, GPU, SHARE)},
+        headroom={PLAIN.id: Headroom(3, 6), GPU.id: Headroom(1, 4), SHARE.id: Headroom(2, 5)},
+        budget=BUDGET,
+        grace=Grace(new_node=timedelta(minutes=2), freed_node=timedelta(minutes=2)),
+        newest=timedelta(minutes=10),
+    )
+    return World(policy)
+
+
+class Chaos:
+    """Does one random thing after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.world = world()
+        self.number = 0
+        self.begun = self.world.now
+        self.restarts = 0
+        self.handed: Counter[str] = Counter()
+
+    def name(self, prefix: str) -> str:
+        self.number += 1
+        return f"{prefix}-{self.number}"
+
+    def step(self) -> None:
+        happening = self.random.choices(
+            (
+                self.node,
+                self.lose_node,
+                self.user,
+                self.placed_user,
+                self.leave,
+                self.pull,
+                self.trouble,
+                self.restart,
+                self.wait,
+            ),
+            (3, 1, 3, 5, 8, 3, 1, 1, 6),
+        )[0]
+        happening()
+        if self.random.random() < 0.8:
+            self.world.schedule()
+        self.world.decide()
+        if self.random.random() < 0.8:
+            self.world.schedule()
+        self.world.pass_time(seconds=self.random.choice((0.2, 1, 3, 10)))
+
+    def node(self) -> None:
+        if len(self.world.snapshot.nodes) < 8:
+            kind = self.random.choice(({}, {"gpus": 2}, {"gpus": 1, "memory": "40Gi"}))
+            images = self.random.choice(((), None))
+            self.world.node(self.name("node"), cpu="6", **kind, **({"images": images} if images is not None else {}))
+
+    def lose_node(self) -> None:
+        if self.world.snapshot.nodes and self.random.random() < 0.5:
+            self.world.remove_node(self.random.choice(sorted(self.world.snapshot.nodes)))
+
+    def user(self) -> None:
+        claims, _ = KINDS[self.random.choice(sorted(KINDS))]
+        self.world.user(self.name("user"), claims)
+
+    def placed_user(self) -> None:
+        """As the spawner does: asks for a placement, gets a reservation, makes a pod that names the claim, or dies."""
+        kind = self.random.choice(("plain", "gpu", "share"))
+        claims, shape = KINDS[kind]
+        name = self.name("user")
+        found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
+        if found.kind is PlacementKind.WARM and found.placeholder.claims:
+            assert found.placeholder.reservation is None
+            (claim,) = found.placeholder.claims
+            self.world.reserve(claim, name, self.world.now + timedelta(seconds=20))
+            if self.random.random() < 0.2:
+                return  # a hub that died
+            self.world.user(name, claim_names={"gpu": claim.name})
+            self.handed[claim.name] += 1
+        else:
+            self.world.user(name, claims)
+
+    def leave(self) -> None:
+        users = sorted(self.world.view().users)
+        if users:
+            self.world.leave(self.random.choice(users).name)
+
+    def pull(self) -> None:
+        for name in sorted(self.world.snapshot.nodes):
+            self.world.pull(name)
+
+    def trouble(self) -> None:
+        self.world.problem = self.random.choice(("", "", "the API server does not answer"))
+
+    def restart(self) -> None:
+        """A new leader knows only what is in the cluster."""
+        self.world.memory = Memory.fresh(self.world.now)
+        self.restarts += 1
+
+    def wait(self) -> None:
+        self.world.pass_time(seconds=self.random.choice((5, 20, 60)))
+
+    def check(self) -> None:
+        world = self.world
+        view = world.view()
+        # No warm claim is two users'.
+        assert not [name for name, times in self.handed.items() if times > 1]
+        users_of_claim = Counter(
+            each.claim for pod in view.users.values() for each in pod.claims if each.claim and each.template is None
+        )
+        assert all(times == 1 for times in users_of_claim.values())
+        # Budgets hold, over all restarts.
+        tidied = [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
+        seconds = (world.now - self.begun).total_seconds()
+        assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
+        # Never more than wanted.
+        for shape, headroom in world.policy.headroom.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) <= headroom.max
+        # Every user that waited has a reason.
+        if not world.last.frozen:
+            assert {each.pod for each in world.last.waiting} == world.waited
+
+    def rest(self) -> None:
+        """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
+        world = self.world
+        world.problem = ""
+        for name in sorted(world.snapshot.nodes):
+            world.pull(name)
+        world.run(minutes=30, every_seconds=20)
+        world.log.clear()
+        world.run(minutes=10, every_seconds=60)
+        assert world.log == [], "with no change in the cluster nothing is done"
+        view = world.view()
+        kept = {claim for each in view.placeholders.values() for claim in each.claims}
+        had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
+        for tracked in view.warm_claims():
+            assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
+        for shape, headroom in world.policy.headroom.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) >= headroom.min
+        for each in view.placeholders.values():
+            assert each.reservation is None
+        # No user waits for what a placeholder holds.
+        for each in world.last.waiting:
+            assert each.needs_node, each
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_chaos(seed: int) -> None:
+    chaos = Chaos(seed)
+    while chaos.world.now - chaos.begun < timedelta(minutes=30):
+        chaos.step()
+        chaos.check()
+    chaos.rest()
