@@ -12,6 +12,7 @@ from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import ADDRESS, HARDWARE_ADDRESS, INTERFACE_NAME, PREFIX, family
 from dra_spawner.profiles.drivers.parameters import FLAG, TEXT, Field, Fields, Listed, Mapped
+from dra_spawner.profiles.drivers.published import own_attribute
 from dra_spawner.profiles.drivers.rules import NO_INTERFACE
 from dra_spawner.profiles.drivers.vocabulary import (
     KnownClass,
@@ -130,7 +131,7 @@ def rdma_devices_have_no_interface(driver: Driver, situation: Situation) -> Iter
     for claim in situation.claims:
         for request in driver.requests(claim, cluster):
             devices = cluster.candidates(request, driver.name)
-            if not devices or any("ifName" in each.description.attributes for each in devices):
+            if not devices or any(own_attribute(each, "ifName") for each in devices):
                 continue
             for config in claim.configs_of(request, driver.name):
                 if any(value for key, value in config.parameters.items() if key not in _WITHOUT_INTERFACE):

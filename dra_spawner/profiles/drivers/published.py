@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from functools import cached_property
 
-from dra_spawner.dra.devices import Device, DeviceDescription
+from dra_spawner.dra.devices import Attribute, Device, DeviceDescription
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.profiles.drivers.asked import AskedRequest
@@ -83,7 +83,7 @@ class Published:
     @staticmethod
     def types(devices: Iterable[Device]) -> set[str]:
         """The values of ``type`` that these devices publish in their driver's own domain."""
-        attributes = (device.description.attributes.get("type") for device in devices)
+        attributes = (own_attribute(device, "type") for device in devices)
         return {str(each.value) for each in attributes if each is not None}
 
     def nodes_with(self, driver: str) -> tuple[JsonObject, ...] | None:
@@ -96,6 +96,12 @@ class Published:
     def _selects(self, selectors: Iterable[str | None], device: Device) -> bool:
         # A selector that fails selects nothing here; that it does fail is for another rule to say.
         return all(each is None or self._selectors.verdict(each, device.description) is True for each in selectors)
+
+
+def own_attribute(device: Device, name: str) -> Attribute | None:
+    """An attribute in the driver's own domain, with which it may be published or not."""
+    attributes = device.description.attributes
+    return attributes.get(name) or attributes.get(f"{device.id.driver}/{name}")
 
 
 def _texts(pattern: re.Pattern[str], expressions: Iterable[str | None]) -> list[str]:
