@@ -30,8 +30,9 @@ from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
     ProfileError,
-    compile_device_claims,
+    compile_claims,
     free_text_problems,
+    parse_device_claims,
     profile_list_problems,
     user_options_problem,
 )
@@ -51,9 +52,10 @@ from dra_spawner.spawn_refusal import (
 )
 from dra_spawner.start_messages import StartMessages
 from dra_spawner.start_watch import DevicesGone, StartWatch
+from dra_spawner.vlan_spawner import VlanSpawner
 
 
-class DRASpawner(IntelGasSpawner, FormSpawner):
+class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     device_claims = Dict(
@@ -127,7 +129,7 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
     def configuration_problems(self) -> list[Problem]:
         """What is wrong in the static configuration of ``device_claims``, ``intel_gas`` and ``profile_list``."""
         problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
-        return problems or self.intel_gas_problems()
+        return problems or [*self.intel_gas_problems(), *self.vlans_problems()]
 
     # User options
 
@@ -168,9 +170,10 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
                 f"This choice is set up wrongly, an administrator has to mend it: {error}", RefusalReason.PROFILE
             ) from error
         try:
-            plan = compile_device_claims(
-                self.device_claims, f"{self._profile_name()}device_claims", admin_access=bool(self.user.admin)
-            )
+            path = f"{self._profile_name()}device_claims"
+            claims = parse_device_claims(self.device_claims, path, admin_access=bool(self.user.admin))
+            # From here on nothing has placeholders any more, companions included.
+            plan = compile_claims(await self.fill_placeholders(claims, path))
         except AdminAccessRefused as error:
             raise SpawnRefused(
                 "This choice gives access to devices for administration; only administrators of this hub may use it.",
@@ -399,6 +402,7 @@ class DRASpawner(IntelGasSpawner, FormSpawner):
 
     def begin_sweeping(self) -> None:
         """One sweep for the hub, or for its namespace, begun by the first spawner (or by the hub's start)."""
+        self.begin_sweeping_vlans()
         where = None if self.enable_user_namespaces else self.namespace
         running = self._sweepers.get(where)
         if running is not None and not running.done() and running.get_loop() is asyncio.get_running_loop():

@@ -22,7 +22,7 @@ from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
-from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error
+from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
 
 #: What only ``vlans`` gives a value.
 _FROM_VLANS = VLAN_NUMBERS | {"group", "address", "subnet", "gateway"}
@@ -72,11 +72,16 @@ class StartValues:
 
         Raises
         ------
-        ProfileError
-            Where the profile is wrong, or the spawner's ``vlans``.
         SpawnRefused
-            Where this user cannot have the value now, or at all.
+            Where the profile is wrong, or the spawner's ``vlans``; where this user cannot have a value now, or at all.
         """
+        try:
+            return await self._fill(claims, path)
+        except ProfileError as error:
+            self._spawner.log.error("Profile refused: %s", error)
+            raise wrong_profile(str(error.problems[0])) from error
+
+    async def _fill(self, claims: tuple[DeviceClaim, ...], path: str) -> tuple[DeviceClaim, ...]:
         names = claim_placeholders(claims)
         values = self._plain_values(names - _FROM_VLANS)
         if names & _FROM_VLANS:

@@ -121,8 +121,8 @@ async def test_claims_from_elsewhere_are_named_and_nothing_is_made(nowhere):
     assert claims == [{"name": "channel"}, {"name": "team"}, {"name": "gpu"}]
 
 
-async def test_parameters_reach_the_template_as_they_are(nowhere):
-    parameters = {"user": "{username}", "home": "{unescaped_username}", "brace": "{"}
+async def test_placeholders_of_parameters_are_expanded(nowhere):
+    parameters = {"user": "{username}", "pod": "/run/{pod_name}/{namespace}", "brace": "{{", "{username}": "{userid}"}
     nowhere.spawner_config.profile_list = [
         profile(
             "gpu",
@@ -131,7 +131,12 @@ async def test_parameters_reach_the_template_as_they_are(nowhere):
     ]
     _, objects = await manifest(nowhere.user("ada").spawner, profile="gpu")
     (config,) = objects.templates["a"]["spec"]["spec"]["devices"]["config"]
-    assert config["opaque"]["parameters"] == parameters
+    assert config["opaque"]["parameters"] == {
+        "user": "ada",
+        "pod": "/run/jupyter-ada/jupyterhub",
+        "brace": "{",
+        "{username}": 1,
+    }
 
 
 async def test_admin_access_is_for_administrators_of_the_hub(nowhere):
