@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from logging import Logger
 from typing import Any
 
@@ -21,6 +21,8 @@ from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 #: How often an unschedulable start is looked into again.
 _DIAGNOSIS_SECONDS = 15
+#: How often a start that has no node yet makes sure of what it shares with others; one request each.
+_HOLD_SECONDS = 5
 #: How often the reflector's copy of the pod is looked at; no request is made.
 _POD_LOOK_SECONDS = 0.1
 #: For how long a pod that was created is looked for.
@@ -65,7 +67,8 @@ class StartWatch:
     patience_seconds: float
     waiting_for: str = ""
     _unschedulable_since: float | None = None
-    _next_diagnosis: float = field(default=0.0)
+    _next_diagnosis: float = 0.0
+    _next_hold: float = 0.0
 
     async def _own_pod(self) -> Mapping[str, Any]:
         """The pod, as soon as the reflector shows it."""
@@ -116,6 +119,8 @@ class StartWatch:
         sentence = hopeless_state(pod)
         if sentence:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
+        if not pod["spec"].get("nodeName"):
+            await self._hold_again()
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
@@ -129,7 +134,6 @@ class StartWatch:
             await self._explain(message, impatient)
 
     async def _explain(self, message: str, impatient: bool) -> None:
-        await self._hold_again()
         standing = {name: each.object.name for name, each in self.objects.standing.items()}
         try:
             diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace)
@@ -147,6 +151,10 @@ class StartWatch:
 
     async def _hold_again(self) -> None:
         """Make a claim anew that somebody has removed since; the pod would wait for it for ever."""
+        now = asyncio.get_running_loop().time()
+        if not self.objects.standing or now < self._next_hold:
+            return
+        self._next_hold = now + _HOLD_SECONDS
         try:
             await self.objects.hold_standing(self.named)
         except StandingRefused as refusal:

@@ -43,13 +43,19 @@ class HubSide:
     def spawner_config(self) -> Config:
         return self.config[self.spawner_class.__name__]
 
-    def user(self, name: str) -> User:
+    def user(self, name: str, *groups: str) -> User:
+        """A user of the hub, who is in these groups."""
         found = orm.User.find(self._db, name)
         if found is None:
             found = orm.User(name=name)
             self._db.add(found)
             self._db.commit()
             roles.assign_default_roles(self._db, found)
+        for group in groups:
+            there = orm.Group.find(self._db, group) or orm.Group(name=group)
+            if there not in found.groups:
+                found.groups.append(there)
+            self._db.commit()
         settings = {
             "config": self.config,
             "base_url": "/",
