@@ -134,9 +134,10 @@ class _Labels:
             self._wrong("gpu-numbers", ".".join(names))
             return ()
 
-    def _groups(self, name: str, value: str) -> tuple[tuple[str, ...], ...]:
+    def _groups(self, name: str, value: str, numbers: list[str]) -> tuple[tuple[str, ...], ...]:
+        """Groups of cards; their numbers are those of the label's value."""
         try:
-            groups = [tuple(f"card{number}" for number in group.split(".")) for group in value.split("_")]
+            groups = [tuple(f"card{number}" for number in group.split(".")) for group in numbers]
             for group in groups:
                 for card in group:
                     card_number(card)
@@ -154,12 +155,12 @@ class _Labels:
         if any(len(part) != 2 or not part[0].isdecimal() for part in parts):
             self._wrong("numa-gpu-map", value)
             return ()
-        return self._groups("numa-gpu-map", "_".join(cards for _, cards in parts))
+        return self._groups("numa-gpu-map", value, [numbers for _, numbers in parts])
 
     def pci_groups(self) -> tuple[tuple[str, ...], ...]:
         """``pci-groups``: cards that are one piece of hardware, ``0.1_2.3``."""
         value = self._joined("pci-groups")
-        return self._groups("pci-groups", value) if value else ()
+        return self._groups("pci-groups", value, value.split("_")) if value else ()
 
     def xe_links(self, cards: tuple[str, ...]) -> tuple[tuple[CardTile, CardTile], ...]:
         """``xe-links``, whose numbers are places among the cards: ``0.0-1.0_2.0-3.0``."""

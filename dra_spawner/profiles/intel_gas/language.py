@@ -36,10 +36,10 @@ _COUNT = _number(f"a whole number from 1 to {MAX_CARDS}", 1, MAX_CARDS)
 _MILLICORES = _number("a whole number from 1 to 1000, thousandths of a card", 1, 1000)
 _TILES = _number("a whole number from 1 to 64", 1, 64)
 _CARD = text("a card such as card0", r"card(?:0|[1-9][0-9]{0,3})", 8)
-_RESOURCE = one_of("i915 or xe", *GpuResource)
-_POLICY = one_of("first-fit, balanced or packed", *Policy)
-_HIERARCHY = one_of("FLAT, COMPOSITE or COMBINED", *Hierarchy)
-_SCHEDULER = one_of("gas, none or auto", *CardScheduler)
+_RESOURCE = one_of("i915 or xe", *(each.value for each in GpuResource))
+_POLICY = one_of("first-fit, balanced or packed", *(each.value for each in Policy))
+_HIERARCHY = one_of("FLAT, COMPOSITE or COMBINED", *(each.value for each in Hierarchy))
+_SCHEDULER = one_of("gas, none or auto", *(each.value for each in CardScheduler))
 
 
 def _cards(meaning: str) -> Key:
@@ -211,8 +211,12 @@ class _GpuReader(ValueReader):
         return found
 
     def _agreement(self, wish: GpuWish, path: str) -> None:
-        """What GAS would refuse in a pod, and so is refused here, whoever chooses the cards."""
+        """What GAS would refuse in a pod, or the plugin get wrong, is refused here, whoever chooses the cards."""
         by_name = {each.name: each for each in wish.containers}
+        if len({bool(each.need.tiles) for each in wish.containers}) > 1:
+            # The plugin counts the sections of gas-container-tiles that are filled, not the containers with GPUs.
+            tiles = {each.name: each.need.tiles for each in wish.containers}
+            self.refuse(f"{path}.containers", tiles, "tiles for all containers or for none: masks would be mixed up")
         if wish.same_gpu:
             where = f"{path}.same_gpu"
             if len(wish.same_gpu) < 2:
@@ -243,7 +247,7 @@ _AMOUNT_RULES: Mapping[str, Rule] = {
 
 def _container_wish(name: str, entry: Mapping[str, object]) -> ContainerWish:
     """A container's amounts; those that are wrong, and have been told of, count as left out."""
-    good = {key: str(value) for key, value in entry.items() if _AMOUNT_RULES[key].accepts(value)}
+    good = {key: str(entry[key]) for key, rule in _AMOUNT_RULES.items() if key in entry and rule.accepts(entry[key])}
     return ContainerWish(
         name,
         int(good.get("count", "1")),
