@@ -13,6 +13,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from dra_spawner import __version__
+from dra_spawner.check import arguments as check
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_fit(commands)
     _add_utilization(commands)
+    check.add_commands(commands)
     return parser
 
 

@@ -41,20 +41,24 @@ class Server:
     annotations: Mapping[str, str]
 
 
-def plan_objects(api: KubernetesApi, plan: ClaimPlan, server: Server, ends: datetime) -> StartObjects:
+def plan_objects(
+    api: KubernetesApi, plan: ClaimPlan, server: Server, ends: datetime, nonce: str | None = None
+) -> StartObjects:
     """Everything that a start makes beside its pod.
 
     Parameters
     ----------
     ends
         When the start is over at the latest.
+    nonce
+        Part of names; a new one if there is none.
 
     Raises
     ------
     NotInGroup
         If a claim is for groups that the user is in none of.
     """
-    nonce = new_nonce()
+    nonce = nonce or new_nonce()
     templates = {
         claim.name: template_manifest(
             claim,

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims
-from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims
+from dra_spawner.profiles.claim_templates import expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 from dra_spawner.profiles.problems import Problem, ProfileError, shown
-from dra_spawner.profiles.templates import PLACEHOLDERS
+from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
 
 __all__ = [
     "TRAIT",
@@ -171,6 +171,7 @@ def pick_choice(
     *,
     path: str = "profile_list",
     settings_path: str = "",
+    values: Values = SAMPLE_VALUES,
 ) -> ListedChoice:
     """The one choice that these options make, of options that are not named the default.
 
@@ -180,6 +181,8 @@ def pick_choice(
         Slug; empty for the default profile.
     picks
         Choice by option.
+    values
+        For placeholders.
 
     Raises
     ------
@@ -192,7 +195,7 @@ def pick_choice(
     if not profiles:
         if profile or picks:
             raise LookupError("there are no profiles to pick from")
-        return _listed(base.path_to(TRAIT), "", {}, (base,))
+        return _listed(base.path_to(TRAIT), "", {}, (base,), values)
     by_slug = {profile_slug(each): (where, each) for where, each in profiles}
     if profile and profile not in by_slug:
         raise LookupError(f"there is no profile {profile}; there are: {', '.join(by_slug)}")
@@ -206,7 +209,7 @@ def pick_choice(
         if choice not in options[name].choices:
             raise LookupError(f"option {name} has no choice {choice}; there are: {', '.join(options[name].choices)}")
     layers = [option.choices[picks.get(name, option.default)] for name, option in options.items()]
-    return _listed(where, profile_slug(chosen), picks, (base, _layer(chosen, where), *layers))
+    return _listed(where, profile_slug(chosen), picks, (base, _layer(chosen, where), *layers), values)
 
 
 def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tuple[str, object]]:
@@ -267,8 +270,10 @@ def _layer(entry: Mapping[str, Any], path: str) -> Layer:
     return Layer(f"{path}.kubespawner_override", override if isinstance(override, Mapping) else {})
 
 
-def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...]) -> ListedChoice:
-    """Merge and compile."""
+def _listed(
+    path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...], values: Values = SAMPLE_VALUES
+) -> ListedChoice:
+    """Merge and compile, with values for placeholders as they might be for some user."""
     settings: dict[str, Any] = {}
     problems: list[Problem] = []
     for layer in layers:
@@ -279,7 +284,7 @@ def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Lay
     claims = settings.get(TRAIT) or {}
     try:
         # Whether the user is an administrator shows at the spawn.
-        parsed = with_samples(parse_device_claims(claims, "", admin_access=True))
+        parsed = expand_claims(parse_device_claims(claims, "", admin_access=True), values, "")
     except ProfileError as error:
         problems += [Problem(origin(layers, each.path), each.found, each.allowed) for each in error.problems]
     if problems:
@@ -288,12 +293,6 @@ def _listed(path: str, profile: str, picks: Mapping[str, str], layers: tuple[Lay
     claims_path = (with_claims[-1] if with_claims else layers[-1]).path_to(TRAIT)
     choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed), layers)
     return ListedChoice(path, profile, picks, (), choice)
-
-
-def with_samples(claims: tuple[DeviceClaim, ...]) -> tuple[DeviceClaim, ...]:
-    """Claims with something in place of their placeholders, as it might be for some user."""
-    names = claim_placeholders(claims)
-    return expand_claims(claims, {name: PLACEHOLDERS[name].sample for name in names}, "") if names else claims
 
 
 def _apply(settings: dict[str, Any], name: str, value: object, layer: Layer) -> Problem | None:

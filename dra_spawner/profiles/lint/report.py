@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers.registry import driver_findings
@@ -148,5 +148,12 @@ def _single_findings(
             yield from unselected_findings(claim, inventory, certain)
         if inventory.is_known and inventory.nodes:
             yield from constraint_findings(claim, inventory, certain)
-    yield from driver_findings(choice, inventory.facts)
+    for finding in driver_findings(choice, inventory.facts):
+        yield _where_written(choice, finding)
     yield from intel_gas_findings(choice, inventory.facts)
+
+
+def _where_written(choice: Choice, finding: Finding) -> Finding:
+    """A finding at the place of the choice's claims, put where the value really was written."""
+    below = finding.path.removeprefix(choice.claims_path)
+    return replace(finding, path=choice.path_of(below)) if below != finding.path else finding

@@ -1,0 +1,1 @@
+"""``dra-spawner check``, ``render`` and ``schema``: profiles before a user meets them."""

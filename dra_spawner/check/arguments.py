@@ -1,0 +1,187 @@
+"""The command lines of ``dra-spawner check``, ``render`` and ``schema``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+__all__ = ["add_commands"]
+
+_PROFILES_HELP = (
+    "profiles:\n"
+    "  A hub's jupyterhub_config.py, which is run; values of the zero-to-jupyterhub chart (several are merged, as by\n"
+    "  helm -f; hub.extraConfig is run); or YAML or JSON with a profile_list or device_claims alone, - for standard\n"
+    "  input. Without any: jupyterhub_config.py in this directory.\n"
+)
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands of this room."""
+    _add_check(commands)
+    _add_render(commands)
+    _add_schema(commands)
+
+
+def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "check",
+        help="is every choice of every profile sound on this cluster?",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Check what users can pick before a user meets it: whether the language accepts it, the cluster\n"
+        "has the classes and devices, shares are given as asked for, drivers take their parameters, and no field is\n"
+        "dropped because a feature gate is off. Nothing is changed on the cluster; gates are found out by dry run.",
+        epilog="examples:\n"
+        "  dra-spawner check --kubeconfig ~/.kube/config             jupyterhub_config.py of this directory\n"
+        "  dra-spawner check values.yaml -f prod.yaml --kubeconfig ~/.kube/config --namespace jupyter\n"
+        "  dra-spawner check profiles.yaml                           what can be said without a cluster\n"
+        "  kubectl get nodes,resourceslices,deviceclasses,namespaces -o json > cluster.json\n"
+        "  dra-spawner check profiles.yaml --objects cluster.json    on a machine without access\n"
+        "  dra-spawner check values.yaml --format json | jq '.choices[] | select(.findings != [])'\n"
+        "\n" + _PROFILES_HELP + "\n"
+        "output:\n"
+        "  error: the choice cannot work on this cluster; warning: it hardly works as meant; info: worth knowing.\n"
+        "  Each with its place in the profiles and the name of the rule; docs/check.md tells about each rule.\n"
+        "  Each choice of each option is checked beside the defaults of the other options, not every combination.\n"
+        "\n"
+        "exit code:\n"
+        "  0 no errors, 1 errors, 2 the input cannot be read",
+    )
+    _add_profiles(command)
+    command.add_argument("--kubeconfig", default="", metavar="FILE", help="the cluster to check against")
+    command.add_argument("--context", default="", help="with --kubeconfig: another context than its current one")
+    command.add_argument(
+        "--objects",
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="FILE",
+        help="instead of a cluster: what kubectl printed of its nodes, resourceslices, deviceclasses, namespaces",
+    )
+    _add_namespace(command)
+    command.add_argument(
+        "--nodes-may-be-added",
+        action="store_true",
+        help="an autoscaler may add nodes with other devices: what only the present ones lack is a warning",
+    )
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print what was found (%(default)s)"
+    )
+    command.set_defaults(run=_check)
+
+
+def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "render",
+        help="what would be created for a user who picks this?",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Print the claim templates and companion objects that a start would create, and the pod with what\n"
+        "this project puts into it: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is\n"
+        "not shown. Names that a start makes up are made of the choice here, so that output can be compared.",
+        epilog="examples:\n"
+        "  dra-spawner render profiles.yaml                                        every choice\n"
+        "  dra-spawner render values.yaml --profile gpu-slice --choose memory=large --user ada\n"
+        "  dra-spawner render --profile gpu-slice | kubectl apply --dry-run=server -f -\n"
+        "  dra-spawner render profiles.yaml --format json | jq '.items[].metadata.name'\n"
+        "\n" + _PROFILES_HELP + "\n"
+        "exit code:\n"
+        "  0 done, 1 the language refuses a choice that was asked for, 2 the input cannot be read",
+    )
+    _add_profiles(command)
+    command.add_argument("--profile", default="", metavar="SLUG", help="this profile only")
+    command.add_argument(
+        "--choose",
+        action="append",
+        type=_pick,
+        default=[],
+        metavar="OPTION=CHOICE",
+        help="what is picked in the profile, else its defaults; may be repeated",
+    )
+    command.add_argument("--user", default="user", metavar="NAME", help="who picks it (%(default)s)")
+    command.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a group of that user, for claims that groups share (the first that a claim names); may be repeated",
+    )
+    _add_namespace(command)
+    command.add_argument(
+        "--format", choices=("yaml", "json"), default="yaml", help="documents of YAML, or a List as JSON (%(default)s)"
+    )
+    command.set_defaults(run=_render)
+
+
+def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "schema",
+        help="the profile language as JSON Schema, for editors",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Print the JSON Schema (draft 2020-12) of device_claims, by which editors complete and check them.",
+        epilog="examples:\n"
+        "  dra-spawner schema > device_claims.schema.json\n"
+        "  # yaml-language-server: $schema=device_claims.schema.json      as first line of a YAML file",
+    )
+    command.set_defaults(run=_schema)
+
+
+def _add_profiles(command: argparse.ArgumentParser) -> None:
+    command.add_argument("profiles", nargs="*", metavar="PROFILES", help="what to read, see below")
+    command.add_argument(
+        "-f", "--values", action="append", default=[], metavar="FILE", help="further Helm values, as with helm -f"
+    )
+
+
+def _add_namespace(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--namespace", default="", help="where servers run (as configured, else default)")
+
+
+def _pick(text: str) -> tuple[str, str]:
+    option, equals, choice = text.partition("=")
+    if not option or not equals or not choice:
+        raise argparse.ArgumentTypeError(f"{text!r} is not OPTION=CHOICE")
+    return option, choice
+
+
+def _check(options: argparse.Namespace) -> int:
+    # Imported here: `dra-spawner --help` need not load what reads a hub's configuration.
+    from dra_spawner.check.check_command import CheckOptions, run_check
+
+    if options.objects and options.kubeconfig:
+        sys.stderr.write("dra-spawner check: --objects or --kubeconfig, not both\n")
+        return 2
+    asked = CheckOptions(
+        profiles=(*options.profiles, *options.values),
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        objects=tuple(options.objects),
+        namespace=options.namespace,
+        nodes_may_be_added=options.nodes_may_be_added,
+        as_json=options.format == "json",
+        colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
+    )
+    return run_check(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+
+
+def _render(options: argparse.Namespace) -> int:
+    from dra_spawner.check.render_command import RenderOptions, run_render
+
+    asked = RenderOptions(
+        profiles=(*options.profiles, *options.values),
+        profile=options.profile,
+        picks=dict(options.choose),
+        user=options.user,
+        groups=tuple(options.group),
+        namespace=options.namespace,
+        as_json=options.format == "json",
+    )
+    return run_render(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+
+
+def _schema(options: argparse.Namespace) -> int:
+    import json
+
+    from dra_spawner.profiles.json_schema import json_schema
+
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    return 0

@@ -1,0 +1,124 @@
+"""``dra-spawner check``: reading, checking, printing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import BinaryIO, TextIO
+
+from dra_spawner.check.check_table import check_table
+from dra_spawner.check.cluster_objects import read_objects
+from dra_spawner.check.outcome import Outcome
+from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.check.sources import read_profiles
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.reading import Progress
+from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules
+from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
+
+__all__ = ["CheckOptions", "check_profiles", "run_check"]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckOptions:
+    """What was asked for on the command line."""
+
+    profiles: tuple[str, ...] = ()
+    """Paths, or ``-`` for standard input."""
+    kubeconfig: str = ""
+    context: str = ""
+    objects: tuple[str, ...] = ()
+    namespace: str = ""
+    """Where servers run; empty: as configured, else ``default``."""
+    nodes_may_be_added: bool = False
+    as_json: bool = False
+    colours: bool = False
+
+
+def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
+    """Check profiles, against a cluster if one is given.
+
+    Returns
+    -------
+    int
+        0, 1 when there are errors, 2 when the input cannot be read.
+    """
+    progress = Progress(messages)
+    try:
+        found = read_profiles(options.profiles, standard_input, progress)
+        configured = found.settings.get("namespace")
+        namespace = options.namespace or (configured if isinstance(configured, str) else "default")
+        facts = _facts(options, namespace, standard_input, progress)
+    except InputError as error:
+        progress.clear()
+        messages.write(f"dra-spawner check: {error}\n")
+        return 2
+    finally:
+        progress.clear()
+    known = facts if facts is not None else ClusterFacts(namespace=namespace)
+    outcome = check_profiles(found, replace(known, nodes_may_be_added=options.nodes_may_be_added), facts is not None)
+    if options.as_json:
+        output.write(json.dumps(outcome.to_json(), ensure_ascii=False, indent=1) + "\n")
+    else:
+        output.write(check_table(outcome, colours=options.colours))
+    return 1 if outcome.report.count(Level.ERROR) else 0
+
+
+def check_profiles(found: ProfilesFound, facts: ClusterFacts, has_cluster: bool) -> Outcome:
+    """All choices of what was found, against what is known of a cluster."""
+    inventory = Inventory(facts)
+    profile_list = found.profile_list
+    is_function = callable(profile_list)
+    listed = tuple(
+        list_choices(
+            None if is_function else offered_profiles(profile_list, found.settings, facts),
+            found.settings,
+            path=found.list_path,
+            settings_path=found.settings_path,
+        )
+    )
+    report = check_choices(listed, inventory, _general(found, is_function))
+    return Outcome(found, report, inventory, has_cluster)
+
+
+def _general(found: ProfilesFound, is_function: bool) -> Iterator[Finding]:
+    from dra_spawner.spawner import DRASpawner
+
+    if is_function:
+        message = "is a function, which only a hub can call for a user: it is checked at each spawn, not here"
+        yield rules.PROFILE_FUNCTION.finding(found.list_path, message)
+        return
+    known_traits = DRASpawner.class_trait_names()
+    for problem in problems_around_claims(found.profile_list, found.settings, known_traits, found.list_path):
+        yield problem_finding(problem)
+    for path in free_texts(found.profile_list, found.list_path):
+        yield rules.FREE_TEXT.finding(path, "what users type here is checked at each spawn, not here")
+
+
+def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts | None:
+    if options.objects:
+        return read_objects(options.objects, namespace, standard_input, progress)
+    if options.kubeconfig:
+        progress.show("asking the cluster")
+        return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace))
+    return None
+
+
+async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:
+    from kubernetes_asyncio.config import ConfigException
+
+    from dra_spawner.cluster.api import KubernetesApi, KubernetesError
+    from dra_spawner.cluster.facts import read_facts
+
+    try:
+        async with await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None) as api:
+            return await read_facts(api, namespace)
+    except ConfigException as error:
+        raise InputError(kubeconfig, 0, "", f"cannot be used: {error}") from None
+    except KubernetesError as error:
+        raise InputError(kubeconfig, 0, "", f"the cluster cannot be asked: {error}") from None

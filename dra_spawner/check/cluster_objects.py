@@ -1,0 +1,99 @@
+"""What is known of a cluster from files that kubectl printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, BinaryIO
+
+from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceSlice
+from dra_spawner.fit.documents import SourceObject
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.questions import matters, sort_out
+from dra_spawner.fit.reading import Progress, read_files
+from dra_spawner.profiles.facts import ClusterFacts
+
+__all__ = ["facts_of_objects", "read_objects"]
+
+_KINDS = {
+    "Node": ("v1",),
+    "Namespace": ("v1",),
+    "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
+}
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+
+class _Objects:
+    """Objects by kind; the last one of a name counts."""
+
+    def __init__(self) -> None:
+        self.by_kind: dict[str, dict[str, Any]] = {}
+
+    def add(self, source: SourceObject) -> None:
+        """Take an object in; kinds that do not matter are passed over.
+
+        Raises
+        ------
+        InputError
+            When it makes no sense.
+        """
+        if not matters(source, _KINDS):
+            return
+        decoded: Any = source.value
+        metadata = source.value.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else None
+        if not isinstance(name, str):
+            raise source.document.error((*source.path, "metadata", "name"), "must be a string")
+        try:
+            match source.kind:
+                case "ResourceSlice":
+                    decoded = ResourceSlice.from_json(source.value)
+                case "DeviceClass":
+                    decoded = DeviceClass.from_json(source.value)
+                case "Node":
+                    Node.from_json(source.value)
+                case "NetworkAttachmentDefinition":
+                    name = f"{metadata.get('namespace') or 'default'}/{name}" if isinstance(metadata, dict) else name
+        except ObjectError as error:
+            raise source.error(error) from None
+        self.by_kind.setdefault(source.kind, {})[name] = decoded
+
+
+def read_objects(files: Sequence[str], namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts:
+    """Facts from files; a kind of which there is no object is one of which nothing is known.
+
+    Raises
+    ------
+    InputError
+        When a file cannot be read.
+    """
+    objects, questions = sort_out(read_files(files, standard_input, progress), _Objects)
+    progress.clear()
+    if questions:
+        raise InputError(files[0], 0, "", "has a question; objects of the cluster are wanted")
+    return facts_of_objects(objects.by_kind, namespace)
+
+
+def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> ClusterFacts:
+    """Facts from objects by kind and name; the version is that of the newest kubelet, which no API server is behind."""
+    nodes = by_kind.get("Node")
+    slices = by_kind.get("ResourceSlice")
+    own = by_kind.get("Namespace", {}).get(namespace)
+    definitions = by_kind.get("NetworkAttachmentDefinition")
+    return ClusterFacts(
+        device_classes=by_kind.get("DeviceClass"),
+        slices=tuple(slices.values()) if slices is not None else None,
+        nodes=tuple(nodes.values()) if nodes is not None else None,
+        namespace=namespace,
+        namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
+        attachment_definitions=frozenset(definitions) if definitions is not None else None,
+        kubernetes_version=max((found for node in (nodes or {}).values() if (found := _kubelet(node))), default=None),
+    )
+
+
+def _kubelet(node: dict[str, Any]) -> tuple[int, int] | None:
+    text = ((node.get("status") or {}).get("nodeInfo") or {}).get("kubeletVersion")
+    match = _VERSION.match(text) if isinstance(text, str) else None
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,100 @@
+"""What a check found, for programs, and what it could not look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.profiles.choices import ListedChoice
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import Inventory, Report
+
+__all__ = ["Outcome", "title"]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A report, with what it is about.
+
+    Attributes
+    ----------
+    has_cluster
+        Whether anything of a cluster was given.
+    """
+
+    found: ProfilesFound
+    report: Report
+    inventory: Inventory
+    has_cluster: bool
+
+    def not_checked(self) -> Iterator[str]:
+        """What was not looked at, a phrase each."""
+        yield from self.found.unread
+        facts = self.inventory.facts
+        if not self.has_cluster:
+            yield "no cluster was given: device classes, devices, nodes and feature gates were not checked"
+            return
+        unknown = {
+            "device classes": facts.device_classes,
+            "devices (resource slices)": facts.slices,
+            "nodes": facts.nodes,
+            "the namespace's labels": facts.namespace_labels if self._asks_for_admin_access() else {},
+            "feature gates": facts.dropped_fields,
+        }
+        missing = [name for name, value in unknown.items() if value is None]
+        if missing:
+            yield f"not known, and so not checked: {', '.join(missing)}"
+
+    def _asks_for_admin_access(self) -> bool:
+        requests = (
+            request
+            for choice in self.report.choices
+            if choice.listed.choice is not None
+            for claim in choice.listed.choice.claims
+            for request in claim.requests
+        )
+        return any(request.admin_access for request in requests)
+
+    def to_json(self) -> dict[str, Any]:
+        """One document; docs/check.md describes it."""
+        facts = self.inventory.facts
+        version = facts.kubernetes_version
+        cluster: dict[str, Any] | None = None
+        if self.has_cluster:
+            cluster = {
+                "kubernetesVersion": ".".join(map(str, version)) if version is not None else None,
+                "nodes": len(facts.nodes) if facts.nodes is not None else None,
+                "devices": len(self.inventory.devices) if facts.slices is not None else None,
+                "drivers": sorted(self.inventory.drivers) if facts.slices is not None else None,
+                "droppedFields": sorted(facts.dropped_fields) if facts.dropped_fields is not None else None,
+            }
+        counts = {f"{level}s": self.report.count(level) for level in Level}
+        return {
+            **counts,
+            "source": self.found.source,
+            "cluster": cluster,
+            "notChecked": list(self.not_checked()),
+            "general": [_finding(finding) for finding in self.report.general],
+            "choices": [
+                {
+                    "path": choice.listed.path,
+                    "profile": choice.listed.profile,
+                    "picks": dict(choice.listed.picks),
+                    "findings": [_finding(finding) for finding in choice.findings],
+                }
+                for choice in self.report.choices
+            ],
+        }
+
+
+def _finding(finding: Finding) -> Mapping[str, str]:
+    return {"level": finding.level, "rule": finding.rule, "path": finding.path, "message": finding.message}
+
+
+def title(listed: ListedChoice) -> str:
+    """What to call a choice: its profile and what is picked there."""
+    picks = ", ".join(f"{option}={choice}" for option, choice in listed.picks.items())
+    profile = listed.profile or "the spawner's own device_claims"
+    return f"{profile}, {picks}" if picks else profile

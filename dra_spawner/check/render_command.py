@@ -1,0 +1,215 @@
+"""``dra-spawner render``: what would be created for a user who picks a choice."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, TextIO
+
+import yaml
+from kubernetes_asyncio.client import (
+    ApiClient,
+    Configuration,
+    V1Container,
+    V1ObjectMeta,
+    V1Pod,
+    V1PodSpec,
+)
+from kubespawner.slugs import is_valid_label, safe_slug
+
+from dra_spawner.check.outcome import title
+from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.check.sources import read_profiles
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.reading import Progress
+from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.pod_devices import attach_claims
+from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pick_choice
+from dra_spawner.profiles.claims import Sharing
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
+from dra_spawner.profiles.lint import problem_finding
+from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.profile_list import offered_profiles
+from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
+
+__all__ = ["RenderOptions", "run_render"]
+
+JsonObject = dict[str, Any]
+
+#: What stands in for the server's image where none is configured as plain text.
+_IMAGE = "quay.io/jupyterhub/singleuser"
+_NOTEBOOK = "notebook"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderOptions:
+    """What was asked for on the command line."""
+
+    profiles: tuple[str, ...] = ()
+    profile: str = ""
+    picks: Mapping[str, str] = field(default_factory=dict)
+    user: str = "user"
+    groups: tuple[str, ...] = ()
+    namespace: str = ""
+    as_json: bool = False
+
+
+def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
+    """Print what would be created.
+
+    Returns
+    -------
+    int
+        0, 1 when a choice is refused by the language, 2 when the input cannot be read.
+    """
+    progress = Progress(messages)
+    try:
+        found = read_profiles(options.profiles, standard_input, progress)
+        listed = _asked(found, options)
+    except InputError as error:
+        messages.write(f"dra-spawner render: {error}\n")
+        return 2
+    except LookupError as error:
+        messages.write(f"dra-spawner render: {error}\n")
+        return 2
+    finally:
+        progress.clear()
+    problems = list(dict.fromkeys(problem for choice in listed for problem in choice.problems))
+    for problem in problems:
+        messages.write(f"dra-spawner render: {problem_finding(problem)}\n")
+    rendered = [
+        (choice, list(_objects(choice.choice, found, options))) for choice in listed if choice.choice is not None
+    ]
+    if options.as_json:
+        items = [each for _, objects in rendered for each in objects]
+        output.write(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1) + "\n")
+    else:
+        output.write("".join(_yaml(choice, objects) for choice, objects in rendered))
+    return 1 if problems else 0
+
+
+def _asked(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoice]:
+    if callable(found.profile_list):
+        raise LookupError(f"{found.list_path} is a function, which only a hub can call for a user")
+    profiles = offered_profiles(found.profile_list, found.settings, ClusterFacts())
+    paths = {"path": found.list_path, "settings_path": found.settings_path}
+    values = _values(options, _namespace(found, options))
+    if options.profile or options.picks:
+        return [pick_choice(profiles, found.settings, options.profile, options.picks, values=values, **paths)]
+    every = list_choices(profiles, found.settings, **paths)
+    return [pick_choice(profiles, found.settings, each.profile, each.picks, values=values, **paths) for each in every]
+
+
+def _values(options: RenderOptions, namespace: str) -> Values:
+    """Placeholders of this user; what the cluster decides, such as a VLAN, as it might be."""
+    slug = safe_slug(options.user)
+    return {
+        **SAMPLE_VALUES,
+        "username": slug,
+        "user_server": slug,
+        "servername": "",
+        "unescaped_username": options.user,
+        "unescaped_servername": "",
+        "pod_name": f"jupyter-{slug}",
+        "namespace": namespace,
+    }
+
+
+def _namespace(found: ProfilesFound, options: RenderOptions) -> str:
+    configured = found.settings.get("namespace")
+    return options.namespace or (configured if isinstance(configured, str) and configured else "default")
+
+
+def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> Iterator[JsonObject]:
+    """Templates, shared claims and companions, and the pod that names them."""
+    namespace = _namespace(found, options)
+    nonce = hashlib.sha256(f"{choice.profile} {sorted(choice.picks.items())}".encode()).hexdigest()[:8]
+    groups = options.groups or tuple(_some_groups(choice))
+    labels = {"hub.jupyter.org/username": safe_slug(options.user, is_valid=is_valid_label)}
+    if choice.profile:
+        labels["hub.jupyter.org/profile"] = safe_slug(choice.profile, is_valid=is_valid_label)
+    server = Server(
+        user=options.user,
+        groups=groups,
+        pod_name=f"jupyter-{safe_slug(options.user)}",
+        namespace=namespace,
+        labels=labels,
+        annotations={"hub.jupyter.org/username": options.user},
+    )
+    # Nothing is asked of any cluster.
+    objects = plan_objects(None, choice.plan, server, datetime(1970, 1, 1, tzinfo=UTC), nonce)  # type: ignore[arg-type]
+    yield from objects.templates.values()
+    for each in (*objects.companions, *(standing.object for standing in objects.standing.values())):
+        yield {**each.manifest, "metadata": {**each.manifest["metadata"], "namespace": namespace}}
+    yield _pod(choice, server, names_for_pod(objects))
+
+
+def _some_groups(choice: Choice) -> Iterator[str]:
+    """A group for each claim that groups share: whoever picks it is in one."""
+    for claim in choice.plan.claims:
+        if isinstance(claim.sharing, Sharing) and claim.sharing.groups:
+            yield claim.sharing.groups[0]
+
+
+def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
+    """A pod with this project's parts; whatever else KubeSpawner puts there is left out."""
+    image = choice.settings.get("image")
+    image = image if isinstance(image, str) and image else _IMAGE
+    names = dict.fromkeys([_NOTEBOOK, *choice.plan.container_claims()])
+    pod = V1Pod(
+        api_version="v1",
+        kind="Pod",
+        metadata=V1ObjectMeta(name=server.pod_name, namespace=server.namespace, labels=dict(server.labels)),
+        spec=V1PodSpec(containers=[V1Container(name=name, image=image) for name in names]),
+    )
+    attach_claims(pod, choice.plan, made)
+    client = ApiClient.__new__(ApiClient)  # only its serialization, which needs no connection
+    client.configuration = Configuration()
+    manifest: JsonObject = client.sanitize_for_serialization(pod)
+    for name in ("tolerations", "nodeSelector"):
+        value = choice.settings.get({"nodeSelector": "node_selector"}.get(name, name))
+        if value:
+            manifest["spec"][name] = value
+    _add_intel_gpus(choice, manifest)
+    return manifest
+
+
+def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:
+    """Limits and annotations of the legacy form, as far as they do not depend on the cards that are free."""
+    try:
+        wish = parse_intel_gas(choice.settings.get("intel_gas"))
+    except ProfileError:
+        return
+    if wish is None:
+        return
+    changes = changes_for_gas(wish)
+    if changes.annotations:
+        pod["metadata"].setdefault("annotations", {}).update(changes.annotations)
+    for container in pod["spec"]["containers"]:
+        limits = changes.limits.get(container["name"], {})
+        if limits:
+            resources = container.setdefault("resources", {})
+            for kind in ("limits", "requests"):
+                resources[kind] = {**resources.get(kind, {}), **limits}
+        environment = changes.environment.get(container["name"], {})
+        container.setdefault("env", []).extend({"name": name, "value": value} for name, value in environment.items())
+
+
+class _Dumper(yaml.SafeDumper):
+    """Lists are indented, and nothing is said by reference."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+def _yaml(choice: ListedChoice, objects: Sequence[JsonObject]) -> str:
+    heading = f"# {title(choice)}\n"
+    documents = (yaml.dump(each, Dumper=_Dumper, sort_keys=False, width=120) for each in objects)
+    return "".join(f"---\n{heading if not number else ''}{text}" for number, text in enumerate(documents))

@@ -1,0 +1,79 @@
+"""Where profiles are configured, and reading them from there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
+from dra_spawner.check.hub_config import profiles_of_hub_config
+from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.reading import Progress, read_files, shown_names
+from dra_spawner.profiles.choices import TRAIT
+from dra_spawner.profiles.merging import MergeConflict, merge_overrides
+
+__all__ = ["DEFAULT_FILE", "read_profiles"]
+
+#: What is read when no file is named.
+DEFAULT_FILE = "jupyterhub_config.py"
+
+
+def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Progress) -> ProfilesFound:
+    """The profiles in a hub's configuration, Helm values, or a list by itself.
+
+    Parameters
+    ----------
+    files
+        One file, or several of Helm values, which are merged as ``helm -f`` merges them. None means the configuration
+        file of a hub in the current directory.
+
+    Raises
+    ------
+    InputError
+        When something cannot be read, or is none of these.
+    """
+    files = tuple(files) or (DEFAULT_FILE,)
+    if any(file.endswith(".py") for file in files):
+        if len(files) > 1:
+            raise InputError(files[1], 0, "", "several files can be Helm values only; a hub has one configuration file")
+        if not Path(files[0]).is_file():
+            raise InputError(
+                files[0], 0, "", "there is no such file; name the hub's configuration, Helm values or a list"
+            )
+        return profiles_of_hub_config(Path(files[0]))
+    documents = list(read_files(files, standard_input, progress))
+    progress.clear()
+    values = [document.value for document in documents]
+    if all(isinstance(value, Mapping) and is_helm_values(value) for value in values):
+        merged: dict[str, Any] = {}
+        for document, value in zip(documents, values, strict=True):
+            assert isinstance(value, Mapping)
+            try:
+                merged = merge_overrides(merged, value)
+            except MergeConflict as conflict:
+                path = conflict.path.removeprefix(".")
+                raise InputError(document.file, 0, path, "cannot be merged: a mapping over a single value") from None
+        return profiles_of_values(merged, shown_names(files))
+    if len(documents) > 1:
+        raise InputError(documents[1].file, 0, "", "several documents can be Helm values only (hub: and singleuser:)")
+    return _plain(documents[0].value, documents[0].file)
+
+
+_LISTS = ("profile_list", "profileList")
+
+
+def _plain(value: object, file: str) -> ProfilesFound:
+    """A list of profiles, a mapping with one, or claims."""
+    if isinstance(value, list):
+        return ProfilesFound(file, value, {})
+    if not isinstance(value, Mapping):
+        raise InputError(file, 0, "", "is no profile_list, no device_claims and no Helm values")
+    for name in _LISTS:
+        if name in value:
+            settings = {key: each for key, each in value.items() if key != name}
+            return ProfilesFound(file, value[name], settings, list_path=name)
+    if TRAIT in value:
+        return ProfilesFound(file, None, dict(value))
+    return ProfilesFound(file, None, {TRAIT: dict(value)})

@@ -1,0 +1,156 @@
+"""What profiles are checked against, asked of the API server: devices, classes, nodes, its version and feature gates.
+
+Whether a gate is on is not asked of anybody: claim templates that use each field are created by dry run, and what of
+them comes back tells. Nothing is stored, and no right is needed that starting servers does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.profiles.facts import ClusterFacts
+
+__all__ = ["ADMIN_ACCESS_LABEL", "read_facts"]
+
+_RESOURCE_API: Final = "resource.k8s.io/v1"
+_ATTACHMENTS_API: Final = "k8s.cni.cncf.io/v1"
+ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
+_VERSION = re.compile(r"(\d+)")
+
+T = TypeVar("T")
+
+
+async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
+    """Read what can be read; what the account may not read stays unknown.
+
+    Parameters
+    ----------
+    namespace
+        Where servers run.
+
+    Raises
+    ------
+    KubernetesError
+        When the API server does not answer, or refuses the account altogether.
+    """
+    version = await _version(api)
+    classes, slices, nodes, own, attachments, dropped = await asyncio.gather(
+        _list(api, _RESOURCE_API, "deviceclasses"),
+        _list(api, _RESOURCE_API, "resourceslices"),
+        _list(api, "v1", "nodes"),
+        _readable(api.get(resource_path("v1", "namespaces", name=namespace))),
+        _list(api, _ATTACHMENTS_API, "network-attachment-definitions"),
+        _dropped_fields(api, namespace),
+    )
+    found = _decoded(DeviceClass.from_json, classes)
+    return ClusterFacts(
+        device_classes={item.name: item for item in found} if found is not None else None,
+        slices=_decoded(ResourceSlice.from_json, slices),
+        nodes=tuple(nodes) if nodes is not None else None,
+        namespace=namespace,
+        namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
+        attachment_definitions=_names(attachments),
+        kubernetes_version=version,
+        dropped_fields=dropped,
+    )
+
+
+async def _version(api: KubernetesApi) -> tuple[int, int] | None:
+    """Major and minor; providers write things like ``36+``."""
+    found = await api.get("/version")
+    numbers = [_VERSION.match(str(found.get(part, ""))) for part in ("major", "minor")]
+    return (int(numbers[0][1]), int(numbers[1][1])) if numbers[0] and numbers[1] else None
+
+
+async def _readable(answer: Any) -> JsonObject | None:
+    """An object, or nothing where the account may not read it or the API does not have it."""
+    try:
+        found: JsonObject = await answer
+    except KubernetesError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    return found
+
+
+async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject] | None:
+    found = await _readable(api.list(resource_path(group_version, plural)))
+    return list(found["items"]) if found is not None else None
+
+
+def _decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject] | None) -> tuple[T, ...] | None:
+    """Objects that make sense; the API server keeps others from being made."""
+    if objects is None:
+        return None
+    decoded = []
+    for obj in objects:
+        try:
+            decoded.append(decode(obj))
+        except ObjectError:
+            continue
+    return tuple(decoded)
+
+
+def _names(objects: Iterable[JsonObject] | None) -> frozenset[str] | None:
+    if objects is None:
+        return None
+    return frozenset(f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in objects)
+
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+_CLASS: Final = {"deviceClassName": "probe.example.com"}
+
+
+def _of_request(**more: Any) -> JsonObject:
+    return {"requests": [{"name": "probe", "exactly": {**_CLASS, **more}}]}
+
+
+#: Field -> the devices of a claim that use it.
+_PROBES: Final[Mapping[str, JsonObject]] = {
+    "capacity": _of_request(capacity={"requests": {"memory": "1Gi"}}),
+    "tolerations": _of_request(tolerations=[{"operator": "Exists"}]),
+    "adminAccess": _of_request(adminAccess=True),
+    "firstAvailable": {"requests": [{"name": "probe", "firstAvailable": [{"name": "probe", **_CLASS}]}]},
+    "distinctAttribute": {**_of_request(), "constraints": [{"distinctAttribute": "probe.example.com/probe"}]},
+}
+
+
+async def _dropped_fields(api: KubernetesApi, namespace: str) -> frozenset[str] | None:
+    """Fields that do not come back from a dry run; None if the account may make no claim templates."""
+    path = resource_path(_RESOURCE_API, "resourceclaimtemplates", namespace)
+    answers = await asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
+    if None in answers:
+        return None
+    return frozenset(field for field, dropped in zip(_PROBES, answers, strict=True) if dropped)
+
+
+async def _is_dropped(api: KubernetesApi, path: str, field: str, devices: JsonObject) -> bool | None:
+    template = {
+        "apiVersion": _RESOURCE_API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"generateName": "dra-spawner-probe-"},
+        "spec": {"spec": {"devices": devices}},
+    }
+    try:
+        created = await api.create(path, template, params={"dryRun": "All"})
+    except KubernetesError as error:
+        if error.status in (403, 404) and error.reason != "Invalid" and ADMIN_ACCESS_LABEL not in error.message:
+            return None
+        if error.status in (400, 403, 422):
+            # Without the field the rest makes no sense, except where access for administration was seen and refused.
+            return ADMIN_ACCESS_LABEL not in error.message
+        raise
+    return not _has(created["spec"]["spec"]["devices"], field)
+
+
+def _has(value: object, field: str) -> bool:
+    """Whether a key is anywhere in a value."""
+    if isinstance(value, Mapping):
+        return field in value or any(_has(each, field) for each in value.values())
+    return isinstance(value, list) and any(_has(each, field) for each in value)
