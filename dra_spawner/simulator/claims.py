@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from dra_spawner.dra.decoding import Reader
+from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
 from dra_spawner.dra.objects import AllocatedDevice, ClaimStatus, ConsumerReference, NodeSelector, ResourceClaim
 from dra_spawner.dra.results import Allocation
 from dra_spawner.simulator.pods import Pod
@@ -26,7 +27,7 @@ MAX_CONSUMERS: Final = 256
 
 _FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 _POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
-_FOR_EXTENDED_RESOURCES: Final = "resource.kubernetes.io/extended-resource-claim"
+_FOR_EXTENDED_RESOURCES: Final = EXTENDED_RESOURCE_ANNOTATION
 _PODS: Final = "pods"
 
 

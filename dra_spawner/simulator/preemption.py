@@ -8,7 +8,7 @@ PodDisruptionBudgets, which only change which victims are preferred, are not loo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dra_spawner.dra.allocator import AllocationError
@@ -45,6 +45,8 @@ class Resolution:
         What kube-scheduler adds to its report; empty when a node is cleared.
     deallocate
         An idle claim that holds the pod on nodes where it does not fit: to be deallocated.
+    delete
+        A claim for extended resources that an earlier attempt has left behind: to be deleted.
     preemption
         The node to clear.
     clears_nomination
@@ -55,6 +57,7 @@ class Resolution:
     deallocate: ResourceClaim | None = None
     preemption: Preemption | None = None
     clears_nomination: bool = False
+    delete: ResourceClaim | None = None
 
 
 def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceClaim]) -> Resolution:
@@ -77,22 +80,31 @@ def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceCla
         if not claim.status.reserved_for or [consumer.uid for consumer in claim.status.reserved_for] == [pod.uid]
     ]
     claim = choose(idle) if idle else None
+    leftover = None if claim is not None else refusal.leftover
     if claim is not None:
         about_claims = "deallocation of ResourceClaim completed"
+    elif leftover is not None:
+        about_claims = "deletion of ResourceClaim completed"
     else:
         about_claims = "still not schedulable" if refusal.has_claims else "no new claims to deallocate"
-    if not pod.preempts:
-        return Resolution(f"{about_claims}, preemption: not eligible due to preemptionPolicy=Never.", claim)
+    resolution = _without_claims(attempt, refusal, about_claims)
+    return replace(resolution, deallocate=claim, delete=leftover)
+
+
+def _without_claims(attempt: Attempt, refusal: Unschedulable, about_claims: str) -> Resolution:
+    """What preemption has to say."""
+    if not attempt.question.pod.preempts:
+        return Resolution(f"{about_claims}, preemption: not eligible due to preemptionPolicy=Never.")
     if _waits_for_victims(attempt, refusal):
         waits = "not eligible due to a terminating pod on the nominated node."
-        return Resolution(f"{about_claims}, preemption: {waits}", claim)
+        return Resolution(f"{about_claims}, preemption: {waits}")
     try:
         found = _preempt(attempt, refusal)
     except AllocationError as error:
-        return Resolution(f"preemption: {fatal_message(error)}", claim)
+        return Resolution(f"preemption: {fatal_message(error)}")
     if isinstance(found, Preemption):
-        return Resolution("", claim, found)
-    return Resolution(f"{about_claims}, preemption: {found}", claim, clears_nomination=True)
+        return Resolution("", preemption=found)
+    return Resolution(f"{about_claims}, preemption: {found}", clears_nomination=True)
 
 
 def _waits_for_victims(attempt: Attempt, refusal: Unschedulable) -> bool:

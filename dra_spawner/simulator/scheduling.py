@@ -7,16 +7,18 @@ Nothing is written here and nothing is remembered; the caller carries a `Placeme
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit, FatalReason
 from dra_spawner.dra.allocator import NoFitKind as NoDevices
+from dra_spawner.dra.extended_resources import ExtendedRequests, classes_by_resource, extended_requests
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.extended_resources import EXTENDED_RESOURCE_CLAIM
 from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
@@ -29,7 +31,6 @@ Choose = Callable[[Sequence[T]], T]
 """Picks one of several equally good things; the scheduler does so at random."""
 
 _MOST_ALTERNATIVES: Final = 8
-_IMPLICIT_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,15 @@ class Question:
         What is wrong with its claims or volumes so that no node will do, as kube-scheduler words it; empty if nothing.
     problem_filter
         Who says so.
+    leftover
+        A claim for its extended resources that an earlier attempt has left behind.
     """
 
     pod: Pod
     claims: tuple[ResourceClaim, ...] = ()
     problem: str = ""
     problem_filter: Filter = Filter.DYNAMIC_RESOURCES
+    leftover: ResourceClaim | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,8 @@ class Placement:
     node_name: str
     allocations: tuple[tuple[ResourceClaim, Allocation], ...] = ()
     """For each claim that was not allocated yet."""
+    extended: tuple[ExtendedRequests, Allocation] | None = None
+    """The claim to be made for the pod's extended resources, and what it gets; None if it needs none there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,8 @@ class Unschedulable:
         Claims that are allocated for other nodes.
     has_claims
         Whether the search got as far as looking at the pod's claims.
+    leftover
+        See `Question`.
     """
 
     node_count: int
@@ -104,6 +112,7 @@ class Unschedulable:
     filters: frozenset[Filter] = frozenset()
     unavailable: tuple[ResourceClaim, ...] = ()
     has_claims: bool = False
+    leftover: ResourceClaim | None = None
 
     @property
     def no_nodes(self) -> bool:
@@ -165,10 +174,14 @@ class Attempt:
         self._choose = choose
         self._allocator = Allocator(view.slices, view.classes, view.allocated, selectors=view.selectors)
         self._to_allocate = [claim for claim in question.claims if not claim.is_allocated]
-        self._by_devices = _resources_of_classes(view.classes.values())
-        self._fit = NodeFit(question.pod, view.nodes, self._by_devices)
+        # Most pods have no such resources, and then the classes need not be looked at.
+        wanted = frozenset(name for name, amount in question.pod.requests.items() if amount and "/" in name)
+        self._classes = classes_by_resource(view.classes.values()) if wanted else {}
+        self._by_devices = wanted & self._classes.keys()
+        self._fit = self._node_fit(view.nodes)
         self._unavailable: dict[str, ResourceClaim] = {}
         self._found: dict[str, tuple[Allocation, ...]] = {}
+        self._extended: dict[str, ExtendedRequests] = {}
 
     def decide(self) -> Decision:
         """Find the node, or why there is none."""
@@ -250,24 +263,35 @@ class Attempt:
             unasked="" if names is None else "node(s) didn't satisfy plugin(s) [NodeAffinity]",
             filters=frozenset(filters if names is None else {*filters, Filter.NODE_AFFINITY}),
             unavailable=tuple(self._unavailable.values()),
-            has_claims=bool(self.question.claims),
+            has_claims=bool(self.question.claims or self._by_devices),
+            leftover=self.question.leftover if self._by_devices else None,
         )
 
     def _placement(self, state: NodeState) -> Placement:
-        allocations = self._found.get(state.node.name, ())
-        return Placement(state.node.name, tuple(zip(self._to_allocate, allocations, strict=True)))
+        name = state.node.name
+        allocations, extended = self._found.get(name, ()), None
+        if name in self._extended:
+            *rest, special = allocations
+            allocations, extended = tuple(rest), (self._extended[name], special)
+        return Placement(name, tuple(zip(self._to_allocate, allocations, strict=True)), extended)
+
+    def _node_fit(self, nodes: Sequence[NodeState]) -> NodeFit:
+        return NodeFit(self.question.pod, nodes, self._by_devices, devices_follow=True)
 
     def _verdict(self, state: NodeState, nodes: Sequence[NodeState]) -> NodeVerdict:
         as_it_is = nodes is self.view.nodes
-        fit = self._fit if as_it_is else NodeFit(self.question.pod, nodes, self._by_devices)
+        fit = self._fit if as_it_is else self._node_fit(nodes)
         verdict = fit.verdict(state)
         return self._devices(state) if verdict.fits else verdict
 
     def _devices(self, state: NodeState) -> NodeVerdict:
         """Whether the claims are, or can be, allocated on a node."""
+        if self._by_devices and self.question.leftover is not None:
+            return _no("cannot schedule extended resource claim")
         elsewhere = [claim for claim in self.question.claims if not _usable_from(claim, state)]
-        if self._to_allocate:
-            found = self._allocator.allocate(state.node.identity, self._to_allocate, explain=False)
+        to_allocate = [*self._to_allocate, *self._special_claims(state)]
+        if to_allocate:
+            found = self._allocator.allocate(state.node.identity, to_allocate, explain=False)
             if isinstance(found, DoesNotFit):
                 invalid = found.kind is NoDevices.INVALID_POOLS
                 return _no("invalid resource pools were encountered" if invalid else "cannot allocate all claims")
@@ -279,6 +303,15 @@ class Attempt:
             self._unavailable |= {claim.name: claim for claim in elsewhere}
             return _no("resourceclaim not available on the node")
         return FITS
+
+    def _special_claims(self, state: NodeState) -> list[ResourceClaim]:
+        """The claim for the extended resources for which devices have to stand on a node."""
+        names = self._fit.needs_devices(state)
+        if not names:
+            return []
+        pod = self.question.pod
+        extended = self._extended[state.node.name] = extended_requests(pod.containers, names, self._classes)
+        return [ResourceClaim(EXTENDED_RESOURCE_CLAIM, pod.namespace, requests=extended.requests)]
 
     def _device_score(self, node_name: str) -> int:
         """How good the alternatives are that the claims get on this node."""
@@ -310,16 +343,6 @@ def _usable_from(claim: ResourceClaim, state: NodeState) -> bool:
         return selector is None or selector.matches(state.node.name, state.node.labels)
     except NodeSelectorError as error:
         raise AllocationError(FatalReason.NODE_SELECTOR, f"claim {claim}: {error}") from None
-
-
-def _resources_of_classes(classes: Iterable[DeviceClass]) -> frozenset[str]:
-    """Names of extended resources that devices stand for (KEP-5004)."""
-    names = set()
-    for device_class in classes:
-        names.add(f"{_IMPLICIT_RESOURCE}{device_class.name}")
-        if device_class.extended_resource_name:
-            names.add(device_class.extended_resource_name)
-    return frozenset(names)
 
 
 def _no(reason: str) -> NodeVerdict:

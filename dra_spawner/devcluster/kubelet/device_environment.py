@@ -28,7 +28,9 @@ from typing import Any
 JsonObject = dict[str, Any]
 
 
-def device_environment(container: JsonObject, claims: Mapping[str, JsonObject]) -> dict[str, str]:
+def device_environment(
+    container: JsonObject, claims: Mapping[str, JsonObject], more_uses: Sequence[JsonObject] = ()
+) -> dict[str, str]:
     """The variables for one container.
 
     Parameters
@@ -37,13 +39,15 @@ def device_environment(container: JsonObject, claims: Mapping[str, JsonObject]) 
         Of a pod's spec; its ``resources.claims`` say what it may see.
     claims
         ResourceClaim objects with an allocation, by their name in the pod's spec.
+    more_uses
+        Of claims that its spec does not name: what the scheduler made for extended resources.
 
     Returns
     -------
     dict
         Empty for a container without claims.
     """
-    devices = container_devices(container, claims)
+    devices = container_devices(container, claims, more_uses)
     if not devices:
         return {}
     environment = {
@@ -62,11 +66,13 @@ def device_environment(container: JsonObject, claims: Mapping[str, JsonObject]) 
     return environment
 
 
-def container_devices(container: JsonObject, claims: Mapping[str, JsonObject]) -> list[JsonObject]:
+def container_devices(
+    container: JsonObject, claims: Mapping[str, JsonObject], more_uses: Sequence[JsonObject] = ()
+) -> list[JsonObject]:
     """The devices a container was given, in the order of its ``resources.claims``; fields as in ``DRA_DEVICES``."""
     devices = []
     seen: set[tuple[str, int]] = set()
-    for use in (container.get("resources") or {}).get("claims") or []:
+    for use in [*((container.get("resources") or {}).get("claims") or []), *more_uses]:
         claim = claims.get(use["name"])
         if claim is None:
             continue

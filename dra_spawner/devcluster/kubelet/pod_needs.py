@@ -32,6 +32,8 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
 )
 
 RESOURCE_API = "resource.k8s.io/v1"
+#: How containers see the claim for the pod's extended resources, which has no name in the pod.
+EXTENDED_RESOURCES = "extended-resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,7 @@ class PodNeeds:
         self._pod = pod
         self._services = services
         self._claims: dict[str, JsonObject] = {}
+        self._uses: dict[str, list[JsonObject]] = {}
         self._volumes: dict[str, Path] = {}
         self._sources: dict[tuple[str, str], JsonObject] = {}
 
@@ -91,6 +94,7 @@ class PodNeeds:
             for entry in self._pod["spec"].get("resourceClaims") or []
             if (claim := await self._claim(entry)) is not None
         }
+        await self._gather_extended_resources()
         if not self._services.runtime.runs_processes:
             return
         containers = [*(self._pod["spec"].get("initContainers") or []), *self._pod["spec"]["containers"]]
@@ -105,6 +109,20 @@ class PodNeeds:
             self._volumes = prepare_volumes(self._pod, self._services.directories, self._sources)
         except VolumeProblem as problem:
             raise NotYet("FailedMount", str(problem)) from problem
+
+    async def _gather_extended_resources(self) -> None:
+        """Devices that stand for extended resources: a claim of the scheduler's, and which container gets which."""
+        self._uses = {}
+        status = (self._pod.get("status") or {}).get("extendedResourceClaimStatus")
+        if not status:
+            return
+        name = EXTENDED_RESOURCES if EXTENDED_RESOURCES not in self._claims else status["resourceClaimName"]
+        claim = await self._claim({"name": name, "resourceClaimName": status["resourceClaimName"]})
+        if claim is not None:
+            self._claims[name] = claim
+            for mapping in status["requestMappings"]:
+                use = {"name": name, "request": mapping["requestName"]}
+                self._uses.setdefault(mapping["containerName"], []).append(use)
 
     async def _claim(self, entry: JsonObject) -> JsonObject | None:
         """The claim behind an entry of ``spec.resourceClaims``, once this pod may use it; None if it needs none."""
@@ -169,7 +187,7 @@ class PodNeeds:
             "TMPDIR": str(temporary),
             "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"],
             **{name: local(value) for name, value in environment.items()},
-            **device_environment(container, self._claims),
+            **device_environment(container, self._claims, self._uses.get(container["name"], ())),
         }
         return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log)
 

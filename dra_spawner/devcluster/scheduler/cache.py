@@ -19,6 +19,7 @@ from dra_spawner.devcluster.api.resource_types import (
 )
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.dra.allocator import AllocatedState
+from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
 from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
@@ -113,7 +114,17 @@ class ClusterCache:
             for reference in pod.claims
             if reference.is_needed and reference.claim is not None
         )
-        return Question(pod, claims)
+        return Question(pod, claims, leftover=self._leftover(pod))
+
+    def _leftover(self, pod: Pod) -> ResourceClaim | None:
+        """A claim for the pod's extended resources that an earlier attempt to place it has left behind."""
+        if not any("/" in resource for resource in pod.requests):
+            return None
+        for claim in self._store.objects(RESOURCECLAIMS, pod.namespace):
+            annotations = claim["metadata"].get("annotations") or {}
+            if annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true" and _is_controlled_by(claim, pod):
+                return self._claims.get(_key(claim))
+        return None
 
     def claim_problem(self, pod: Pod) -> str:
         """Why a pod's claims cannot be used, as kube-scheduler words it; empty if they can."""

@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.json_values import JsonObject
-from dra_spawner.devcluster.api.resource_types import RESOURCECLAIMS
+from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import timestamp
 from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER
+from dra_spawner.dra.allocator import Allocation
+from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION, ExtendedRequests
 from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import Placement, Question
 
-__all__ = ["BindingFailed", "bind_claims", "deallocate"]
+__all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_special_claim"]
 
 
 class BindingFailed(Exception):
@@ -44,6 +47,19 @@ def bind_claims(store: Store, question: Question, placement: Placement, new_shar
             what = "reservation" if allocation is None else "allocation and reservation"
             raise BindingFailed(f"add {what} to claim {claim}: {error.message}") from error
         reserved.append(claim)
+    if placement.extended is not None:
+        try:
+            _bind_extended(store, pod, *placement.extended, new_share_id)
+        except ApiError as error:
+            for other in reserved:
+                _unreserve(store, other, pod.uid)
+            raise BindingFailed(f"create claim for extended resources {pod}: {error.message}") from error
+
+
+def delete_special_claim(store: Store, namespace: str, name: str) -> None:
+    """Take back what was allocated for a pod's extended resources."""
+    store.modify(RESOURCECLAIMS, namespace, name, _unprotect)
+    store.delete(RESOURCECLAIMS, namespace, name)
 
 
 def deallocate(store: Store, claim: ResourceClaim) -> None:
@@ -54,6 +70,68 @@ def deallocate(store: Store, claim: ResourceClaim) -> None:
             obj["status"].pop(field, None)
 
     store.modify(RESOURCECLAIMS, claim.namespace, claim.name, change, "status")
+
+
+def _bind_extended(
+    store: Store, pod: Pod, extended: ExtendedRequests, allocation: Allocation, new_share_id: Callable[[], str]
+) -> None:
+    """Make the claim for a pod's extended resources, allocated and reserved, and tell the pod."""
+    consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+    made = store.create(RESOURCECLAIMS, _special_claim(pod, extended), pod.namespace)
+    name = made["metadata"]["name"]
+    obj = store.get(PODS, pod.namespace, pod.name)
+    containers = [*(obj["spec"].get("initContainers") or ()), *obj["spec"]["containers"]]
+    mappings = [
+        {
+            "containerName": containers[mapping.container]["name"],
+            "resourceName": mapping.resource,
+            "requestName": mapping.request,
+        }
+        for mapping in extended.mappings
+    ]
+
+    def tell(new: JsonObject) -> None:
+        status = {"requestMappings": mappings, "resourceClaimName": name}
+        new.setdefault("status", {})["extendedResourceClaimStatus"] = status
+
+    try:
+        _bind(store, ResourceClaim(name, pod.namespace), allocation.to_json(new_share_id), consumer)
+        store.modify(PODS, pod.namespace, pod.name, tell, "status")
+    except ApiError:
+        delete_special_claim(store, pod.namespace, name)
+        raise
+
+
+def _special_claim(pod: Pod, extended: ExtendedRequests) -> JsonObject:
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": pod.name, "uid": pod.uid, "controller": True}
+    requests = [
+        {
+            "name": request.name,
+            "exactly": {
+                "deviceClassName": request.exactly.device_class_name,
+                "allocationMode": "ExactCount",
+                "count": request.exactly.count,
+            },
+        }
+        for request in extended.requests
+        if request.exactly is not None
+    ]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {
+            "generateName": f"{pod.name}-extended-resources-",
+            "namespace": pod.namespace,
+            "annotations": {EXTENDED_RESOURCE_ANNOTATION: "true"},
+            "ownerReferences": [owner],
+        },
+        "spec": {"devices": {"requests": requests}},
+    }
+
+
+def _unprotect(obj: JsonObject) -> None:
+    finalizers = obj["metadata"].get("finalizers") or []
+    obj["metadata"]["finalizers"] = [each for each in finalizers if each != CLAIM_FINALIZER]
 
 
 def _bind(store: Store, claim: ResourceClaim, allocation: JsonObject | None, consumer: JsonObject) -> None:

@@ -14,6 +14,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCECLAIMS,
     RESOURCESLICES,
 )
+from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
 from dra_spawner.simulator.node_fit import Filter
 
 __all__ = ["Help", "helped_by", "pod_changed_itself"]
@@ -47,8 +48,11 @@ def helped_by(event: WatchEvent) -> Help:
         return _claim_changes(event)
     if gone:
         return Help()
-    if event.resource_type in (RESOURCESLICES, DEVICECLASSES):
+    if event.resource_type is RESOURCESLICES:
         return Help(_DEVICES)
+    if event.resource_type is DEVICECLASSES:
+        # Its devices may stand for a resource that no node has.
+        return Help(_DEVICES | {Filter.NODE_RESOURCES_FIT})
     if event.resource_type is PERSISTENTVOLUMECLAIMS:
         return Help(frozenset({Filter.VOLUME_BINDING}))
     return Help()
@@ -93,7 +97,9 @@ def _claim_changes(event: WatchEvent) -> Help:
     name = (after["metadata"]["namespace"], after["metadata"]["name"])
     was_allocated = before is not None and "allocation" in before.get("status", {})
     if event.type is WatchEventType.DELETED:
-        return Help(_DEVICES if was_allocated else frozenset(), claim=name)
+        # A pod that left such a claim behind waits for it to go.
+        is_special = (after["metadata"].get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) == "true"
+        return Help(_DEVICES if was_allocated or is_special else frozenset(), claim=name)
     if was_allocated and "allocation" not in after.get("status", {}):
         return Help(_DEVICES, claim=name)
     unchanged = before is not None and before.get("status") == after.get("status")

@@ -23,7 +23,7 @@ from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.devcluster.scheduler.cache import ClusterCache
-from dra_spawner.devcluster.scheduler.claim_binding import BindingFailed, bind_claims, deallocate
+from dra_spawner.devcluster.scheduler.claim_binding import BindingFailed, bind_claims, deallocate, delete_special_claim
 from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
 from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
 from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueue, Waiting
@@ -179,6 +179,8 @@ class Scheduler(Controller):
         resolution = resolve(attempt, refusal, self._random.choice)
         if resolution.deallocate is not None:
             deallocate(self.store, resolution.deallocate)
+        if resolution.delete is not None:
+            delete_special_claim(self.store, resolution.delete.namespace, resolution.delete.name)
         preemption = resolution.preemption
         nominated = preemption.node_name if preemption is not None else None
         if resolution.clears_nomination:

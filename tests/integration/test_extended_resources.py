@@ -1,0 +1,171 @@
+"""Extended resources that devices stand for (KEP-5004): the same on the embedded cluster and on the real control plane."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from tests.integration.devices import DRIVER, whole
+from tests.integration.test_scheduling import Script
+
+RESOURCE = "example.com/gpu"
+IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.example.com"
+GPU_CLASS = "gpu.example.com"
+
+
+def gpu_class(name: str = GPU_CLASS, **spec: Any) -> dict[str, Any]:
+    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": name},
+        "spec": {"selectors": [selector], **spec},
+    }
+
+
+def node_with_gpus(name: str, count: int, **capacity: str) -> list[dict[str, Any]]:
+    manifest = node_manifest(name, capacity={"cpu": "4", "memory": "8Gi", "pods": "20", **capacity})
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "nodeName": name, "pool": pool, "devices": [whole(f"gpu-{n}") for n in range(count)]}
+    node = {"apiVersion": "v1", "kind": "Node", **manifest}
+    if not count:
+        return [node]
+    metadata = {"name": f"{name}-{DRIVER}"}
+    return [
+        node,
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": metadata, "spec": spec},
+    ]
+
+
+def container(name: str, amount: str = "", resource: str = RESOURCE, **more: Any) -> dict[str, Any]:
+    resources: dict[str, Any] = {"requests": {"cpu": "100m"}}
+    if amount:
+        resources["limits"] = {resource: amount}
+    return {"name": name, "image": "example.com/image:1", "resources": resources, **more}
+
+
+def pod(name: str, *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    spec = {"containers": list(containers), "terminationGracePeriodSeconds": 0, **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+@pytest.fixture
+async def script(cluster):
+    await cluster.start_kubelet(fake=True)
+    return Script(cluster)
+
+
+async def special_claim(cluster, name: str) -> dict[str, Any]:
+    status = (await cluster.admin.get(cluster.path("pods", name)))["status"]["extendedResourceClaimStatus"]
+    return await cluster.admin.get(cluster.path("resourceclaims", status["resourceClaimName"]))
+
+
+def devices(claim: dict[str, Any]) -> list[str]:
+    return [result["device"] for result in claim["status"]["allocation"]["devices"]["results"]]
+
+
+async def test_the_scheduler_makes_a_claim_for_the_resource(cluster, script):
+    await cluster.publish(gpu_class(extendedResourceName=RESOURCE), *node_with_gpus("a", 2))
+    await script.run(pod("notebook", container("notebook", "1")))
+    running = await cluster.admin.get(cluster.path("pods", "notebook"))
+    claim = await special_claim(cluster, "notebook")
+    metadata, status = claim["metadata"], claim["status"]
+    assert metadata["name"].startswith("notebook-extended-resources-")
+    assert metadata["annotations"] == {"resource.kubernetes.io/extended-resource-claim": "true"}
+    assert metadata["finalizers"] == ["resource.kubernetes.io/delete-protection"]
+    assert metadata["ownerReferences"] == [
+        {"apiVersion": "v1", "kind": "Pod", "name": "notebook", "uid": running["metadata"]["uid"], "controller": True}
+    ]
+    exactly = {"deviceClassName": GPU_CLASS, "allocationMode": "ExactCount", "count": 1}
+    assert claim["spec"] == {"devices": {"requests": [{"name": "container-0-request-1", "exactly": exactly}]}}
+    assert devices(claim) == ["gpu-0"]
+    assert [each["name"] for each in status["reservedFor"]] == ["notebook"]
+    assert running["status"]["extendedResourceClaimStatus"] == {
+        "requestMappings": [
+            {"containerName": "notebook", "resourceName": RESOURCE, "requestName": "container-0-request-1"}
+        ],
+        "resourceClaimName": metadata["name"],
+    }
+    await script.delete("notebook")
+    await cluster.wait_gone(cluster.path("resourceclaims"))
+
+
+async def test_every_class_stands_for_a_resource_of_its_own(cluster, script):
+    await cluster.publish(gpu_class(), *node_with_gpus("a", 2))
+    await script.run(pod("notebook", container("notebook", "2", IMPLICIT)))
+    claim = await special_claim(cluster, "notebook")
+    assert devices(claim) == ["gpu-0", "gpu-1"]
+    refused = await script.waits(pod("second", container("notebook", "1", IMPLICIT)))
+    assert refused == (
+        "0/1 nodes are available: 1 cannot allocate all claims. still not schedulable, preemption: 0/1 nodes are "
+        "available: 1 Preemption is not helpful for scheduling."
+    )
+    await script.delete("notebook")
+    await cluster.wait_running("second")
+
+
+async def test_containers_init_containers_and_claims_of_its_own(cluster, script):
+    """An init container uses what later ones have, and what it needs beyond that is in the claim, too."""
+    await cluster.publish(gpu_class(extendedResourceName=RESOURCE), *node_with_gpus("a", 5))
+    exactly = {"deviceClassName": GPU_CLASS}
+    await cluster.publish(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": {"name": "own"},
+            "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}},
+        }
+    )
+    init = [
+        container("first", "2"),
+        container("sidecar", "1", restartPolicy="Always"),
+        container("second", "3"),
+    ]
+    running = await script.outcome(
+        pod(
+            "notebook",
+            container("notebook", "1"),
+            container("other"),
+            initContainers=init,
+            resourceClaims=[{"name": "own", "resourceClaimName": "own"}],
+        )
+    )
+    claim = await special_claim(cluster, "notebook")
+    requests = [(each["name"], each["exactly"]["count"]) for each in claim["spec"]["devices"]["requests"]]
+    assert requests == [("container-1-request-1", 1), ("container-2-request-1", 2), ("container-3-request-1", 1)]
+    mappings = running["status"]["extendedResourceClaimStatus"]["requestMappings"]
+    assert [(each["containerName"], each["requestName"]) for each in mappings] == [
+        ("sidecar", "container-1-request-1"),
+        ("notebook", "container-3-request-1"),
+        ("first", "container-1-request-1"),
+        ("first", "container-3-request-1"),
+        ("second", "container-3-request-1"),
+        ("second", "container-2-request-1"),
+    ]
+    own = await cluster.admin.get(cluster.path("resourceclaims", "own"))
+    assert sorted([*devices(claim), *devices(own)]) == [f"gpu-{number}" for number in range(5)]
+
+
+async def test_a_node_whose_device_plugin_offers_the_resource_needs_no_claim(cluster, script):
+    await cluster.publish(gpu_class(extendedResourceName=RESOURCE), *node_with_gpus("a", 0, **{RESOURCE: "1"}))
+    await script.run(pod("notebook", container("notebook", "1")))
+    running = await cluster.admin.get(cluster.path("pods", "notebook"))
+    assert "extendedResourceClaimStatus" not in running["status"]
+    assert (await cluster.admin.list(cluster.path("resourceclaims")))["items"] == []
+    refused = await script.waits(pod("second", container("notebook", "1")))
+    assert f"1 Insufficient {RESOURCE}" in refused
+
+
+async def test_a_resource_that_nobody_offers(cluster, script):
+    await cluster.publish(gpu_class(), *node_with_gpus("a", 1))
+    refused = await script.waits(pod("notebook", container("notebook", "1")))
+    assert f"1 Insufficient {RESOURCE}" in refused
+    # A class that stands for it helps at once.
+    path = resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS)
+    existing = await cluster.admin.get(path)
+    existing["spec"]["extendedResourceName"] = RESOURCE
+    await cluster.admin.replace(path, existing)
+    await cluster.wait_running("notebook")
