@@ -15,6 +15,8 @@ class Cause(StrEnum):
     HANDED_OVER = "handed-over"
     #: A user's pod fits without it.
     YIELD = "yield"
+    #: The user's pod that it was kept for did not come.
+    EXPIRED = "expired"
     #: It moves to a new, empty node.
     MOVE = "move"
     #: Its node is to become empty.
@@ -91,14 +93,6 @@ class ReserveClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseClaim:
-    """Take back that a warm claim is kept for a user's pod that never came."""
-
-    claim: ObjectKey
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteClaim:
     """Delete a warm claim that nobody uses and nobody is going to use."""
 
@@ -106,4 +100,4 @@ class DeleteClaim:
     reason: str
 
 
-Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | ReleaseClaim | DeleteClaim
+Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | DeleteClaim

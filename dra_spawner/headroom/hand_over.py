@@ -1,5 +1,7 @@
 """Warm claims that users' pods have: when the placeholder goes, and when a reservation ends.
 
+A claim is promised to one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
+
 A placeholder may go as soon as the claim's consumers name the user's pod. Before that the claim would be nobody's for a
 moment, and its device anybody's.
 """
@@ -9,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
@@ -25,8 +27,9 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
         if pod is not None:
             actions += _hand_over(view, placeholder, pod)
         elif placeholder.reservation is not None and view.now >= placeholder.reservation.until:
-            reason = f"kept for {placeholder.reservation.pod}, which did not come in time"
-            actions += [ReleaseClaim(claim, reason) for claim in placeholder.claims]
+            # Its pod may still come, late; nobody else must have the claim then.
+            reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
+            actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
     actions += _orphans(view, policy)
     return tuple(actions)
 

@@ -171,8 +171,10 @@ def test_a_reservation_expires() -> None:
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     world.pass_time(seconds=31)
     world.settle()
-    assert placement(world, GPU).kind is PlacementKind.WARM
-    assert kept.key in world.view().placeholders
+    found = placement(world, GPU)
+    assert found.kind is PlacementKind.WARM
+    assert found.placeholder.claims != kept.claims, "who comes late must not find another's device"
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [kept.key]
 
 
 def test_the_warm_slot_is_made_again() -> None:

@@ -19,7 +19,6 @@ from dra_spawner.headroom.actions import (
     EndPlaceholder,
     LabelNode,
     LabelPod,
-    ReleaseClaim,
     ReserveClaim,
 )
 from dra_spawner.headroom.decide import Decisions, decide
@@ -290,8 +289,6 @@ class World:
                 self._label("Pod", action.key, {action.label: action.value})
             case ReserveClaim():
                 self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
-            case ReleaseClaim():
-                self._label("ResourceClaim", action.claim, {labels.RESERVED_FOR: None, labels.RESERVED_UNTIL: None})
             case DeleteClaim():
                 self.snapshot.remove_claim(action.claim)
 
