@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
 from dra_spawner.dra.devices import DeviceId, PoolId
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
-from dra_spawner.dra.quantity import Quantity
 
 __all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
 
@@ -26,10 +25,10 @@ PoolDevices = tuple[PoolId, tuple[str, ...]]
 class _Shares:
     """Live shares of one device."""
 
-    count: int = 0
-    with_capacity: int = 0
+    count: int
+    with_capacity: int
     """How many of them say what they consume, be it nothing."""
-    consumed: dict[str, int] = field(default_factory=dict)
+    consumed: dict[str, int]
     """Sum by capacity name, in nano-units; names that sum up to zero are dropped."""
 
     def copy(self) -> _Shares:
@@ -40,9 +39,9 @@ class _Shares:
 class _PoolUse:
     """What is held of one pool, by the names of its devices."""
 
-    taken: dict[str, int] = field(default_factory=dict)
+    taken: dict[str, int]
     """How many claims hold the whole device."""
-    shares: dict[str, _Shares] = field(default_factory=dict)
+    shares: dict[str, _Shares]
 
     def copy(self) -> _PoolUse:
         return _PoolUse(dict(self.taken), {device: shares.copy() for device, shares in self.shares.items()})
@@ -99,17 +98,21 @@ class AllocatedState:
                 driver, pool, device = result.id
                 use = pools.get((driver, pool))
                 if use is None:
-                    use = pools[driver, pool] = _PoolUse()
+                    use = pools[driver, pool] = _PoolUse({}, {})
                 if result.share_id is None or not consumable_capacity:
                     use.taken[device] = use.taken.get(device, 0) + 1
                     continue
                 shares = use.shares.get(device)
                 if shares is None:
-                    shares = use.shares[device] = _Shares()
+                    shares = use.shares[device] = _Shares(0, 0, {})
                 shares.count += 1
                 if result.consumed_capacity is not None:
                     shares.with_capacity += 1
-                    _add_amounts(shares.consumed, result.consumed_capacity, 1)
+                    consumed = shares.consumed
+                    for name, quantity in result.consumed_capacity.items():
+                        consumed[name] = consumed.get(name, 0) + quantity.nano
+                        if not consumed[name]:
+                            del consumed[name]
 
     def remove(self, results: Iterable[AllocatedDevice]) -> None:
         """Undo :meth:`add` of the same results."""
@@ -127,7 +130,10 @@ class AllocatedState:
                 shares.count -= 1
                 if result.consumed_capacity is not None:
                     shares.with_capacity -= 1
-                    _add_amounts(shares.consumed, result.consumed_capacity, -1)
+                    for name, quantity in result.consumed_capacity.items():
+                        shares.consumed[name] = shares.consumed.get(name, 0) - quantity.nano
+                        if not shares.consumed[name]:
+                            del shares.consumed[name]
                 if not shares.count:
                     del use.shares[device]
             if not use.taken and not use.shares:
@@ -186,12 +192,3 @@ def _use_of(device: str, use: _PoolUse) -> DeviceUse:
         return is_taken, None
     consumed = shares.consumed.items()
     return is_taken, *(consumed if len(consumed) == 1 else sorted(consumed))
-
-
-def _add_amounts(consumed: dict[str, int], amounts: Mapping[str, Quantity], sign: int) -> None:
-    for name, quantity in amounts.items():
-        total = consumed.get(name, 0) + sign * quantity.nano
-        if total:
-            consumed[name] = total
-        else:
-            consumed.pop(name, None)

@@ -17,7 +17,17 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Node
 
-__all__ = ["Candidate", "Pool", "PoolState", "SliceIndex", "SliceSource", "gather_pools", "local_pool", "pool_order", "selects_node"]
+__all__ = [
+    "Candidate",
+    "Pool",
+    "PoolState",
+    "SliceIndex",
+    "SliceSource",
+    "gather_pools",
+    "local_pool",
+    "pool_order",
+    "selects_node",
+]
 
 
 class PoolState(StrEnum):

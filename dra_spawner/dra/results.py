@@ -14,7 +14,14 @@ from dra_spawner.dra.pools import Candidate
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.requests import PreparedAlternative, PreparedClaim
 
-__all__ = ["Allocation", "AllocationConfiguration", "ChosenDevice", "DeviceResult", "make_allocation"]
+__all__ = [
+    "Allocation",
+    "AllocationConfiguration",
+    "ChosenDevice",
+    "DeviceResult",
+    "make_allocation",
+    "move_allocation",
+]
 
 FROM_CLASS = "FromClass"
 FROM_CLAIM = "FromClaim"
@@ -148,6 +155,36 @@ def make_allocation(
         results=tuple(_make_result(item, features) for item in chosen),
         config=(*_class_config(alternatives), *_claim_config(claim.claim, alternatives, quirks)),
         node_selector=_make_node_selector(claim.claim, [item.candidate for item in chosen], node_name),
+    )
+
+
+def move_allocation(
+    known: Allocation, claim: ResourceClaim, candidates: Sequence[Candidate], node_name: str
+) -> Allocation:
+    """What a claim gets on a node that is like the one of a known allocation: other devices, and else the same.
+
+    Raises
+    ------
+    AllocationError
+        See `make_allocation`.
+    """
+    return Allocation(
+        tuple([_move_result(old, item.device.id) for old, item in zip(known.results, candidates, strict=True)]),
+        known.config,
+        _make_node_selector(claim, candidates, node_name),
+    )
+
+
+def _move_result(known: DeviceResult, device: DeviceId) -> DeviceResult:
+    return DeviceResult(
+        known.request,
+        device,
+        known.admin_access,
+        known.is_share,
+        known.consumed_capacity,
+        known.tolerations,
+        known.binding_conditions,
+        known.binding_failure_conditions,
     )
 
 

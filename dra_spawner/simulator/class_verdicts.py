@@ -12,10 +12,9 @@ from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.pools import PoolState
-from dra_spawner.dra.quantity import Quantity
 from dra_spawner.dra.reasons import ExplainingSearch, NoFitReason, RefusalKind
-from dra_spawner.dra.requests import PreparedAlternative, PreparedClaim
-from dra_spawner.dra.results import ChosenDevice, make_allocation
+from dra_spawner.dra.requests import PreparedClaim
+from dra_spawner.dra.results import make_allocation, move_allocation
 from dra_spawner.dra.search import Search
 from dra_spawner.simulator.pool_views import NodeView
 
@@ -28,10 +27,8 @@ Position = tuple[int, int, int]
 class Fits:
     """The claims fit: what each of them gets."""
 
-    chosen: tuple[tuple[tuple[PreparedAlternative, Position, tuple[tuple[str, Quantity], ...] | None], ...], ...]
-    """For each claim and device: for which request, where it stands, and what the share consumes."""
-    alternatives: tuple[tuple[PreparedAlternative, ...], ...]
-    """For each claim and request, what was chosen of it."""
+    chosen: tuple[tuple[Position, ...], ...]
+    """For each claim, where its devices stand."""
     view: NodeView
     """The node on which this was found out."""
     allocations: tuple[Allocation, ...]
@@ -105,20 +102,15 @@ class Judge:
             invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
             return Misfit(NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION, search.steps)
         alternatives = [
-            tuple([options[at] for options, at in zip(claim.requests, selected, strict=True)])
+            [options[at] for options, at in zip(claim.requests, selected, strict=True)]
             for claim, selected in zip(claims, search.selected, strict=True)
         ]
-        return Fits(
-            tuple(
-                [
-                    tuple([(item.alternative, view.position(item.candidate), item.consumed) for item in chosen])
-                    for chosen in search.chosen
-                ]
-            ),
-            tuple(alternatives),
-            view,
-            self._make_allocations(view, claims, search.chosen, alternatives),
-        )
+        allocations = [
+            make_allocation(claim, chosen, options, view.node.name, self._features, self._quirks)
+            for claim, chosen, options in zip(claims, search.chosen, alternatives, strict=True)
+        ]
+        positions = [tuple([view.position(item.candidate) for item in chosen]) for chosen in search.chosen]
+        return Fits(tuple(positions), view, tuple(allocations))
 
     def allocations(self, fits: Fits, view: NodeView, claims: Sequence[PreparedClaim]) -> tuple[Allocation, ...]:
         """What the claims get on this node.
@@ -130,23 +122,10 @@ class Judge:
         """
         if view is fits.view:
             return fits.allocations
-        chosen = [
-            [ChosenDevice(option, view.candidate(position), consumed) for option, position, consumed in of_claim]
-            for of_claim in fits.chosen
-        ]
-        return self._make_allocations(view, claims, chosen, fits.alternatives)
-
-    def _make_allocations(
-        self,
-        view: NodeView,
-        claims: Sequence[PreparedClaim],
-        chosen: Sequence[Sequence[ChosenDevice]],
-        alternatives: Sequence[Sequence[PreparedAlternative]],
-    ) -> tuple[Allocation, ...]:
         return tuple(
             [
-                make_allocation(claim, devices, options, view.node.name, self._features, self._quirks)
-                for claim, devices, options in zip(claims, chosen, alternatives, strict=True)
+                move_allocation(known, claim.claim, [view.candidate(item) for item in chosen], view.node.name)
+                for known, claim, chosen in zip(fits.allocations, claims, fits.chosen, strict=True)
             ]
         )
 

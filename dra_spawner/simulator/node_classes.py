@@ -67,6 +67,10 @@ class NodeClass:
 
     Attributes
     ----------
+    structure
+        Number for what its nodes' pools look like, in this division.
+    uses
+        How their local devices are used.
     common
         The common devices that its nodes see.
     nodes
@@ -75,10 +79,11 @@ class NodeClass:
         What has been found out for a shape of claims; holds also for nodes that come later.
     """
 
-    __slots__ = ("_queue", "common", "key", "nodes", "reasons", "verdicts")
+    __slots__ = ("_queue", "common", "nodes", "reasons", "structure", "uses", "verdicts")
 
-    def __init__(self, key: tuple[int, tuple[DeviceUse, ...]], common: CommonDevices) -> None:
-        self.key = key
+    def __init__(self, structure: int, uses: tuple[DeviceUse, ...], common: CommonDevices) -> None:
+        self.structure = structure
+        self.uses = uses
         self.common = common
         self.nodes: set[str] = set()
         self.verdicts: dict[VerdictKey, ClassVerdict] = {}
@@ -186,7 +191,7 @@ class NodeClasses:
         found = self._classes.get(key)
         if found is None:
             self._prune()
-            found = self._classes[key] = NodeClass(key, known[2])
+            found = self._classes[key] = NodeClass(*key, known[2])
         if found is before:
             # Its place may be another one now.
             found.add(name, self._places[name])
@@ -217,7 +222,7 @@ class NodeClasses:
     def _prune(self) -> None:
         """Forget classes that no node is in, and structures that no node has, when there are many."""
         if len(self._classes) > 3 * len(self.live) + _SPARE:
-            self._classes = {live.key: live for live in self.live}
+            self._classes = {(live.structure, live.uses): live for live in self.live}
         if len(self.revived) > 3 * len(self.live) + _SPARE:
             self.revived = list(self.live)
         if len(self._structures) > 3 * len(self._views) + _SPARE:

@@ -1,0 +1,212 @@
+"""Verdicts on claims of one shape: found once for each class of nodes, and kept while that class lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from dra_spawner.dra.allocator import AllocationError
+from dra_spawner.dra.claims import DeviceClass, ResourceClaim
+from dra_spawner.dra.counters import CounterCache
+from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.requests import prepare_claims
+from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.claim_shapes import ClaimShape
+from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason
+from dra_spawner.simulator.divisions import Divisions
+from dra_spawner.simulator.fitting_classes import FittingClasses
+from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
+from dra_spawner.simulator.outlines import Outlines
+from dra_spawner.simulator.pool_views import NodeView
+from dra_spawner.simulator.verdicts import ShapeAnswer, ShapeGroup
+
+__all__ = ["Answers"]
+
+_MOST_SHAPES: Final = 1_000
+
+
+class Answers:
+    """What has been found out about the nodes for each shape of claims.
+
+    Parameters
+    ----------
+    judge
+        Finds out what is not known yet.
+    divisions
+        The nodes in their classes.
+    classes
+        Device classes by name.
+    places
+        By name, the place of each node among the others.
+    """
+
+    def __init__(
+        self,
+        judge: Judge,
+        divisions: Divisions,
+        classes: Mapping[str, DeviceClass],
+        places: Mapping[str, int],
+        features: Features,
+        quirks: Quirks,
+    ) -> None:
+        self._judge = judge
+        self._divisions = divisions
+        self._classes = classes
+        self._places = places
+        self._features = features
+        self._quirks = quirks
+        self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
+        self._found: dict[int, _Found] = {}
+
+    # --- what is kept ------------------------------------------------------------------------------------------------
+
+    def forget_answers(self) -> None:
+        """Something has changed: what was said of all nodes together may not hold any more."""
+        if self._answers:
+            self._answers.clear()
+
+    def forget_shapes(self) -> None:
+        """Shapes are made anew, with other numbers: nothing that was found out for one will be asked for again."""
+        self._answers.clear()
+        self._found.clear()
+
+    def _found_for(self, shape: ClaimShape) -> _Found:
+        """What has been found out for the shape in the division that is in use now."""
+        division = self._divisions.of(shape)
+        found = self._found.get(shape.id)
+        if found is None or found.division is not division:
+            if len(self._found) >= _MOST_SHAPES:
+                self._found.clear()
+            found = self._found[shape.id] = _Found(shape, division, self._features)
+        return found
+
+    # --- questions about a class of nodes ----------------------------------------------------------------------------
+
+    def on_node(self, name: str, shape: ClaimShape, explain: bool) -> tuple[ClassVerdict, Reason | None]:
+        """The verdict on a node, and why the claims do not fit, if that is asked for."""
+        found = self._found_for(shape)
+        return self._on_class(found.division.class_of(name), self._divisions.view(name), found, explain)
+
+    def first_fitting_node(self, shape: ClaimShape) -> str | None:
+        """The first node, in the order in which they were added, on which the claims fit; None if there is none."""
+        found = self._found_for(shape)
+        found.division.refresh()
+        return found.fitting.first(
+            found.division, self._places, self._divisions.common_change, partial(self._fits, found)
+        )
+
+    def failing_nodes(self, shape: ClaimShape) -> list[str]:
+        """Nodes on which the scheduler would give up on the pod."""
+        found = self._found_for(shape)
+        failing: list[str] = []
+        for node_class in found.division:
+            if isinstance(self._verdict(node_class, self._first_view(node_class), found), Fatal):
+                failing += node_class.nodes
+        return failing
+
+    def _fits(self, found: _Found, node_class: NodeClass) -> bool:
+        return isinstance(self._verdict(node_class, self._first_view(node_class), found), Fits)
+
+    def _first_view(self, node_class: NodeClass) -> NodeView:
+        return self._divisions.view(node_class.first(self._places)[1])
+
+    def _on_class(
+        self, node_class: NodeClass, view: NodeView, found: _Found, explain: bool
+    ) -> tuple[ClassVerdict, Reason | None]:
+        verdict = self._verdict(node_class, view, found)
+        if not explain or not isinstance(verdict, Misfit):
+            return verdict, None
+        key = (found.shape.id, self._divisions.common_use(node_class))
+        reason = node_class.reasons.get(key)
+        if reason is None:
+            reason = self._judge.explain(view, found.shape.prepared, self._judge.counters())
+            node_class.reasons[key] = reason
+        return verdict, reason
+
+    def _verdict(self, node_class: NodeClass, view: NodeView, found: _Found) -> ClassVerdict:
+        """The verdict on a class, found on one of its nodes if it is not known."""
+        key = (found.shape.id, self._divisions.common_use(node_class))
+        verdict = node_class.verdicts.get(key)
+        if verdict is None:
+            verdict = self._verdict_by_outline(node_class, view, found)
+            node_class.keep(key, verdict)
+        return verdict
+
+    def _verdict_by_outline(self, node_class: NodeClass, view: NodeView, found: _Found) -> ClassVerdict:
+        """The verdict found on another class that comes to the same for these claims, or a new one."""
+        outlines = found.outlines
+        key = outlines.key(node_class.structure, view, node_class.uses) if outlines is not None else None
+        if outlines is None or key is None:
+            return self._judge.judge(view, found.shape.prepared, self._judge.counters())
+        verdict = outlines.verdicts.get(key)
+        if verdict is None:
+            verdict = self._judge.judge(view, found.shape.prepared, self._judge.counters())
+            outlines.keep(key, verdict)
+        return verdict
+
+    # --- questions about all nodes -----------------------------------------------------------------------------------
+
+    def on_all_nodes(self, shape: ClaimShape, explain: bool, entangled: frozenset[str]) -> ShapeAnswer:
+        """The verdicts of one attempt on all nodes.
+
+        Parameters
+        ----------
+        entangled
+            Names of pools whose nodes must be judged one by one, see `PoolViews.entangled_names`.
+        """
+        answer = self._answers.get((shape.id, explain))
+        if answer is None:
+            found = self._found_for(shape)
+            groups = [self._group(item, found, explain) for item in found.division]
+            if entangled:
+                groups = self._untangle(groups, shape, explain, entangled)
+            groups.sort(key=lambda group: self._places[group.nodes[0]])
+            answer = self._answers[shape.id, explain] = ShapeAnswer(tuple(groups), self._divisions.views())
+        return answer
+
+    def error(
+        self, fatal: Fatal, view: NodeView, claims: Sequence[ResourceClaim], counters: CounterCache | None = None
+    ) -> AllocationError:
+        """The error in the names of this node and these claims, which takes another search to find."""
+        if not fatal.is_general:
+            try:
+                selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
+                prepared = prepare_claims(claims, self._classes, self._features, self._quirks, selectors)
+                self._judge.find(view, prepared, counters or self._judge.counters())
+            except AllocationError as error:
+                return error
+        return AllocationError(fatal.reason, fatal.message)
+
+    def _group(self, node_class: NodeClass, found: _Found, explain: bool) -> ShapeGroup:
+        names = tuple(sorted(node_class.nodes, key=self._places.__getitem__))
+        view = self._divisions.view(names[0])
+        return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
+
+    def _untangle(
+        self, groups: list[ShapeGroup], shape: ClaimShape, explain: bool, entangled: frozenset[str]
+    ) -> list[ShapeGroup]:
+        """Judge nodes one by one, in order, where one may change the verdict on the next."""
+        views = self._divisions.views()
+        apart = {name for name, view in views.items() if any(pool.id.pool in entangled for pool in view.pools)}
+        remaining = [left for group in groups if (left := group.without(apart, views)) is not None]
+        counters = self._judge.counters()
+        for name in sorted(apart, key=self._places.__getitem__):
+            view = views[name]
+            verdict = self._judge.judge(view, shape.prepared, counters)
+            needs_reason = explain and isinstance(verdict, Misfit)
+            reason = self._judge.explain(view, shape.prepared, counters) if needs_reason else None
+            remaining.append(ShapeGroup((name,), view, verdict, reason, counters))
+        return remaining
+
+
+class _Found:
+    """What has been found out for one shape in one division."""
+
+    __slots__ = ("division", "fitting", "outlines", "shape")
+
+    def __init__(self, shape: ClaimShape, division: NodeClasses, features: Features) -> None:
+        self.shape = shape
+        self.division = division
+        self.fitting = FittingClasses()
+        self.outlines = Outlines(shape, features) if Outlines.picks_one_device(shape) else None
