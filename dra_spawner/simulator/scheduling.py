@@ -307,7 +307,8 @@ class Attempt:
     def _special_claims(self, state: NodeState) -> list[ResourceClaim]:
         """The claim for the extended resources for which devices have to stand on a node."""
         names = self._fit.needs_devices(state)
-        if not names:
+        # Beside claims of the pod's own, the scheduler asks for nothing rather than not ask; binding then fails.
+        if not names and not (self._by_devices and self.question.claims):
             return []
         pod = self.question.pod
         extended = self._extended[state.node.name] = extended_requests(pod.containers, names, self._classes)

@@ -169,3 +169,19 @@ async def test_a_resource_that_nobody_offers(cluster, script):
     existing["spec"]["extendedResourceName"] = RESOURCE
     await cluster.admin.replace(path, existing)
     await cluster.wait_running("notebook")
+
+
+async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, script):
+    """kube-scheduler 1.36.3 makes a claim for no devices there, stumbles over it, and never gets such a pod through."""
+    node, part = node_with_gpus("a", 1, **{RESOURCE: "1"})
+    await cluster.publish(gpu_class(extendedResourceName=RESOURCE), node, part)
+    spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": GPU_CLASS}}]}}
+    claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": "own"}, "spec": spec}
+    await cluster.publish(claim)
+    entries = [{"name": "own", "resourceClaimName": "own"}]
+    refused = await script.waits(pod("notebook", container("notebook", "1"), resourceClaims=entries))
+    name = f"{cluster.namespace}/notebook"
+    assert refused == (
+        'running PreBind plugin "DynamicResources": nil or empty request mappings, no update of pod '
+        f"{name} ExtendedResourceClaimStatus"
+    )

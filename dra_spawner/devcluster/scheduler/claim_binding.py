@@ -50,9 +50,11 @@ def bind_claims(store: Store, question: Question, placement: Placement, new_shar
     if placement.extended is not None:
         try:
             _bind_extended(store, pod, *placement.extended, new_share_id)
-        except ApiError as error:
+        except (ApiError, BindingFailed) as error:
             for other in reserved:
                 _unreserve(store, other, pod.uid)
+            if isinstance(error, BindingFailed):
+                raise
             raise BindingFailed(f"create claim for extended resources {pod}: {error.message}") from error
 
 
@@ -76,6 +78,9 @@ def _bind_extended(
     store: Store, pod: Pod, extended: ExtendedRequests, allocation: Allocation, new_share_id: Callable[[], str]
 ) -> None:
     """Make the claim for a pod's extended resources, allocated and reserved, and tell the pod."""
+    if not extended.mappings:
+        # kube-scheduler 1.36 gets here with a pod that has claims of its own, on a node with a device plugin.
+        raise BindingFailed(f"nil or empty request mappings, no update of pod {pod} ExtendedResourceClaimStatus")
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
     made = store.create(RESOURCECLAIMS, _special_claim(pod, extended), pod.namespace)
     name = made["metadata"]["name"]
