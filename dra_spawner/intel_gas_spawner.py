@@ -94,6 +94,7 @@ class IntelGasSpawner(KubeSpawner):
             self._gpu_start = IntelGpuStart(
                 self._gpu_wish,
                 KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout),
+                self.namespace,
                 None if self.enable_user_namespaces else self.namespace,
                 self.log,
                 lifetime=timedelta(seconds=self.start_timeout),

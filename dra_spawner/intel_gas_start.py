@@ -22,6 +22,7 @@ from dra_spawner.cluster.api import KubernetesApi
 from dra_spawner.cluster.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
 from dra_spawner.profiles.intel_gas import GpuWish, PodChanges, changes_for_gas, changes_with_cards, plain_changes
 from dra_spawner.profiles.intel_gas.names import HIERARCHY_ENV
+from dra_spawner.profiles.intel_gas.pods import pod_key
 from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 #: For how long a start looks for cards; after that it goes on without.
@@ -33,8 +34,10 @@ class IntelGpuStart:
 
     Parameters
     ----------
-    namespaces
-        Where servers of this hub run; ``None`` if in several namespaces.
+    namespace
+        Of this server.
+    hub_namespace
+        Where all servers of this hub run; ``None`` if in several namespaces.
     log
         Of the spawner.
     lifetime
@@ -47,7 +50,8 @@ class IntelGpuStart:
         self,
         wish: GpuWish,
         api: KubernetesApi,
-        namespaces: str | None,
+        namespace: str,
+        hub_namespace: str | None,
         log: logging.Logger | logging.LoggerAdapter[logging.Logger],
         *,
         lifetime: timedelta,
@@ -55,7 +59,8 @@ class IntelGpuStart:
     ) -> None:
         self._wish = wish
         self._api = api
-        self._namespaces = namespaces
+        self._namespace = namespace
+        self._hub_namespace = hub_namespace
         self._log = log
         self._lifetime = lifetime
         self._cleaning_interval = cleaning_interval
@@ -88,7 +93,9 @@ class IntelGpuStart:
         _apply(plain_changes(self._wish), pod, api_client)
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
-                changes = await self._changes(api_client.sanitize_for_serialization(pod), names)
+                manifest = api_client.sanitize_for_serialization(pod)
+                manifest["metadata"]["namespace"] = self._namespace  # KubeSpawner has it in the request's path only
+                changes = await self._changes(manifest, names)
         except (LedgerUnavailable, TimeoutError) as error:
             self._warn(f"nodes and pods could not be read: {error}")
             return
@@ -111,7 +118,7 @@ class IntelGpuStart:
             self._given = None
 
     async def _changes(self, pod: dict[str, Any], names: list[str]) -> PodChanges:
-        ledger = ledger_of(self._api, self._namespaces, self._log)
+        ledger = ledger_of(self._api, self._hub_namespace, self._log)
         ledger.begin_cleaning(self._api, self._cleaning_interval)
         given = await ledger.give(self._api, self._wish, pod, self._lifetime)
         if isinstance(given, NoCards):
@@ -119,7 +126,7 @@ class IntelGpuStart:
                 return changes_for_gas(self._wish)
             self._warn(given.reason)
             return plain_changes(self._wish)
-        self._given = (ledger, (pod["metadata"]["namespace"], pod["metadata"]["name"]))
+        self._given = (ledger, pod_key(pod))
         self._log.info("Intel GPUs on node %s: %s", given.chosen.node, [c.cards for c in given.chosen.containers])
         hierarchies = {
             container["name"]: next(

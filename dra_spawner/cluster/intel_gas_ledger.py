@@ -247,6 +247,11 @@ class GpuLedger:
         if self._cleaning is None or self._cleaning.done():
             self._cleaning = asyncio.create_task(self.clean_for_ever(api, interval))
 
+    def end_cleaning(self) -> None:
+        """Look no more."""
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+
     async def clean_for_ever(
         self,
         api: KubernetesApi,
@@ -290,3 +295,9 @@ def ledger_of(
     if key not in ledgers:
         ledgers[key] = GpuLedger(namespace, log)
     return ledgers[key]
+
+
+def forget_ledgers() -> None:
+    """Forget what this loop's ledgers know, as a hub that starts anew does; their cleaning ends."""
+    for ledger in _LEDGERS.pop(asyncio.get_running_loop(), {}).values():
+        ledger.end_cleaning()

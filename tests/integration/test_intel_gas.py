@@ -1,0 +1,351 @@
+"""Intel GPUs of the device-plugin age: from a profile to a pod on the node with the chosen cards, on both clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.cluster import intel_gas_ledger
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
+from dra_spawner.profiles.intel_gas import parse_intel_gas
+from dra_spawner.profiles.intel_gas.pods import rebuild
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.profiles.intel_gas.gpus import gpu_node
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+pytestmark = pytest.mark.timeout(120)
+
+
+def node(name: str, cards: str = "0.1", **options: Any) -> dict[str, Any]:
+    """A node with Intel GPUs, to be registered."""
+    made = gpu_node(name, cards, **options)
+    capacity = {key: value for key, value in made["status"]["allocatable"].items() if "/" in key}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        **node_manifest(name, capacity=capacity, labels=made["metadata"]["labels"]),
+    }
+
+
+class GpuHub:
+    """A hub's side on a cluster whose nodes have Intel GPUs."""
+
+    def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide) -> None:
+        self.cluster, self.proxy, self.side = cluster, proxy, side
+
+    async def start(self, name: str, intel_gas: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Start a user's server; its pod."""
+        if intel_gas is not None:
+            self.side.spawner_config.intel_gas = intel_gas
+        await self.side.user(name).spawn("", {})
+        return await self.pod(name)
+
+    async def stop(self, name: str) -> None:
+        await self.side.user(name).stop("")
+        await self.cluster.wait_gone(self.cluster.path("pods", f"jupyter-{name}"))
+
+    async def pod(self, name: str) -> dict[str, Any]:
+        return await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{name}"))
+
+    async def pods(self) -> list[dict[str, Any]]:
+        return (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
+
+
+@pytest.fixture
+async def gpus(cluster):
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig):
+            side = HubSide(kubeconfig, cluster.namespace)
+            config = side.spawner_config
+            config.port = runner.addresses[0][1]
+            config.start_timeout = 15
+            config.k8s_api_request_timeout = 2
+            config.k8s_api_request_retry_timeout = 5
+            yield GpuHub(cluster, proxy, side)
+            proxy.heal()
+            intel_gas_ledger.forget_ledgers()
+            await end_hub_side()
+    await runner.cleanup()
+
+
+def annotations(pod: dict[str, Any]) -> dict[str, str]:
+    return pod["metadata"].get("annotations", {})
+
+
+async def test_a_server_gets_limits_cards_tiles_mask_and_its_node(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a", "0.1"), node("node-b", "3.5"))
+    gpus.side.spawner_config.node_affinity_required = [
+        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-b"]}]}
+    ]
+    pod = await gpus.start(
+        "ada", {"count": 2, "millicores": 400, "memory": "1Gi", "tiles": 1, "deny": ["card9"], "hierarchy": "COMPOSITE"}
+    )
+    (notebook,) = pod["spec"]["containers"]
+    limits = {
+        name: value for name, value in notebook["resources"]["limits"].items() if name.startswith("gpu.intel.com")
+    }
+    assert limits == {
+        "gpu.intel.com/i915": "2",
+        "gpu.intel.com/millicores": "800",
+        "gpu.intel.com/memory.max": "2147483648",
+        "gpu.intel.com/tiles": "2",
+    }
+    found = annotations(pod)
+    assert found["gas-container-cards"] == "card3,card5"
+    assert found["gas-container-tiles"] == "card3:gt0,card5:gt0"
+    assert found["gas-deny"] == "card9"
+    assert found["gas-ts"] == found["hub.jupyter.org/intel-gas"]
+    environment = {entry["name"]: entry.get("value") for entry in notebook["env"]}
+    assert environment["ZE_FLAT_DEVICE_HIERARCHY"] == "COMPOSITE"
+    assert environment["ZE_AFFINITY_MASK"] == "0.0,1.0"
+    assert pod["spec"]["nodeName"] == "node-b"
+    required = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    (term,) = required["nodeSelectorTerms"]
+    assert term["matchExpressions"][0]["values"] == ["node-b"]
+    assert term["matchFields"] == [{"key": "metadata.name", "operator": "In", "values": ["node-b"]}]
+
+
+async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restarts(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a"))
+    half = {"millicores": 500}
+    assert [annotations(await gpus.start(name, half))["gas-container-cards"] for name in ("ada", "bob")] == [
+        "card0"
+    ] * 2
+    assert annotations(await gpus.start("eve"))["gas-container-cards"] == "card1"
+    intel_gas_ledger.forget_ledgers()
+    assert annotations(await gpus.start("dan"))["gas-container-cards"] == "card1", "rebuilt from the pods"
+    rebuilt = rebuild(await gpus.pods())
+    assert rebuilt.warnings == ()
+    assert {card: use.millicores for card, use in rebuilt.ledger.uses()["node-a"].items()} == {
+        "card0": 1000,
+        "card1": 1000,
+    }
+    await gpus.stop("bob")
+    await asyncio.sleep(0)
+    intel_gas_ledger.forget_ledgers()
+    assert annotations(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
+
+
+async def test_starts_at_the_same_time_get_different_cards(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a", "0.1.2.3"))
+    names = ["ada", "bob", "eve", "dan"]
+    gpus.side.spawner_config.intel_gas = {"millicores": 1000}
+    pods = await asyncio.gather(*(gpus.start(name) for name in names))
+    assert {annotations(pod)["gas-container-cards"] for pod in pods} == {"card0", "card1", "card2", "card3"}
+    times = [int(annotations(pod)["gas-ts"]) for pod in pods]
+    assert len(set(times)) == 4
+
+
+async def test_without_room_a_pod_has_plain_limits_and_waits_for_the_scheduler(gpus: GpuHub, caplog):
+    await gpus.cluster.publish(node("node-a"))
+    pod = await gpus.start("ada", {"millicores": 600})
+    assert annotations(pod)["gas-container-cards"] == "card0"
+    await gpus.start("bob", {"millicores": 600})
+    # 800 of 2000 are free on the node, and not 700 on any card.
+    pod = await gpus.start("eve", {"millicores": 700})
+    assert "gas-container-cards" not in annotations(pod)
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "700"
+    assert "no room on the cards of 1 nodes" in caplog.text
+
+
+async def test_a_node_without_room_for_the_rest_of_the_pod_is_not_chosen(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a"), node("node-b"))
+    filler = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "filler"},
+        "spec": {
+            "nodeName": "node-a",
+            "containers": [{"name": "main", "image": "example/a:1", "resources": {"requests": {"cpu": "7500m"}}}],
+        },
+    }
+    await gpus.cluster.publish(filler)
+    gpus.side.spawner_config.cpu_guarantee = 1
+    assert (await gpus.start("ada", {"count": 1}))["spec"]["nodeName"] == "node-b"
+
+
+async def test_where_gas_chose_for_a_pod_it_chooses_for_all(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a"))
+    by_gas = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "other", "annotations": {"gas-ts": "1", "gas-container-cards": "card0"}},
+        "spec": {
+            "containers": [{"name": "main", "image": "a:1", "resources": {"limits": {"gpu.intel.com/i915": "1"}}}]
+        },
+    }
+    await gpus.cluster.publish(by_gas)
+    wish = {"count": 2, "tiles": 1, "xe_link": True, "allow": ["card0", "card1"], "hierarchy": "FLAT"}
+    pod = await gpus.start("ada", wish)
+    found = {name: value for name, value in annotations(pod).items() if name.startswith("gas-")}
+    assert found == {"gas-allow": "card0,card1", "gas-allocate-xelink": "true"}
+    assert "affinity" not in pod["spec"]
+    assert "ZE_AFFINITY_MASK" not in {entry["name"] for entry in pod["spec"]["containers"][0]["env"]}
+    pod = await gpus.start("bob", {"count": 1, "scheduler": "none"})
+    assert annotations(pod)["gas-container-cards"] == "card0"
+
+
+async def test_the_scheduler_counts_extended_resources(gpus: GpuHub):
+    """Also on the embedded cluster: a pod whose limits no node has waits."""
+    await gpus.cluster.publish(node("node-a", "0"))
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "large"},
+        "spec": {
+            "containers": [
+                {"name": "main", "image": "a:1", "resources": {"limits": {"gpu.intel.com/millicores": "1001"}}}
+            ]
+        },
+    }
+    await gpus.cluster.publish(pod)
+    await gpus.cluster.wait_event("large", "FailedScheduling", text="Insufficient gpu.intel.com/millicores")
+
+
+@pytest.mark.parametrize("resource", ["nodes", "pods"])
+@pytest.mark.parametrize("fault", [Fault.answer(500), Fault.answer(403), Fault.hold()], ids=["500", "403", "no answer"])
+async def test_a_start_works_when_the_ledger_cannot_be_read(gpus: GpuHub, resource, fault):
+    await gpus.cluster.publish(node("node-a"))
+    first = await gpus.start("first", {"count": 1, "scheduler": "gas"})  # the reflector lists pods, too
+    assert "gas-ts" not in annotations(first)
+    intel_gas_ledger.forget_ledgers()
+    gpus.proxy.fail(fault, verb="list", resource=resource, times=None)
+    pod = await gpus.start("ada", {"millicores": 500, "scheduler": "none"})
+    assert gpus.proxy.count("list", resource)
+    assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "500"
+    assert "gas-container-cards" not in annotations(pod)
+
+
+async def test_a_hook_that_replaces_annotations_does_not_lose_the_cards(gpus: GpuHub):
+    def hook(spawner, pod):
+        pod.metadata.annotations = {"own": "yes"}
+        return pod
+
+    await gpus.cluster.publish(node("node-a"))
+    gpus.side.spawner_config.modify_pod_hook = hook
+    found = annotations(await gpus.start("ada", {"count": 1}))
+    assert (found["own"], found["gas-container-cards"]) == ("yes", "card0")
+
+
+async def test_a_failed_start_gives_its_cards_back(gpus: GpuHub):
+    await gpus.cluster.publish(node("node-a", "0"))
+    gpus.proxy.fail(Fault.answer(422, "Invalid", "is invalid"), verb="create", resource="pods", times=None)
+    with pytest.raises(Exception, match="invalid"):
+        await gpus.start("ada", {"millicores": 1000})
+    gpus.proxy.heal()
+    assert annotations(await gpus.start("bob"))["gas-container-cards"] == "card0"
+
+
+# The ledger itself, on a cluster
+
+
+class Quiet:
+    """Collects what is logged."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+
+    def _note(self, text: str, *values: object) -> None:
+        self.lines.append(text % values)
+
+    info = warning = exception = _note
+
+
+def unborn(name: str, namespace: str) -> dict[str, Any]:
+    containers = [{"name": "notebook", "resources": {"limits": {"gpu.intel.com/i915": "1"}}}]
+    return {"metadata": {"name": name, "namespace": namespace}, "spec": {"containers": containers}}
+
+
+async def test_reservations_that_nobody_takes_up_are_cleaned(embedded_cluster: ClusterUnderTest):
+    cluster = embedded_cluster
+    await cluster.start_kubelet(fake=True)
+    await cluster.publish(node("node-a", "0"))
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    log = Quiet()
+    ledger = GpuLedger(cluster.namespace, log, now=lambda: now, chance=random.Random(1).random)
+    wish = parse_intel_gas({"millicores": 1000})
+    minute = timedelta(minutes=1)
+    given = await ledger.give(cluster.admin, wish, unborn("ada", cluster.namespace), minute)
+    assert isinstance(given, GivenCards)
+    assert isinstance(await ledger.give(cluster.admin, wish, unborn("bob", cluster.namespace), minute), NoCards)
+    assert await ledger.clean_up(cluster.admin) == ()
+    now += minute
+    assert await ledger.clean_up(cluster.admin) == ((cluster.namespace, "ada"),)
+    assert isinstance(await ledger.give(cluster.admin, wish, unborn("bob", cluster.namespace), minute), GivenCards)
+
+
+async def test_cleaning_goes_on_at_random_times_whatever_happens(embedded_cluster: ClusterUnderTest):
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 4:
+            raise asyncio.CancelledError
+
+    chances = iter([0.0, 1.0, 0.5, 0.25])
+    ledger = GpuLedger(embedded_cluster.namespace, Quiet(), chance=lambda: next(chances))
+    with pytest.raises(asyncio.CancelledError):
+        await ledger.clean_for_ever(embedded_cluster.admin, timedelta(minutes=20), sleep)
+    assert slept == [600, 1800, 1200, 900]
+
+
+async def test_a_ledger_that_cannot_read_says_so(embedded_cluster: ClusterUnderTest):
+    async with FaultProxy(embedded_cluster.url) as proxy:
+        from dra_spawner.cluster.api import KubernetesApi
+
+        async with await KubernetesApi.from_kubeconfig(embedded_cluster.hub_kubeconfig_for(proxy.url)) as api:
+            proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
+            log = Quiet()
+            ledger = GpuLedger(embedded_cluster.namespace, log)
+            with pytest.raises(LedgerUnavailable):
+                await ledger.give(api, parse_intel_gas({"count": 1}), unborn("ada", "x"), timedelta(1))
+
+
+async def test_gpus_of_other_namespaces_count_where_they_may_be_seen(embedded_cluster: ClusterUnderTest):
+    cluster = embedded_cluster
+    await cluster.start_kubelet(fake=True)
+    await cluster.publish(node("node-a", "0"))
+    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": "elsewhere"}})
+    limits = {"gpu.intel.com/i915": "1", "gpu.intel.com/millicores": "700"}
+    other = {
+        "metadata": {
+            "name": "other",
+            "annotations": {"gas-container-cards": "card0", "gas-ts": "1", "hub.jupyter.org/intel-gas": "1"},
+        },
+        "spec": {
+            "nodeName": "node-a",
+            "containers": [{"name": "main", "image": "a:1", "resources": {"limits": limits}}],
+        },
+    }
+    await cluster.admin.create(resource_path("v1", "pods", "elsewhere"), other)
+    wish = parse_intel_gas({"millicores": 500})
+    pod = unborn("ada", cluster.namespace)
+    assert isinstance(await GpuLedger(cluster.namespace, Quiet()).give(cluster.admin, wish, pod, timedelta(1)), NoCards)
+    async with FaultProxy(cluster.url) as proxy:
+        from dra_spawner.cluster.api import KubernetesApi
+
+        async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig_for(proxy.url)) as api:
+            proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource="pods")
+            given = await GpuLedger(cluster.namespace, log := Quiet()).give(api, wish, pod, timedelta(1))
+    assert isinstance(given, GivenCards)
+    assert log.lines == [f"Cards of Intel GPUs in other namespaces than {cluster.namespace} are not seen"]
