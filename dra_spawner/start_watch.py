@@ -106,6 +106,7 @@ class StartWatch:
             Where it should start without optional devices.
         """
         await self._own_pod()
+        self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
         looks_without = 0
         while looks_without < _LOOKS_UNTIL_GONE:
             pod = self.look()

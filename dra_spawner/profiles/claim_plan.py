@@ -5,6 +5,7 @@ A :class:`ClaimPlan` is computed once for a start and is never changed after; th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,9 @@ from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.properties import PROPERTIES, product_selector
 from dra_spawner.profiles.raw_spec import spec_request_names, spec_requests
 from dra_spawner.profiles.vlan_attachments import vlan_companions, vlan_configs
+
+#: Of the one kind of companion whose content is text.
+NETWORK = "NetworkAttachmentDefinition"
 
 __all__ = [
     "ClaimPlan",
@@ -147,11 +151,19 @@ def compile_claims(claims: Iterable[DeviceClaim]) -> ClaimPlan:
 
 def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
     companions = (
-        replace(companion, name=f"{claim.name}-{companion.name}")
+        replace(companion, name=f"{claim.name}-{companion.name}", manifest=_in_api_form(companion.manifest))
         for claim in claims
         for companion in (*claim.companions, *vlan_companions(claim.requests))
     )
     return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions))
+
+
+def _in_api_form(manifest: JsonObject) -> JsonObject:
+    """A companion as the API has it: a network's CNI configuration is text there, and a mapping in a profile."""
+    spec = manifest.get("spec")
+    if manifest.get("kind") != NETWORK or not isinstance(spec, Mapping) or not isinstance(spec.get("config"), Mapping):
+        return manifest
+    return {**manifest, "spec": {**spec, "config": json.dumps(spec["config"])}}
 
 
 def template_manifest(

@@ -49,6 +49,13 @@ class Faulty:
 
 @pytest.fixture
 async def faulty(cluster):
+    async with faulty_on(cluster) as found:
+        yield found
+
+
+@contextlib.asynccontextmanager
+async def faulty_on(cluster):
+    """A hub's side on a cluster with one node and a shareable GPU."""
     await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
 

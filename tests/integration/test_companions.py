@@ -1,0 +1,204 @@
+"""Other objects that a start needs: they are there before its pod, and go with it or with the last that uses them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.start_objects import utc_now
+from tests.cluster.access import HUB_ACCOUNT, RBAC_API
+from tests.cluster.fault_proxy import Fault
+from tests.integration.hub_process import eventually
+from tests.integration.test_faults import Faulty, faulty, faulty_on
+
+__all__ = ["faulty"]
+
+pytestmark = pytest.mark.timeout(120)
+
+NETWORKS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
+NETWORK = {
+    "apiVersion": NETWORKS[0],
+    "kind": "NetworkAttachmentDefinition",
+    "metadata": {"name": "vlan-42"},
+    "spec": {"config": {"cniVersion": "1.0.0", "type": "macvlan", "master": "eth1.42", "name": "{username}"}},
+}
+OWN = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"key": "value"}}
+SHARED = {**OWN, "metadata": {"name": "vlan-42", "labels": {"team": "lab"}}}
+
+
+async def allow(faulty: Faulty, group: str, resource: str) -> None:
+    """What the comment in helm-values/rbac.yaml tells an administrator to add."""
+    if faulty.cluster.kind == "embedded":
+        return
+    namespace = faulty.cluster.namespace
+    rule = {"apiGroups": [group], "resources": [resource], "verbs": ["create", "get", "list", "patch", "delete"]}
+    role = {"apiVersion": RBAC_API, "kind": "Role", "metadata": {"name": "companions"}, "rules": [rule]}
+    binding = {
+        "apiVersion": RBAC_API,
+        "kind": "RoleBinding",
+        "metadata": {"name": "companions"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "companions"},
+        "subjects": [{"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": namespace}],
+    }
+    for plural, body in (("roles", role), ("rolebindings", binding)):
+        await faulty.cluster.admin.create(resource_path(RBAC_API, plural, namespace), body)
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{HUB_ACCOUNT}",
+            "resourceAttributes": {"namespace": namespace, "verb": "patch", "group": group, "resource": resource},
+        },
+    }
+
+    async def allowed() -> bool:
+        path = resource_path("authorization.k8s.io/v1", "subjectaccessreviews")
+        return bool((await faulty.cluster.admin.create(path, review))["status"]["allowed"])
+
+    await eventually(allowed, "the new rule is in force")
+
+
+async def companions(faulty: Faulty, **entries: Any) -> None:
+    claim = faulty.side.spawner_config.device_claims["gpu"]
+    claim["capacity"] = {"memory": "5Gi"}
+    claim["companions"] = {name: {"manifest": manifest} for name, manifest in entries.items()}
+    await allow(faulty, "", "configmaps")
+
+
+async def config_maps(faulty: Faulty) -> dict[str, dict[str, Any]]:
+    items = (await faulty.cluster.admin.list(faulty.cluster.path("configmaps")))["items"]
+    return {item["metadata"]["name"]: item for item in items if item["metadata"]["name"] != "kube-root-ca.crt"}
+
+
+async def test_one_of_the_start_goes_with_its_pod(faulty):
+    await companions(faulty, settings=OWN)
+    assert await faulty.spawn() is None
+    (found,) = (await config_maps(faulty)).values()
+    (owner,) = found["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("Pod", "jupyter-ada")
+    assert found["metadata"]["name"].startswith("jupyter-ada-gpu-settings-")
+    assert (found["data"], found["metadata"]["labels"]["hub.jupyter.org/username"]) == (OWN["data"], "ada")
+    await faulty.stop()
+    await faulty.nothing_is_left()
+    await eventually(lambda: _none(faulty), "the companion is gone")
+
+
+async def _none(faulty: Faulty) -> bool:
+    return await config_maps(faulty) == {}
+
+
+async def test_a_shared_one_goes_with_the_last(faulty):
+    await companions(faulty, vlan=SHARED)
+    ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
+    await ada.spawn("", {})
+    await bob.spawn("", {})
+    found = (await config_maps(faulty))["vlan-42"]
+    assert found["metadata"]["labels"]["team"] == "lab"
+    assert not found["metadata"].get("ownerReferences")
+    await ada.stop("")
+    assert (await config_maps(faulty))["vlan-42"]["metadata"]["uid"] == found["metadata"]["uid"]
+    await bob.stop("")
+    assert await config_maps(faulty) == {}
+    await faulty.nothing_is_left()
+
+
+async def test_an_administrators_own_is_used_and_stays(faulty):
+    await companions(faulty, vlan=SHARED)
+    await faulty.cluster.publish({**SHARED, "data": {"key": "mine"}})
+    made = await config_maps(faulty)
+    assert await faulty.spawn() is None
+    await faulty.stop()
+    assert await config_maps(faulty) == made
+    await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize("manifest", [OWN, SHARED], ids=["own", "shared"])
+@pytest.mark.parametrize("resource", ["configmaps", "pods"])
+@pytest.mark.parametrize(
+    "fault", [Fault.refuse(), Fault.lose_answer(), Fault.answer(403, "Forbidden", "no")], ids=["refused", "lost", "403"]
+)
+async def test_one_failed_request(faulty, manifest, resource, fault):
+    await companions(faulty, entry=manifest)
+    faulty.proxy.fail(fault, verb="create", resource=resource)
+    error = await faulty.spawn()
+    assert faulty.proxy.count("create", resource), "the fault has to be met"
+    if error is None:
+        await faulty.stop()
+    else:
+        assert getattr(error, "jupyterhub_message", "")
+    await faulty.nothing_is_left()
+    await eventually(lambda: _none(faulty), "the companion is gone")
+
+
+async def test_a_hub_that_was_killed_leaves_them_to_the_sweep(faulty):
+    await companions(faulty, own=OWN, shared=SHARED)
+    faulty.side.spawner_config.start_timeout = 3
+    faulty.side.spawner_config.k8s_api_request_retry_timeout = 1
+    spawner = faulty.side.user("bob").spawner
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    await spawner._start_objects.ensure({entry["resourceClaimTemplateName"] for entry in pod.spec.resource_claims})
+    assert len(await config_maps(faulty)) == 2
+    ends = spawner._start_objects.ends
+
+    async def sweep(now) -> list[str]:
+        found = Sweep(faulty.cluster.admin, faulty.cluster.namespace, ends - ends, now)
+        await found.run({("v1", "configmaps")})
+        assert found.errors == []
+        return found.done
+
+    assert await sweep(utc_now()) == []
+    assert len(await sweep(max(ends, utc_now()).replace(year=ends.year + 1))) == 3
+    assert await _none(faulty)
+    await faulty.nothing_is_left()
+
+
+async def test_a_network_of_a_vlan(real_cluster):
+    """A kind that a CustomResourceDefinition brings; the embedded cluster has none."""
+    cluster = real_cluster
+    group, version = NETWORKS[0].split("/")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{NETWORKS[1]}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": NETWORKS[1],
+                "singular": "network-attachment-definition",
+                "kind": "NetworkAttachmentDefinition",
+                "shortNames": ["net-attach-def"],
+            },
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions")
+    await cluster.admin.create(path, definition)
+    try:
+
+        async def served() -> bool:
+            try:
+                await cluster.admin.list(resource_path(*NETWORKS, cluster.namespace))
+            except KubernetesError:
+                return False
+            return True
+
+        await eventually(served, "the new kind is served")
+        async with faulty_on(cluster) as hub:
+            await allow(hub, group, NETWORKS[1])
+            claim = hub.side.spawner_config.device_claims["gpu"]
+            claim["companions"] = {"network": {"manifest": NETWORK}}
+            assert await hub.spawn() is None
+            found = await cluster.admin.get(resource_path(*NETWORKS, cluster.namespace, "vlan-42"))
+            assert json.loads(found["spec"]["config"]) == {**NETWORK["spec"]["config"], "name": "ada"}
+            await hub.stop()
+            await cluster.wait_gone(resource_path(*NETWORKS, cluster.namespace))
+            await hub.nothing_is_left()
+    finally:
+        await cluster.admin.delete(f"{path}/{definition['metadata']['name']}")

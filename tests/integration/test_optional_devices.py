@@ -1,0 +1,139 @@
+"""Servers that start without a device where none is to be had, and with one where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.cluster.fault_proxy import Fault
+from tests.integration.devices import node_with, whole
+from tests.integration.test_faults import Faulty, faulty
+
+__all__ = ["faulty"]
+
+GPU = {"device_class": "gpu.example.com"}
+OPTIONAL = {"first_available": {"whole": GPU, "none": {}}}
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def starts(faulty):
+    faulty.side.spawner_config.device_claims = {"gpu": OPTIONAL}
+    faulty.side.spawner_config.start_timeout = 30
+    faulty.side.spawner_config.optional_devices_wait_seconds = 2
+    return faulty
+
+
+async def claims_of(faulty: Faulty, user: str) -> list[dict[str, Any]]:
+    pod = await faulty.cluster.admin.get(faulty.cluster.path("pods", f"jupyter-{user}"))
+    return pod["spec"].get("resourceClaims", [])
+
+
+def said(user: Any) -> list[str]:
+    return [event["message"] for event in user.spawner.events]
+
+
+async def test_with_the_device_where_there_is_one(starts):
+    await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
+    assert await starts.spawn() is None
+    assert len(await claims_of(starts, "ada")) == 1
+    assert not any("without" in message for message in said(starts.user))
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+async def test_without_where_there_is_none(starts):
+    assert await starts.spawn() is None
+    assert await claims_of(starts, "ada") == []
+    assert "create resourceclaimtemplates" not in starts.requests()
+    assert any(
+        "This server starts without a device that it can do without. No node has" in m for m in said(starts.user)
+    )
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+async def test_without_where_all_are_in_use_and_with_it_later(starts):
+    await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
+    starts.side.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
+    ada, bob = starts.side.user("ada"), starts.side.user("bob")
+    await ada.spawn("", {})
+    await bob.spawn("", {})
+    assert [len(await claims_of(starts, user)) for user in ("ada", "bob")] == [1, 0]
+    assert any("All devices of this kind are in use" in message for message in said(bob))
+    await ada.stop("")
+    await bob.stop("")
+    await starts.nothing_is_left()
+    await bob.spawn("", {})
+    assert len(await claims_of(starts, "bob")) == 1
+    await bob.stop("")
+    await starts.nothing_is_left()
+
+
+async def test_a_class_that_is_not_there(starts):
+    starts.side.spawner_config.device_claims = {"gpu": {"device_class": "missing.example.com", "optional": True}}
+    assert await starts.spawn() is None
+    assert await claims_of(starts, "ada") == []
+    await starts.stop()
+
+
+async def test_what_is_not_optional_stays(starts):
+    starts.side.spawner_config.device_claims = {
+        "both": {
+            "requests": {
+                "share": {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}},
+                "gpu": OPTIONAL,
+            },
+            "containers": {"notebook": ["share", "gpu"]},
+        }
+    }
+    assert await starts.spawn() is None
+    (claim,) = (await starts.cluster.admin.list(starts.cluster.path("resourceclaims")))["items"]
+    assert [result["request"] for result in claim["status"]["allocation"]["devices"]["results"]] == ["share"]
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+async def test_the_device_is_taken_in_between(starts):
+    """The look at the devices says that one is free; when the pod comes, it is not: the pod is made again without."""
+    starts.proxy.fail(Fault.answer(500), verb="list", resource="resourceslices")
+    assert await starts.spawn() is None
+    assert await claims_of(starts, "ada") == []
+    assert starts.requests().count("create pods") == 2
+    assert any(
+        "No device is free any more for this choice; this server starts without it." in m for m in said(starts.user)
+    )
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+@pytest.mark.parametrize("resource", ["deviceclasses", "resourceslices", "resourceclaims", "nodes"])
+async def test_nothing_can_be_found_out(starts, resource):
+    """Then the scheduler decides, and its word is enough."""
+    starts.proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource=resource, times=None)
+    assert await starts.spawn() is None
+    assert await claims_of(starts, "ada") == []
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+async def test_the_first_pod_cannot_be_removed_at_once(starts):
+    starts.proxy.fail(Fault.answer(500), verb="list", resource="resourceslices")
+    starts.proxy.fail(Fault.answer(500), verb="delete", resource="pods", times=3)
+    assert await starts.spawn() is None
+    assert await claims_of(starts, "ada") == []
+    await starts.stop()
+    await starts.nothing_is_left()
+
+
+async def test_without_room_either_way_it_gives_up_as_ever(starts):
+    starts.side.spawner_config.cpu_guarantee = 4000
+    starts.side.spawner_config.start_timeout = 6
+    await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
+    starts.user = starts.side.user("bob")
+    starts.proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource="nodes", times=None)
+    error = await starts.spawn()
+    assert "Gave up after 6 seconds." in str(error)
+    await starts.nothing_is_left()
