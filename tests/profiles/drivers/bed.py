@@ -20,6 +20,10 @@ PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
 CLASSES: Mapping[str, tuple[str, ...]] = {
     "gpu.nvidia.com": ("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'",),
     "mig.nvidia.com": ("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'",),
+    "mig-1g-5gb.gpu.nvidia.com": (
+        "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'mig'"
+        " && device.attributes['gpu.nvidia.com'].profile == '1g.5gb'",
+    ),
     "vfio.gpu.nvidia.com": ("device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'vfio'",),
     "compute-domain-default-channel.nvidia.com": (
         "device.driver == 'compute-domain.nvidia.com' && device.attributes['compute-domain.nvidia.com'].type == 'channel'"

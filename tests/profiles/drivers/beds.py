@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from dra_spawner.profiles.facts import ClusterFacts
 from tests.profiles.drivers import nvidia_devices as nvidia
@@ -117,7 +118,13 @@ def _mi300x() -> Bed:
 
 def _plain_network() -> Bed:
     """A node with a few interfaces that can be moved into pods."""
-    names = {"dummy0": "0000:50:00.0", "eth1": "0000:51:00.0", "eth2": "0000:52:00.0", "gpu2rdma0": "0000:53:00.0"}
+    names = {
+        "dummy0": "0000:50:00.0",
+        "dummy1": "0000:54:00.0",
+        "eth1": "0000:51:00.0",
+        "eth2": "0000:52:00.0",
+        "gpu2rdma0": "0000:53:00.0",
+    }
     cards = [
         other.network_card(address, name=name, numa_node=0, rdma="rdma" in name) for name, address in names.items()
     ]
@@ -188,6 +195,7 @@ def _beds() -> tuple[Bed, ...]:
         _mi300x(),
         _plain_network(),
         _compute_domain(),
+        replace(_gb200(), name="gb200-domain", devices={**_gb200().devices, **_compute_domain().devices}),
         _sriov(),
         _broken(),
         Bed("static-mig", {NVIDIA: _devices(*static)}, (_TAINT,)),
@@ -199,6 +207,17 @@ def _beds() -> tuple[Bed, ...]:
         Bed("hami", {"hami-core-gpu.project-hami.io": _devices(*map(nvidia.hami_gpu, range(2)))}),
         Bed("mi300x-dpx", {"gpu.amd.com": _devices(*(other.amd_partition(i, p) for i in range(8) for p in range(2)))}),
         Bed("flex", {"gpu.intel.com": _devices(*(other.intel_gpu(f"0000:{bus}:00.0") for bus in ("03", "07")))}),
+        Bed(
+            "flex-rdma",
+            {
+                "gpu.intel.com": _devices(other.intel_gpu("0000:03:00.0")),
+                DRANET: _devices(
+                    other.network_card("0000:09:00.0", name="eth7", numa_node=0, rdma=True, root="pci0000:09"),
+                    other.network_card("0000:08:00.0", name="eth8", numa_node=0, rdma=True, root="pci0000:03"),
+                ),
+            },
+        ),
+        Bed("cni", {"cni.dra.networking.x-k8s.io": _devices({"name": "cni"})}),
         Bed("flex-without-memory", {"gpu.intel.com": _devices(other.intel_gpu("0000:03:00.0", memory="0"))}),
         Bed(
             "flex-functions",

@@ -1,0 +1,81 @@
+"""Claims that the drivers' own documentation shows, each written in the language; what they are is in documented/."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.profiles.drivers.bed import RESOURCE_API
+
+Json = dict[str, Any]
+
+_DIRECTORY = Path(__file__).parent / "documented"
+
+
+@dataclass(frozen=True)
+class DocumentedClaim:
+    """One example of a driver's documentation.
+
+    Attributes
+    ----------
+    device_claims
+        The same in the language.
+    words
+        The same with words of the language instead of CEL, where it has such.
+    specs
+        Claim -> ``devices`` of the ResourceClaimSpec that the documentation shows; empty where it shows none of its own.
+    standing
+        Object that exists before the server starts.
+    containers
+        Container -> ``resources.claims``, where the example is about that.
+    bed
+        Node on which the claim is tried.
+    devices
+        Request -> devices; ``None`` where nothing fits.
+    findings, findings_offline
+        What a check of the example finds on its bed, beyond the taint of the node, and what it finds without a cluster.
+    """
+
+    name: str
+    device_claims: Json
+    words: Json | None = None
+    specs: Mapping[str, Json] = field(default_factory=dict)
+    standing: Json | None = None
+    containers: Mapping[str, list[Json]] | None = None
+    bed: str = ""
+    devices: Mapping[str, list[str]] | None = None
+    findings: tuple[str, ...] = ()
+    findings_offline: tuple[str, ...] = ()
+
+
+def _read(name: str, entry: Json) -> DocumentedClaim:
+    entry = dict(entry)
+    if "spec" in entry:
+        (claim,) = entry["device_claims"]
+        entry["specs"] = {claim: entry.pop("spec")}
+    if entry.get("devices") == "none":
+        del entry["devices"]
+    if "standing" in entry:
+        standing = entry["standing"]
+        spec: Json = {"devices": standing["spec"]}
+        entry["standing"] = {
+            "apiVersion": RESOURCE_API,
+            "kind": standing["kind"],
+            "metadata": {"name": standing["name"]},
+            "spec": {"spec": spec} if standing["kind"] == "ResourceClaimTemplate" else spec,
+        }
+    for key in ("findings", "findings_offline"):
+        entry[key] = tuple(entry.get(key, ()))
+    return DocumentedClaim(name, **entry)
+
+
+#: Name -> example, of all drivers.
+DOCUMENTED: Mapping[str, DocumentedClaim] = {
+    name: _read(name, entry)
+    for path in sorted(_DIRECTORY.glob("*.yaml"))
+    for name, entry in yaml.safe_load(path.read_text()).items()
+}
