@@ -265,3 +265,15 @@ def test_users_fill_the_truly_busiest_node() -> None:
     assert world.picture("left", "right") == "PPP++ UU+++"
     world.policy = Policy(shapes={PLAIN.id: PLAIN}, headroom={})
     assert placement(world, user_shape(cpu="500m")).node == "right"
+
+
+def test_several_users_of_one_shape_at_once() -> None:
+    world = hub((GPU, 3, 6))
+    world.node("a", gpus=3)
+    world.settle()
+    for name in ("ada", "bob", "cy", "dee"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 3
+    assert [each.needs_node for each in world.last.waiting] == [False, False, False, True]

@@ -8,8 +8,9 @@ from datetime import timedelta
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Budget, Headroom, Policy
-from tests.headroom.world import PLAIN, World
+from tests.headroom.world import PLAIN, World, user_shape
 
 
 def hub(minimum: int, maximum: int = 20, **policy: object) -> World:
@@ -225,3 +226,42 @@ def test_a_node_that_goes_takes_nothing_along() -> None:
     world.settle()
     assert len(world.view().placeholders) == 3
     assert len(world.pending) == 3
+
+
+def test_the_floor_holds_where_nothing_else_does() -> None:
+    world = hub(4, budget=Budget(per_second=100, burst=100, per_node=100, most_pending=100))
+    full_node(world)
+    world.memory = replace(world.memory, tokens=world.memory.tokens.refilled(world.policy.budget, world.now))
+    world.node("b")
+    world.decide()  # the label that attracts
+    world.pass_time(seconds=10)
+    world.decide()
+    assert len(ended(world, Cause.MOVE)) == 2, "half of the four wanted stay warm"
+
+
+def test_a_service_that_just_started_has_nothing_to_spend() -> None:
+    world = hub(4)
+    full_node(world)
+    world.node("b")
+    world.decide()
+    world.memory = Memory.fresh(world.now)
+    world.decide()
+    assert not ended(world, Cause.MOVE)
+    world.pass_time(seconds=1)
+    world.decide()
+    assert len(ended(world, Cause.MOVE)) == 1
+
+
+def test_nothing_is_evicted_while_any_placeholder_waits() -> None:
+    big = user_shape(cpu="100")
+    world = hub(4)
+    full_node(world)
+    world.policy = replace(
+        world.policy,
+        shapes={PLAIN.id: PLAIN, big.id: big},
+        headroom={PLAIN.id: Headroom(4, 20), big.id: Headroom(1, 1)},
+    )
+    world.settle()
+    world.node("b")
+    world.run(minutes=3)
+    assert not ended(world, Cause.MOVE)
