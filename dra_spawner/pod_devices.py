@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_spawner.profiles import ClaimPlan
+from dra_spawner.profiles.extended_resources import extended_resource_names
 
 _CRASHES_ENOUGH = 3
 
@@ -50,6 +51,17 @@ def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
         container.resources = {"claims": claims}
     else:
         resources.claims = [*(resources.claims or ()), *claims]
+
+
+def asks_for_extended_resources(pod: Any) -> bool:
+    """Whether a pod (a model of the Kubernetes client) asks for something that devices may stand for."""
+    for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]:
+        resources = container.get("resources") if isinstance(container, dict) else container.resources
+        for kind in ("limits", "requests"):
+            amounts = resources.get(kind) if isinstance(resources, dict) else getattr(resources, kind, None)
+            if extended_resource_names(amounts or ()):
+                return True
+    return False
 
 
 def named_templates_and_claims(pod: Any) -> set[str]:

@@ -25,7 +25,12 @@ from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, utc_now
 from dra_spawner.intel_gas_spawner import IntelGasSpawner
 from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
-from dra_spawner.pod_devices import NoSuchContainer, attach_claims, named_templates_and_claims
+from dra_spawner.pod_devices import (
+    NoSuchContainer,
+    asks_for_extended_resources,
+    attach_claims,
+    named_templates_and_claims,
+)
 from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
@@ -270,7 +275,7 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create what the final pod needs, then the pod. Runs again at each retry."""
         objects = self._start_objects
-        if objects is None or not self._plan.claims:
+        if objects is None or not (self._plan.claims or asks_for_extended_resources(pod)):
             return bool(await super()._make_create_pod_request(pod, request_timeout))
         # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}

@@ -137,7 +137,8 @@ class StartWatch:
     async def _explain(self, message: str, impatient: bool) -> None:
         standing = {name: each.object.name for name, each in self.objects.standing.items()}
         try:
-            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace)
+            pod = self.look() or {}
+            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace, pod)
         except Exception:
             # An explanation is a courtesy; the start goes on without.
             self.log.exception("Could not explain why %s waits", self.pod_name)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Final
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.api_objects import RESOURCE_API
 from dra_spawner.cluster.standing_objects import MOST_PODS_OF_A_CLAIM
 from dra_spawner.dra.explanation import assess
+from dra_spawner.dra.objects import DeviceClass, ObjectError
+from dra_spawner.profiles.extended_resources import of_pod
 
 #: How long an explanation may be looked for; none is given after that.
 _EXPLAIN_SECONDS = 3.0
 NOTHING_STANDS: Mapping[str, str] = {}
+NO_POD: Mapping[str, Any] = {}
+#: Name of the claim that stands for a pod's extended resources here.
+_EXTENDED: Final = "extended-resources"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ async def diagnose(
     claims: Mapping[str, JsonObject],
     standing: Mapping[str, str] = NOTHING_STANDS,
     namespace: str = "",
+    pod: Mapping[str, Any] = NO_POD,
 ) -> Diagnosis:
     """Find out why claims cannot be allocated now.
 
@@ -53,8 +61,11 @@ async def diagnose(
         Specs by the claim's name.
     standing
         Names of the objects of those claims that are shared with other servers, of ``namespace``, by the claim's name.
+    pod
+        The pod that waits, as the API server has it: its extended resources count, where device classes stand for them.
     """
-    if not claims:
+    extended = of_pod(pod)
+    if not claims and not extended.names:
         return Diagnosis()  # others made the claims; Kubernetes' own events tell
     lists = (
         (RESOURCE_API, "deviceclasses"),
@@ -78,6 +89,18 @@ async def diagnose(
             f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the most that Kubernetes allows."
         )
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
+    if extended.names:
+        known_classes = _decoded_classes(classes)
+        nowhere = [name for name in extended.unknown(known_classes) if not any(_offers(node, name) for node in nodes)]
+        if nowhere:
+            return Diagnosis(f"No node offers {', '.join(nowhere)} now, and no device class stands for it.")
+        spec = extended.claim_spec(known_classes)
+        if spec is not None:
+            # Where a device plugin offers the resource, devices do not stand for it.
+            nodes = [node for node in nodes if not any(_offers(node, name) for name in extended.names)]
+            claims = {**claims, _EXTENDED: spec}
+        if not nodes or not (claims or allocated):
+            return Diagnosis()  # a matter of device plugins; Kubernetes' own events tell
     if not claims:
         return Diagnosis(
             "The device is shared with other servers, and this server has to run on the same node as they do. It "
@@ -105,6 +128,20 @@ async def diagnose(
         cancelled=lambda: time.monotonic() > end,
     )
     return Diagnosis(assessment.sentence, fits=assessment.fits)
+
+
+def _decoded_classes(classes: Iterable[JsonObject]) -> list[DeviceClass]:
+    decoded = []
+    for each in classes:
+        with contextlib.suppress(ObjectError):
+            decoded.append(DeviceClass.from_json(each))
+    return decoded
+
+
+def _offers(node: JsonObject, resource: str) -> bool:
+    """Whether a device plugin offers a resource on a node, all of it taken or not."""
+    amount = (node.get("status", {}).get("allocatable") or {}).get(resource, "0")
+    return str(amount) not in ("", "0")
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
