@@ -11,7 +11,7 @@ from collections.abc import Hashable, Sequence
 from dra_spawner.dra.cel.influences import OWN_DOMAIN
 from dra_spawner.dra.devices import DeviceDescription
 
-__all__ = ["Visibility"]
+__all__ = ["Visibility", "published_names"]
 
 
 class Visibility:
@@ -33,18 +33,18 @@ class Visibility:
 
     def seen(self, description: DeviceDescription) -> Hashable:
         """Equal for descriptions that cannot be told apart."""
-        return self.seen_together([description])
+        return description.common_key, self.attributes_of([description])
 
-    def seen_together(self, descriptions: Sequence[DeviceDescription]) -> Hashable:
-        """Equal for series of descriptions, all of one driver, that cannot be told apart."""
+    def attributes_of(self, descriptions: Sequence[DeviceDescription]) -> Hashable:
+        """What differs between descriptions, all of one driver, besides their ``common_key``."""
         if self._attributes is None or not descriptions:
             return tuple(descriptions)
         driver = descriptions[0].driver
         published = self._published.get(driver)
         if published is None:
-            published = self._published[driver] = _published_names(self._attributes, driver)
+            published = self._published[driver] = published_names(self._attributes, driver)
         names, domains = published
-        seen: list[Hashable] = [description.common_key for description in descriptions]
+        seen: list[Hashable] = []
         for name in names:
             seen += [description.attributes.get(name) for description in descriptions]
         if domains:
@@ -65,7 +65,7 @@ def _of_domains(description: DeviceDescription, domains: frozenset[str]) -> Hash
     )
 
 
-def _published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str, ...], frozenset[str]]:
+def published_names(attributes: frozenset[str], driver: str) -> tuple[tuple[str, ...], frozenset[str]]:
     """Names under which a driver's devices may have these attributes, and domains that are seen as a whole."""
     names = set()
     domains = set()

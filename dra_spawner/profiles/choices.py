@@ -36,6 +36,7 @@ __all__ = [
 #: The spawner's trait that holds claims.
 TRAIT = "device_claims"
 
+_PLAIN_KEY = re.compile(r"\.([^.\[ ]+)(?=[.\[ ]|$)")
 _INDEX = re.compile(r"\[(\d+)\]")
 
 
@@ -291,7 +292,7 @@ def _listed(
         return ListedChoice(path, profile, picks, tuple(problems), None)
     with_claims = [layer for layer in layers if TRAIT in layer.settings]
     claims_path = (with_claims[-1] if with_claims else layers[-1]).path_to(TRAIT)
-    choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed), layers)
+    choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed, settings), layers)
     return ListedChoice(path, profile, picks, (), choice)
 
 
@@ -316,19 +317,27 @@ def _apply(settings: dict[str, Any], name: str, value: object, layer: Layer) -> 
 
 
 def origin(layers: Sequence[Layer], below: str) -> str:
-    """Path of what stands ``below`` the claims: in the last layer that says it, or the first that says most of it."""
+    """Path of what stands ``below`` the claims.
+
+    A single value is told in the last layer that says it; a mapping, which later layers only add to, and what is not
+    there at all, in the first layer that says most of the way.
+    """
     best, most = next((each for each in layers if each.settings.get(TRAIT)), layers[-1]), 0
     for layer in layers:
-        known = _known(layer.settings.get(TRAIT), below)
-        if known > most or (known == most == len(below)):
+        known, value = _known(layer.settings.get(TRAIT), below)
+        if known > most or (known == most == len(below) and not isinstance(value, Mapping)):
             best, most = layer, known
     return f"{best.path_to(TRAIT)}{below}"
 
 
-def _known(value: object, path: str) -> int:
-    """How many characters of a path lead to something in a value."""
+def _known(value: object, path: str) -> tuple[int, object]:
+    """How many characters of a path lead to something in a value, and to what."""
     position = 0
     while position < len(path):
+        plain = _PLAIN_KEY.match(path, position)
+        if plain is not None and isinstance(value, dict) and plain[1] in value:
+            value, position = value[plain[1]], plain.end()
+            continue
         rest = path[position:]
         index = _INDEX.match(rest)
         if isinstance(value, Mapping):
@@ -342,7 +351,7 @@ def _known(value: object, path: str) -> int:
             value, position = value[int(index[1])], position + index.end()
         else:
             break
-    return position
+    return position, value
 
 
 def _leads(path: str, key: str) -> bool:

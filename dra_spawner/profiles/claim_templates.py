@@ -60,6 +60,9 @@ def vlan_numbers(vlan: int) -> dict[str, str | int]:
 
 
 def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
+    if not (claim.config or claim.companions or any(True for request in claim.requests for _ in vlans_of(request))):
+        return claim
+
     def expand_leg(leg: VlanAttachment) -> VlanAttachment:
         return _expand_leg(leg, values, path)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final
 
 from .nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
@@ -41,6 +42,7 @@ _Name = tuple[Collection, str | None, str]
 _Aliases = Mapping[str, _Domain | None]
 
 
+@lru_cache(maxsize=2048)
 def referenced_attributes(expression: str) -> tuple[Reference, ...]:
     """What the expression reads by name, in the order of first mention.
 
@@ -57,6 +59,7 @@ def referenced_attributes(expression: str) -> tuple[Reference, ...]:
     return tuple(Reference(*name, guarded) for name, guarded in reads.items())
 
 
+@lru_cache(maxsize=2048)
 def qualified_keys(expression: str) -> tuple[tuple[Collection, str], ...]:
     """Keys with a slash that are looked up in ``device.attributes`` or ``device.capacity``, whose keys are domains.
 

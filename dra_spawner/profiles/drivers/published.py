@@ -8,7 +8,7 @@ from functools import cached_property
 
 from dra_spawner.dra.devices import Attribute, Device, DeviceDescription
 from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.profiles.device_kinds import kinds_of
 from dra_spawner.profiles.drivers.asked import AskedRequest
 from dra_spawner.profiles.facts import ClusterFacts, JsonObject
 
@@ -27,9 +27,10 @@ class Published:
 
     def __init__(self, facts: ClusterFacts | None) -> None:
         self.facts = facts if facts is not None else ClusterFacts()
-        self._selectors = SelectorCache(list_attributes=True)
+        self._kinds = kinds_of(self.facts.slices or ())
         self._drivers: dict[str, str] = {}
         self._candidates: dict[tuple[str, str, tuple[str, ...]], tuple[Device, ...]] = {}
+        self._nodes: dict[str, tuple[JsonObject, ...]] = {}
 
     @cached_property
     def devices(self) -> tuple[Device, ...] | None:
@@ -58,7 +59,7 @@ class Published:
             return ""
         named = set(_texts(_DRIVER_IN_CEL, device_class.selectors))
         if not named and device_class.selectors:
-            named = {device.id.driver for device in self.devices or () if self._selects(device_class.selectors, device)}
+            named = {device.id.driver for device in self._selected(device_class.selectors)}
         return named.pop() if len(named) == 1 else ""
 
     def type_of(self, request: AskedRequest) -> str:
@@ -76,8 +77,7 @@ class Published:
         if key not in self._candidates:
             device_class = self.device_class(request.device_class)
             selectors = (*(device_class.selectors if device_class is not None else ()), *request.expressions)
-            found = (device for device in self.devices if device.id.driver == driver)
-            self._candidates[key] = tuple(device for device in found if self._selects(selectors, device))
+            self._candidates[key] = tuple(each for each in self._selected(selectors) if each.id.driver == driver)
         return self._candidates[key]
 
     @staticmethod
@@ -90,12 +90,15 @@ class Published:
         """Nodes on which a driver publishes devices; ``None`` if that is not known."""
         if self.facts.slices is None or self.facts.nodes is None:
             return None
-        names = {each.node_name for each in self.facts.slices if each.pool_id.driver == driver and each.node_name}
-        return tuple(node for node in self.facts.nodes if node.get("metadata", {}).get("name") in names)
+        if driver not in self._nodes:
+            names = {each.node_name for each in self.facts.slices if each.pool_id.driver == driver and each.node_name}
+            found = (node for node in self.facts.nodes if node.get("metadata", {}).get("name") in names)
+            self._nodes[driver] = tuple(found)
+        return self._nodes[driver]
 
-    def _selects(self, selectors: Iterable[str | None], device: Device) -> bool:
+    def _selected(self, selectors: Iterable[str | None]) -> tuple[Device, ...]:
         # A selector that fails selects nothing here; that it does fail is for another rule to say.
-        return all(each is None or self._selectors.verdict(each, device.description) is True for each in selectors)
+        return self._kinds.candidates(tuple(each for each in selectors if each is not None)).devices
 
 
 def own_attribute(device: Device, name: str) -> Attribute | None:

@@ -2,44 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
-from itertools import chain
+from itertools import count
 from typing import Final
 
-from dra_spawner.dra.claims import DeviceClass
+from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.constraints import find_attribute
-from dra_spawner.dra.devices import Attribute, Device, DeviceDescription, PoolId, ResourceSlice
+from dra_spawner.dra.devices import Attribute, Device, DeviceId
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
-from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
-from dra_spawner.dra.visibility import Visibility
+from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.simulator.device_state import DeviceState
 
-__all__ = ["Candidates", "Inventory"]
+__all__ = ["Inventory"]
 
 #: Steps of the search on one kind of node; far more than any sound profile takes.
 _MAX_STEPS: Final = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """Devices that a request could get, one for each kind.
-
-    Attributes
-    ----------
-    devices
-        Selected by the class's and the request's selectors; alike ones left out.
-    failures
-        Devices on which a selector fails, with what it said.
-    """
-
-    devices: tuple[Device, ...] = ()
-    failures: tuple[tuple[Device, SelectorFailure], ...] = ()
+#: Steps of a first look, on one node alone.
+_FEW_STEPS: Final = 200
 
 
 class Inventory:
@@ -53,9 +39,8 @@ class Inventory:
 
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
-        self._selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
-        self._kinds: dict[frozenset[str] | None, tuple[Device, ...]] = {}
-        self._candidates: dict[tuple[str, ...], Candidates] = {}
+        self._kinds = kinds_of(facts.slices or ())
+        self._node_devices: dict[str, Mapping[DeviceId, Device]] = {}
         self._values: dict[tuple[tuple[str, ...], str], Mapping[str, Mapping[Attribute, int]]] = {}
 
     @property
@@ -66,15 +51,10 @@ class Inventory:
     def device_class(self, name: str) -> DeviceClass | None:
         return (self.facts.device_classes or {}).get(name)
 
-    @cached_property
+    @property
     def devices(self) -> tuple[Device, ...]:
         """All devices of the newest generation of each pool."""
-        newest: dict[PoolId, int] = {}
-        slices: Iterable[ResourceSlice] = self.facts.slices or ()
-        for item in slices:
-            newest[item.pool_id] = max(item.generation, newest.get(item.pool_id, item.generation))
-        current = (item for item in slices if item.generation == newest[item.pool_id])
-        return tuple(chain.from_iterable(item.devices for item in current))
+        return self._kinds.devices
 
     @cached_property
     def drivers(self) -> frozenset[str]:
@@ -92,6 +72,11 @@ class Inventory:
         return {driver: frozenset(known) for driver, known in names.items()}
 
     @cached_property
+    def all_published(self) -> frozenset[str]:
+        """The same of all drivers together."""
+        return frozenset().union(*self.published.values())
+
+    @cached_property
     def nodes(self) -> tuple[Node, ...]:
         nodes = []
         for node in self.facts.nodes or ():
@@ -107,63 +92,73 @@ class Inventory:
         classes = (self.facts.device_classes or {}).values()
         return DeviceState(self.facts.slices or (), classes, self.nodes, max_steps=_MAX_STEPS)
 
+    @cached_property
+    def _allocator(self) -> Allocator:
+        classes = self.facts.device_classes or {}
+        return Allocator(self._index, classes, AllocatedState(), selectors=self._kinds.selectors)
+
+    @cached_property
+    def _index(self) -> SliceIndex:
+        return SliceIndex(self.facts.slices or ())
+
+    @cached_property
+    def _nodes_by_name(self) -> Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    def node_of(self, device: Device) -> str:
+        """Node of a device that only one node can use; else empty."""
+        return device.node_name or self._pool_nodes.get((device.id.driver, device.id.pool), "")
+
+    @cached_property
+    def _pool_nodes(self) -> Mapping[tuple[str, str], str]:
+        return {item.pool_id: item.node_name for item in self.facts.slices or () if item.node_name}
+
+    def fits_at_once(self, node_name: str, claims: Sequence[ResourceClaim]) -> bool:
+        """Whether the claims surely fit on a node if nothing is in use; false where that is not found out soon."""
+        node = self._nodes_by_name.get(node_name)
+        if node is None:
+            return False
+        steps = count()
+        try:
+            found = self._allocator.allocate(node, claims, explain=False, cancelled=lambda: next(steps) > _FEW_STEPS)
+        except AllocationError:
+            return False
+        return not isinstance(found, DoesNotFit)
+
     def expressions(self, device_class: str, selectors: Iterable[str]) -> tuple[str, ...]:
         """Selectors in the order in which the scheduler asks them."""
         found = self.device_class(device_class)
         return (*(expression or "" for expression in (found.selectors if found is not None else ())), *selectors)
 
     def candidates(self, expressions: tuple[str, ...]) -> Candidates:
-        """Devices that these selectors select."""
-        known = self._candidates.get(expressions)
-        if known is None:
-            known = self._candidates[expressions] = self._find(expressions)
-        return known
-
-    def _find(self, expressions: tuple[str, ...]) -> Candidates:
-        selects = self._selectors.filter(expressions)
-        devices: list[Device] = []
-        failures: list[tuple[Device, SelectorFailure]] = []
-        for device in self._kinds_by(selects.attributes):
-            verdict = selects.verdict(device.description)
-            if isinstance(verdict, SelectorFailure):
-                failures.append((device, verdict))
-            elif verdict:
-                devices.append(device)
-        return Candidates(tuple(devices), tuple(failures))
-
-    def _kinds_by(self, attributes: frozenset[str] | None) -> tuple[Device, ...]:
-        """One device of each kind that selectors can tell apart which see these attributes only."""
-        kinds = self._kinds.get(attributes)
-        if kinds is None:
-            visibility = Visibility(attributes)
-            first: dict[Hashable, Device] = {}
-            for device in self.devices:
-                first.setdefault(visibility.seen(device.description), device)
-            kinds = self._kinds[attributes] = tuple(first.values())
-        return kinds
-
-    def selects(self, expressions: tuple[str, ...], description: DeviceDescription) -> bool:
-        """Whether all selectors select devices of this description; one that fails does not."""
-        return self._selectors.filter(expressions).verdict(description) is True
+        """Devices that these selectors select, alike ones left out."""
+        return self._kinds.candidates(expressions)
 
     def all_candidates(self, expressions: tuple[str, ...]) -> tuple[Device, ...]:
         """Every single device that these selectors select."""
-        return tuple(device for device in self.devices if self.selects(expressions, device.description))
+        return self._kinds.all_candidates(expressions)
 
     @cached_property
     def devices_of_nodes(self) -> Mapping[str, tuple[Device, ...]]:
         """By the name of a node, the devices that it may use; of complete and sound pools only."""
-        index = SliceIndex(self.facts.slices or ())
-        devices: dict[str, tuple[Device, ...]] = {}
-        for node in self.nodes:
-            try:
-                pools = gather_pools(index, node, SCHEDULER_1_36, QUIRKS_1_36)
-            except NodeSelectorError:
-                continue
-            found = tuple(candidate.device for pool in pools for candidate in pool.candidates())
-            if found:
-                devices[node.name] = found
-        return devices
+        found = {node.name: tuple(self._devices_of_node(node.name).values()) for node in self.nodes}
+        return {name: devices for name, devices in found.items() if devices}
+
+    def is_usable(self, device: Device) -> bool:
+        """Whether the one node that has a device may use it now: its pool is complete and sound."""
+        return device.id in self._devices_of_node(self.node_of(device))
+
+    def _devices_of_node(self, name: str) -> Mapping[DeviceId, Device]:
+        known = self._node_devices.get(name)
+        if known is None:
+            known = {}
+            node = self._nodes_by_name.get(name)
+            if node is not None:
+                with suppress(NodeSelectorError):
+                    pools = gather_pools(self._index, node, SCHEDULER_1_36, QUIRKS_1_36)
+                    known = {each.device.id: each.device for pool in pools for each in pool.candidates()}
+            self._node_devices[name] = known
+        return known
 
     def values(self, expressions: tuple[str, ...], attribute: str) -> Mapping[str, Mapping[Attribute, int]]:
         """For each node with such devices, how many of them have which value of an attribute.
@@ -176,7 +171,7 @@ class Inventory:
         key = (expressions, attribute)
         known = self._values.get(key)
         if known is None:
-            selects = self._selectors.filter(expressions)
+            selects = self._kinds.selectors.filter(expressions)
             counted: dict[str, dict[Attribute, int]] = {}
             for name, devices in self.devices_of_nodes.items():
                 for device in devices:

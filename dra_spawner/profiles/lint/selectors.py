@@ -84,15 +84,15 @@ def _has(device: Device, reference: Reference) -> bool:
 
 def _unpublished(want: Want, inventory: Inventory) -> Iterator[Finding]:
     """A name that nobody publishes is most often misspelt; of a domain that nobody uses nothing can be said."""
-    published = frozenset().union(*inventory.published.values())
+    published = inventory.all_published
     for position, expression in enumerate(want.selectors):
-        path = want.selector_path(position)
-        if path == want.path:
-            continue  # a word of the language, which looks for several names
         for reference in referenced_attributes(expression):
             prefix = f"{reference.collection}/{reference.domain}/"
             if reference.domain is None or f"{prefix}{reference.name}" in published:
                 continue
+            path = want.selector_path(position)
+            if path == want.path:
+                continue  # a word of the language, which looks for several names
             there = sorted(name.removeprefix(prefix) for name in published if name.startswith(prefix))
             if there:
                 near = difflib.get_close_matches(reference.name, there, 3, 0.5) or there[:8]

@@ -1,0 +1,131 @@
+"""The devices of a cluster, alike ones together: a selector is asked once for all devices it cannot tell apart."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from dra_spawner.dra.cel.influences import OWN_DOMAIN
+from dra_spawner.dra.devices import Device, PoolId, ResourceSlice
+from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
+from dra_spawner.dra.visibility import Visibility, published_names
+
+__all__ = ["Candidates", "DeviceKinds", "kinds_of"]
+
+#: What rules about drivers look at, whatever selectors do.
+_ALWAYS_SEEN: Final = frozenset({f"{OWN_DOMAIN}/type", f"{OWN_DOMAIN}/ifName"})
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Devices that a request could get, one for each kind.
+
+    Attributes
+    ----------
+    devices
+        Selected by the class's and the request's selectors; alike ones left out.
+    failures
+        Devices on which a selector fails, with what it said.
+    """
+
+    devices: tuple[Device, ...] = ()
+    failures: tuple[tuple[Device, SelectorFailure], ...] = ()
+
+
+class DeviceKinds:
+    """Devices by what can be seen of them.
+
+    Parameters
+    ----------
+    slices
+        Of each pool, those of its newest generation count.
+    """
+
+    def __init__(self, slices: Sequence[ResourceSlice]) -> None:
+        self._slices = slices
+        self.selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
+        self._kinds: dict[frozenset[str] | None, tuple[Device, ...]] = {}
+        self._found: dict[tuple[str, ...], Candidates] = {}
+        self._all_found: dict[tuple[str, ...], tuple[Device, ...]] = {}
+
+    @cached_property
+    def devices(self) -> tuple[Device, ...]:
+        """All of them."""
+        newest: dict[PoolId, int] = {}
+        for item in self._slices:
+            newest[item.pool_id] = max(item.generation, newest.get(item.pool_id, item.generation))
+        return tuple(
+            device for item in self._slices if item.generation == newest[item.pool_id] for device in item.devices
+        )
+
+    @cached_property
+    def _numbered(self) -> tuple[tuple[Device, int], ...]:
+        """Devices with a number that is equal where they are, attributes apart."""
+        numbers: dict[Hashable, int] = {}
+        return tuple(
+            (device, numbers.setdefault((device.description.common_key, bool(device.counter_sets)), len(numbers)))
+            for device in self.devices
+        )
+
+    def candidates(self, expressions: tuple[str, ...]) -> Candidates:
+        """One device of each kind that these selectors select; equal ones for equal `expressions`."""
+        known = self._found.get(expressions)
+        if known is None:
+            known = self._found[expressions] = self._find(expressions)
+        return known
+
+    def all_candidates(self, expressions: tuple[str, ...]) -> tuple[Device, ...]:
+        """Every single device that these selectors select."""
+        known = self._all_found.get(expressions)
+        if known is None:
+            selects = self.selectors.filter(expressions)
+            found = (device for device in self.devices if selects.verdict(device.description) is True)
+            known = self._all_found[expressions] = tuple(found)
+        return known
+
+    def _find(self, expressions: tuple[str, ...]) -> Candidates:
+        selects = self.selectors.filter(expressions)
+        devices: list[Device] = []
+        failures: list[tuple[Device, SelectorFailure]] = []
+        for device in self._kinds_by(selects.attributes):
+            verdict = selects.verdict(device.description)
+            if isinstance(verdict, SelectorFailure):
+                failures.append((device, verdict))
+            elif verdict:
+                devices.append(device)
+        return Candidates(tuple(devices), tuple(failures))
+
+    def _kinds_by(self, attributes: frozenset[str] | None) -> tuple[Device, ...]:
+        """One device of each kind that those can tell apart who see these attributes only; None is all."""
+        kinds = self._kinds.get(attributes)
+        if kinds is not None:
+            return kinds
+        first: dict[Hashable, Device] = {}
+        if attributes is None or any(name.endswith("/") for name in attributes):
+            visibility = Visibility(None if attributes is None else attributes | _ALWAYS_SEEN)
+            for device, number in self._numbered:
+                first.setdefault((number, visibility.seen(device.description)), device)
+        else:
+            names: dict[str, tuple[str, ...]] = {}
+            for device, number in self._numbered:
+                driver = device.id.driver
+                seen = names.get(driver)
+                if seen is None:
+                    seen = names[driver] = published_names(attributes | _ALWAYS_SEEN, driver)[0]
+                values = device.description.attributes
+                first.setdefault((number, *[values.get(name) for name in seen]), device)
+        kinds = self._kinds[attributes] = tuple(first.values())
+        return kinds
+
+
+_recent: list[tuple[Sequence[ResourceSlice], DeviceKinds]] = []
+
+
+def kinds_of(slices: Sequence[ResourceSlice]) -> DeviceKinds:
+    """The kinds of devices in these slices; those asked about last are remembered."""
+    if not _recent or _recent[0][0] is not slices:
+        _recent[:] = [(slices, DeviceKinds(slices))]
+    return _recent[0][1]
