@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 
 __all__ = ["ADMIN_ACCESS_LABEL", "read_facts"]
 
@@ -47,6 +48,7 @@ async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
         _list(api, _ATTACHMENTS_API, "network-attachment-definitions"),
         _dropped_fields(api, namespace),
     )
+    gas = await _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL))
     found = _decoded(DeviceClass.from_json, classes)
     return ClusterFacts(
         device_classes={item.name: item for item in found} if found is not None else None,
@@ -55,6 +57,7 @@ async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
         namespace=namespace,
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
         attachment_definitions=_names(attachments),
+        gas_runs=bool(gas["items"]) if gas is not None else None,
         kubernetes_version=version,
         dropped_fields=dropped,
     )

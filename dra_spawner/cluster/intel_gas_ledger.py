@@ -10,9 +10,10 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
@@ -23,7 +24,7 @@ from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
-from dra_spawner.simulator.suitable_nodes import suitable_nodes
+from dra_spawner.simulator.suitable_nodes import as_admitted, suitable_nodes
 
 #: How long what was read counts as new. Starts at the same time share it; what they take is remembered.
 _PODS_SECONDS = 1.0
@@ -149,7 +150,7 @@ class GpuLedger:
             self._last_time = max(self._time_ns(), self._last_time + 1)
             self._reserved.assign(key, Assignment(chosen.node, self._last_time, chosen.containers))
             self._reserved_until[key] = self._now() + lifetime
-            self._reserved_pods[key] = _on_node(pod, chosen.node)
+            self._reserved_pods[key] = _on_node(as_admitted(pod), chosen.node)
             gpus = next(each for each in nodes if each.node == chosen.node)
             return GivenCards(chosen, gpus.capacity[wish.resource].tiles, self._last_time)
 
@@ -165,8 +166,8 @@ class GpuLedger:
 
     # Reading
 
-    async def _read(self, api: KubernetesApi) -> None:
-        """Bring the view up to date, or make do with one that is not too old."""
+    async def _read(self, api: KubernetesApi, *, anew: bool = False) -> None:
+        """Bring the view up to date (``anew``: even if it is just read), or make do with one that is not too old."""
         clock = asyncio.get_running_loop().time
         try:
             if clock() - self._view.nodes_at > _NODES_SECONDS:
@@ -174,7 +175,7 @@ class GpuLedger:
                     resource_path("v1", "nodes"), page_size=_PAGE_SIZE, timeout_seconds=_LIST_SECONDS
                 )
                 self._view.nodes, self._view.nodes_at = listed["items"], clock()
-            if clock() - self._view.pods_at > _PODS_SECONDS:
+            if anew or clock() - self._view.pods_at > _PODS_SECONDS:
                 self._view.pods, self._view.pods_at = await self._list_pods(api), clock()
                 self._rebuild()
         except (KubernetesError, TimeoutError) as error:
@@ -274,12 +275,11 @@ class GpuLedger:
         """Read pods anew, and take cards back from servers whose pods did not come or are gone."""
         async with self._lock:
             before = {*self._rebuilt.ledger, *self._reserved}
-            self._view.pods_at = float("-inf")
-            await self._read(api)
+            await self._read(api, anew=True)
             return tuple(sorted(before - {*self._rebuilt.ledger, *self._reserved}))
 
 
-def _on_node(pod: JsonObject, node: str) -> JsonObject:
+def _on_node(pod: Mapping[str, Any], node: str) -> JsonObject:
     return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 

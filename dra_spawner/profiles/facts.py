@@ -32,7 +32,7 @@ class ClusterFacts:
     webhooks
         Names of the webhooks that validate claims (``webhooks[].name`` of ValidatingWebhookConfigurations).
     gas_runs
-        Whether Intel's GPU Aware Scheduling runs.
+        Whether Intel's GPU Aware Scheduling runs: whether there is a pod with its label, ``app=gas``.
     kubernetes_version
         Major and minor, such as ``(1, 36)``.
     dropped_fields

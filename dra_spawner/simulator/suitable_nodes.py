@@ -11,7 +11,7 @@ from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["suitable_nodes"]
+__all__ = ["as_admitted", "suitable_nodes"]
 
 JsonObject = Mapping[str, Any]
 
@@ -31,7 +31,7 @@ def suitable_nodes(pod: JsonObject, nodes: Sequence[JsonObject], pods: Sequence[
     """
     known = [node for each in nodes if (node := _decoded(SchedulableNode.from_json, each)) is not None]
     present = [found for each in pods if (found := _decoded(Pod.from_json, each)) is not None]
-    candidate = _decoded(Pod.from_json, pod)
+    candidate = _decoded(Pod.from_json, as_admitted(pod))
     if candidate is None:
         return frozenset(node.name for node in known)
     class_name = pod["spec"].get("priorityClassName")
@@ -51,6 +51,22 @@ def _fitting(candidate: Pod, nodes: Sequence[SchedulableNode], pods: Sequence[Po
     fit = NodeFit(candidate, states)
     codes = (FitCode.FITS, FitCode.UNDECIDABLE)
     return frozenset(state.node.name for state in states if fit.verdict(state).code in codes)
+
+
+def as_admitted(pod: JsonObject) -> JsonObject:
+    """The API takes numbers for amounts and answers with text."""
+
+    def container(each: JsonObject) -> JsonObject:
+        resources = each.get("resources") or {}
+        amounts = {
+            kind: {name: str(value) for name, value in (resources.get(kind) or {}).items()}
+            for kind in ("requests", "limits")
+        }
+        return {**each, "resources": {**resources, **amounts}}
+
+    spec = pod["spec"]
+    lists = {kind: list(map(container, spec[kind])) for kind in ("containers", "initContainers") if spec.get(kind)}
+    return {**pod, "spec": {**spec, **lists}}
 
 
 def _decoded(decode: Callable[[object], Any], obj: object) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.cluster import intel_gas_ledger
-from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.cluster.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
@@ -58,6 +60,14 @@ class GpuHub:
 
     async def pods(self) -> list[dict[str, Any]]:
         return (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
+
+
+@contextlib.asynccontextmanager
+async def faulty_api(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, KubernetesApi]]:
+    async with FaultProxy(cluster.url) as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
+            yield proxy, api
 
 
 @pytest.fixture
@@ -182,6 +192,21 @@ async def test_a_node_without_room_for_the_rest_of_the_pod_is_not_chosen(gpus: G
     await gpus.cluster.publish(filler)
     gpus.side.spawner_config.cpu_guarantee = 1
     assert (await gpus.start("ada", {"count": 1}))["spec"]["nodeName"] == "node-b"
+
+
+async def test_servers_that_are_being_started_take_room_on_their_node(embedded_cluster: ClusterUnderTest):
+    cluster = embedded_cluster
+    await cluster.start_kubelet(fake=True)
+    await cluster.publish(node("node-a"), node("node-b"))
+    ledger = GpuLedger(cluster.namespace, Quiet())
+    nodes = []
+    for name in ("ada", "bob"):
+        pod = unborn(name, cluster.namespace)
+        pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": 5.0}
+        given = await ledger.give(cluster.admin, parse_intel_gas({"count": 1}), pod, timedelta(minutes=1))
+        assert isinstance(given, GivenCards)
+        nodes.append(given.chosen.node)
+    assert nodes == ["node-a", "node-b"]
 
 
 async def test_where_gas_chose_for_a_pod_it_chooses_for_all(gpus: GpuHub):
@@ -309,16 +334,24 @@ async def test_cleaning_goes_on_at_random_times_whatever_happens(embedded_cluste
     assert slept == [600, 1800, 1200, 900]
 
 
-async def test_a_ledger_that_cannot_read_says_so(embedded_cluster: ClusterUnderTest):
-    async with FaultProxy(embedded_cluster.url) as proxy:
-        from dra_spawner.cluster.api import KubernetesApi
-
-        async with await KubernetesApi.from_kubeconfig(embedded_cluster.hub_kubeconfig_for(proxy.url)) as api:
-            proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
-            log = Quiet()
-            ledger = GpuLedger(embedded_cluster.namespace, log)
-            with pytest.raises(LedgerUnavailable):
-                await ledger.give(api, parse_intel_gas({"count": 1}), unborn("ada", "x"), timedelta(1))
+async def test_a_ledger_that_cannot_read_says_so_and_one_that_could_goes_on(embedded_cluster: ClusterUnderTest):
+    cluster = embedded_cluster
+    await cluster.start_kubelet(fake=True)
+    await cluster.publish(node("node-a"))
+    wish = parse_intel_gas({"millicores": 1000})
+    log = Quiet()
+    ledger = GpuLedger(cluster.namespace, log)
+    async with faulty_api(cluster) as (proxy, api):
+        proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
+        with pytest.raises(LedgerUnavailable):
+            await ledger.give(api, wish, unborn("ada", cluster.namespace), timedelta(1))
+        proxy.heal()
+        await ledger.give(api, wish, unborn("ada", cluster.namespace), timedelta(1))
+        proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
+        assert await ledger.clean_up(api) == ()
+        given = await ledger.give(api, wish, unborn("bob", cluster.namespace), timedelta(1))
+    assert given.chosen.containers[0].cards == ("card1",), "ada has the other"
+    assert "older view" in log.lines[-1]
 
 
 async def test_gpus_of_other_namespaces_count_where_they_may_be_seen(embedded_cluster: ClusterUnderTest):
@@ -341,11 +374,8 @@ async def test_gpus_of_other_namespaces_count_where_they_may_be_seen(embedded_cl
     wish = parse_intel_gas({"millicores": 500})
     pod = unborn("ada", cluster.namespace)
     assert isinstance(await GpuLedger(cluster.namespace, Quiet()).give(cluster.admin, wish, pod, timedelta(1)), NoCards)
-    async with FaultProxy(cluster.url) as proxy:
-        from dra_spawner.cluster.api import KubernetesApi
-
-        async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig_for(proxy.url)) as api:
-            proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource="pods")
-            given = await GpuLedger(cluster.namespace, log := Quiet()).give(api, wish, pod, timedelta(1))
+    async with faulty_api(cluster) as (proxy, api):
+        proxy.fail(Fault.answer(403, "Forbidden"), verb="list", resource="pods")
+        given = await GpuLedger(cluster.namespace, log := Quiet()).give(api, wish, pod, timedelta(1))
     assert isinstance(given, GivenCards)
     assert log.lines == [f"Cards of Intel GPUs in other namespaces than {cluster.namespace} are not seen"]

@@ -20,6 +20,7 @@ from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
 from dra_spawner.profiles.intel_gas.language import NOTEBOOK, GpuWish, parse_intel_gas
 from dra_spawner.profiles.intel_gas.names import (
     CARDS_ANNOTATION,
+    GAS_LABEL,
     MASK_ENV,
     MEMORY,
     MILLICORES,
@@ -149,7 +150,7 @@ def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
             yield asked.finding(Level.ERROR if len(too_new) == len(nodes) else Level.WARNING, "intel-gas-plugin", text)
     needs_gas = asked.wish.scheduler is CardScheduler.GAS if asked.wish else CARDS_ANNOTATION not in asked.annotations
     if needs_gas and facts.gas_runs is False:
-        text = "GPU Aware Scheduling does not run in this cluster, so nobody chooses cards; "
+        text = f"GPU Aware Scheduling does not run here (no pod is labelled {GAS_LABEL}), so nobody chooses cards; "
         mend = "set scheduler: none, and the hub does." if asked.wish else "use intel_gas, and the hub does."
         yield asked.finding(Level.ERROR, "intel-gas-scheduler", text + mend)
 

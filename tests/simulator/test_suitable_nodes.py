@@ -1,0 +1,44 @@
+"""Where a pod that is not created yet would fit."""
+
+import pytest
+
+from dra_spawner.simulator.suitable_nodes import suitable_nodes
+
+
+def node(name, cpu="4", **spec):
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+    return {"metadata": {"name": name, "labels": {"zone": name}}, "spec": spec, "status": {"allocatable": allocatable}}
+
+
+def pod(cpu="1", node="", **spec):
+    made = {"containers": [{"name": "main", "resources": {"requests": {"cpu": cpu}}}], **spec}
+    return {"metadata": {"name": "p", "namespace": "lab"}, "spec": {**made, **({"nodeName": node} if node else {})}}
+
+
+NODES = [node("a"), node("b", unschedulable=True), node("c", cpu="2")]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "pods", "names"),
+    [
+        pytest.param(pod(), [], "ac", id="not where nothing may go"),
+        pytest.param(pod("3"), [], "a", id="room"),
+        pytest.param(pod(1.5), [pod("1", node="c")], "a", id="numbers as KubeSpawner writes them"),
+        pytest.param(pod("2"), [pod("3", node="a")], "c", id="room beside others"),
+        pytest.param(pod("2"), [pod("3"), pod("3", node="gone")], "ac", id="pods elsewhere do not count"),
+        pytest.param(pod(nodeSelector={"zone": "c"}), [], "c", id="selector"),
+        pytest.param(pod("4"), [pod("3", node="a", priority=-10)], "a", id="placeholders give way"),
+        pytest.param(pod("4"), [pod("3", node="a", priority=0)], "", id="equals do not"),
+        pytest.param(
+            pod("4", priorityClassName="user"),
+            [pod("3", node="a", priority=5), pod("0", node="c", priority=10, priorityClassName="user")],
+            "a",
+            id="priority of a class that others have",
+        ),
+        pytest.param(pod("2"), [pod("1", node="a", priority=-10)], "ac", id="without need nobody gives way"),
+        pytest.param({"metadata": {"name": 3}, "spec": {"containers": []}}, [], "abc", id="no judgement of nonsense"),
+        pytest.param(pod("2"), [{"metadata": {}, "spec": {}}], "ac", id="other nonsense is passed over"),
+    ],
+)
+def test_suitable_nodes(candidate, pods, names):
+    assert suitable_nodes(candidate, NODES, pods) == frozenset(names)
