@@ -1,12 +1,13 @@
 """The claims that drivers' documentation shows, sent to an API server and allocated by a scheduler.
 
-All beds are nodes of one cluster; each pod is bound to the node that its example is about.
+Every example has a node of its own in one cluster, to which its pod is bound.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,52 +70,29 @@ async def allowed_devices(cluster: ClusterUnderTest, pod: JsonObject) -> dict[st
     return {request: sorted(found) for request, found in devices.items()}
 
 
-async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, prefix: str) -> dict[str, list[str]]:
-    """What the scheduler gives the example; nothing where it waits. Leaves the devices free."""
+async def allocate(cluster: ClusterUnderTest, documented: DocumentedClaim, node: str) -> dict[str, list[str]]:
+    """What the scheduler gives the example on its node; nothing where it waits."""
     plan = compile_device_claims(documented.device_claims, admin_access=True)
-    if documented.standing is not None:
-        await cluster.publish(documented.standing)
-    pod = pod_of(plan, prefix, documented.bed)
-    await cluster.publish(*map(without_namespace, templates(plan, prefix)), pod)
+    pod = pod_of(plan, node, node)
+    standing = () if documented.standing is None else (documented.standing,)
+    await cluster.publish(*standing, *map(without_namespace, templates(plan, node)), pod)
     name = pod["metadata"]["name"]
     if documented.devices is None:
-        await cluster.wait_event(name, "FailedScheduling")
-        devices = WAITS
-    else:
-        scheduled = await cluster.wait_for(
-            cluster.path("pods", name), lambda each: bool(each["spec"].get("nodeName")), timeout_seconds=20
-        )
-        devices = await allowed_devices(cluster, scheduled)
-    await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
-    await cluster.wait_gone(cluster.path("pods", name))
-    if documented.standing is not None:
-        kind = f"{documented.standing['kind'].lower()}s"
-        await cluster.admin.delete(cluster.path(kind, documented.standing["metadata"]["name"]))
-    await _wait_free(cluster, prefix)
-    return devices
+        await cluster.wait_event(name, "FailedScheduling", timeout_seconds=60)
+        return WAITS
+    path = cluster.path("pods", name)
+    scheduled = await cluster.wait_for(path, lambda each: bool(each["spec"].get("nodeName")), timeout_seconds=60)
+    return await allowed_devices(cluster, scheduled)
 
 
-async def _wait_free(cluster: ClusterUnderTest, prefix: str) -> None:
-    """Until no claim of the pod is left that holds a device."""
-
-    def is_free(claims: JsonObject) -> bool:
-        return not any(each["metadata"]["name"].startswith(prefix) for each in claims["items"])
-
-    await cluster.wait_for(cluster.path("resourceclaims"), is_free)
-
-
-async def _publish_beds(cluster: ClusterUnderTest, names: set[str]) -> None:
+async def _allow_admin_access(cluster: ClusterUnderTest) -> None:
     path = resource_path("v1", "namespaces", name=cluster.namespace)
     await cluster.admin.patch(path, {"metadata": {"labels": ADMIN_LABEL}})
-    await cluster.start_kubelet(fake=True)
-    beds = [BEDS[name] for name in sorted(names)]
-    await cluster.publish(*device_classes(), *(bed.node() for bed in beds), *(s for bed in beds for s in bed.slices()))
 
 
 async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
     """By the API server, whether there is a device or not."""
-    path = resource_path("v1", "namespaces", name=cluster.namespace)
-    await cluster.admin.patch(path, {"metadata": {"labels": ADMIN_LABEL}})
+    await _allow_admin_access(cluster)
     sent = 0
     for number, documented in enumerate(DOCUMENTED.values()):
         for value in filter(None, (documented.device_claims, documented.words)):
@@ -127,25 +105,24 @@ async def test_every_documented_claim_is_taken(cluster: ClusterUnderTest):
 
 @pytest.mark.timeout(240)
 async def test_every_documented_claim_gets_its_devices(cluster: ClusterUnderTest):
-    """On its bed; the examples of one bed in turn, those of different beds at the same time."""
-    on_beds: dict[str, list[tuple[int, DocumentedClaim]]] = defaultdict(list)
-    for number, documented in enumerate(DOCUMENTED.values()):
-        if documented.bed:
-            on_beds[documented.bed].append((number, documented))
-    await _publish_beds(cluster, set(on_beds))
+    """Each on a node of its own that is like its bed, so that none takes another's devices."""
+    await _allow_admin_access(cluster)
+    await cluster.start_kubelet(fake=True)
+    examples = {f"{each.bed}-{number}": each for number, each in enumerate(DOCUMENTED.values()) if each.bed}
+    beds = [replace(BEDS[each.bed], name=node) for node, each in examples.items()]
+    slices = [each for bed in beds for each in bed.slices()]
+    await cluster.publish(*device_classes(), *(bed.node() for bed in beds), *slices)
     given: dict[str, Any] = {}
 
-    async def on_one_bed(examples: list[tuple[int, DocumentedClaim]]) -> None:
-        for number, documented in examples:
-            try:
-                given[documented.name] = await allocate(cluster, documented, f"d{number}")
-            except AssertionError as error:
-                given[documented.name] = str(error)[:2000]
+    async def try_out(node: str, documented: DocumentedClaim) -> None:
+        try:
+            given[documented.name] = await allocate(cluster, documented, node)
+        except AssertionError as error:
+            given[documented.name] = str(error)[:2000]
 
-    await asyncio.gather(*map(on_one_bed, on_beds.values()))
+    await asyncio.gather(*(try_out(node, documented) for node, documented in examples.items()))
     expected = {
         documented.name: {request: sorted(devices) for request, devices in (documented.devices or WAITS).items()}
-        for documented in DOCUMENTED.values()
-        if documented.bed
+        for documented in examples.values()
     }
     assert given == expected
