@@ -42,6 +42,7 @@ from dra_spawner.profiles import (
     user_options_problem,
 )
 from dra_spawner.profiles.claims import SharedBy
+from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
 from dra_spawner.profiles.form import unavailable_choice
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
@@ -178,7 +179,8 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner):
             path = f"{self._profile_name()}device_claims"
             claims = parse_device_claims(self.device_claims, path, admin_access=bool(self.user.admin))
             # From here on nothing has placeholders any more, companions included.
-            plan = compile_claims(await self.fill_placeholders(claims, path))
+            settings = {name: getattr(self, name) for name in EXTENDED_TRAITS}
+            plan = compile_claims(await self.fill_placeholders(claims, path), settings)
         except AdminAccessRefused as error:
             raise SpawnRefused(
                 "This choice gives access to devices for administration; only administrators of this hub may use it.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dra_spawner.profiles.claims import (
     Companion,
@@ -19,6 +20,7 @@ from dra_spawner.profiles.claims import (
     JsonObject,
     Sharing,
 )
+from dra_spawner.profiles.extended_resources import ExtendedResources, of_settings
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.properties import PROPERTIES, product_selector
@@ -37,6 +39,10 @@ __all__ = [
     "product_selector",
     "template_manifest",
 ]
+
+
+_NO_SETTINGS: Mapping[str, Any] = {}
+_NO_RESOURCES = ExtendedResources()
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +97,15 @@ class ClaimPlan:
         Objects that are there before the pod: those without a name are the start's own and go with its pod.
     fallback
         What is left without the optional devices; ``None`` if none are optional.
+    extended_resources
+        Extended resources of the pod, such as ``nvidia.com/gpu``: on clusters where a DeviceClass stands for one,
+        `ExtendedResources.claim_spec` is the claim that kube-scheduler makes for them.
     """
 
     claims: tuple[PlannedClaim, ...] = ()
     companions: tuple[Companion, ...] = ()
     fallback: ClaimPlan | None = None
+    extended_resources: ExtendedResources = _NO_RESOURCES
 
     @property
     def specs(self) -> dict[str, JsonObject]:
@@ -141,21 +151,28 @@ def compile_device_claims(value: object, path: str = "device_claims", *, admin_a
     return compile_claims(parse_device_claims(value, path, admin_access=admin_access))
 
 
-def compile_claims(claims: Iterable[DeviceClaim]) -> ClaimPlan:
-    """Compile claims that were parsed before."""
+def compile_claims(claims: Iterable[DeviceClaim], settings: Mapping[str, Any] = _NO_SETTINGS) -> ClaimPlan:
+    """Compile claims that were parsed before.
+
+    Parameters
+    ----------
+    settings
+        The spawner's traits, for the extended resources among them (see `EXTENDED_TRAITS`).
+    """
     claims = tuple(claims)
     least = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
-    plan = _plan(claims)
-    return plan if least == claims else replace(plan, fallback=_plan(least))
+    extended = of_settings(settings)
+    plan = _plan(claims, extended)
+    return plan if least == claims else replace(plan, fallback=_plan(least, extended))
 
 
-def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
+def _plan(claims: tuple[DeviceClaim, ...], extended: ExtendedResources) -> ClaimPlan:
     companions = (
         replace(companion, name=f"{claim.name}-{companion.name}", manifest=_in_api_form(companion.manifest))
         for claim in claims
         for companion in (*claim.companions, *vlan_companions(claim.requests))
     )
-    return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions))
+    return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions), extended_resources=extended)
 
 
 def _in_api_form(manifest: JsonObject) -> JsonObject:

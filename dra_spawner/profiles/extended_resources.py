@@ -15,8 +15,19 @@ from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.profiles.claims import JsonObject
 
-__all__ = ["ExtendedResources", "extended_resource_names", "of_pod", "of_settings"]
+__all__ = ["EXTENDED_TRAITS", "ExtendedResources", "extended_resource_names", "of_pod", "of_settings"]
 
+#: KubeSpawner's traits that decide.
+EXTENDED_TRAITS: Final = (
+    "extra_resource_limits",
+    "extra_resource_guarantees",
+    "cpu_guarantee",
+    "cpu_limit",
+    "mem_guarantee",
+    "mem_limit",
+    "init_containers",
+    "extra_containers",
+)
 _NATIVE: Final = "kubernetes.io/"
 _SIDECAR: Final = "Always"
 
@@ -106,8 +117,7 @@ def of_settings(settings: Mapping[str, Any]) -> ExtendedResources:
     Parameters
     ----------
     settings
-        ``extra_resource_limits``, ``extra_resource_guarantees``, ``cpu_…`` and ``mem_…``, ``init_containers``,
-        ``extra_containers``; others do not matter. What is malformed is passed over.
+        `EXTENDED_TRAITS`; others do not matter. What is malformed is passed over.
     """
     limits = _amounts(settings.get("extra_resource_limits"))
     # The API server sets requests that are missing to the limits.
@@ -116,13 +126,14 @@ def of_settings(settings: Mapping[str, Any]) -> ExtendedResources:
         if settings.get(f"{trait}_guarantee") or settings.get(f"{trait}_limit"):
             # How much does not matter here; that it is requested, does: it counts in the names of requests.
             requests.setdefault(resource, Quantity.from_value(1))
-    return ExtendedResources(
+    found = ExtendedResources(
         (
             *(_container(each, is_init=True) for each in _listed(settings.get("init_containers"))),
             _Container(requests),
             *(_container(each) for each in _listed(settings.get("extra_containers"))),
         )
     )
+    return found if found.names else ExtendedResources()
 
 
 def _container(container: Mapping[str, Any], *, is_init: bool = False) -> _Container:

@@ -8,8 +8,13 @@ import pytest
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import DRIVER, whole
+from tests.integration.test_faults import faulty
 from tests.integration.test_scheduling import Script
+
+__all__ = ["faulty"]
 
 RESOURCE = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.example.com"
@@ -185,3 +190,34 @@ async def test_a_pod_with_a_claim_and_a_resource_of_a_device_plugin(cluster, scr
         'running PreBind plugin "DynamicResources": nil or empty request mappings, no update of pod '
         f"{name} ExtendedResourceClaimStatus"
     )
+
+
+async def test_a_server_gets_it_by_its_profile_and_the_next_is_told_why_it_waits(faulty):
+    """As `faulty` has it, the hub has no more rights than the chart and this project's rules give it."""
+    existing = await faulty.cluster.admin.get(resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS))
+    existing["spec"]["extendedResourceName"] = RESOURCE
+    await faulty.cluster.admin.replace(resource_path("resource.k8s.io/v1", "deviceclasses", name=GPU_CLASS), existing)
+    await faulty.cluster.publish(*node_with_gpus("gpus", 1))
+    override = {"device_claims": {"gpu": None}, "extra_resource_limits": {RESOURCE: "1"}}
+    faulty.side.spawner_config.profile_list = [{"display_name": "GPU", "kubespawner_override": override}]
+    ada, bob = faulty.side.user("ada"), faulty.side.user("bob")
+    await ada.spawn("", {})
+    claim = await special_claim(faulty.cluster, "jupyter-ada")
+    assert devices(claim) == ["gpu-0"]
+    assert ada.spawner._plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
+
+    faulty.side.spawner_config.start_timeout = 6
+    with pytest.raises(SpawnRefused, match="All devices of this kind are in use"):
+        await bob.spawn("", {})
+    await bob.stop("")
+    await ada.stop("")
+    await faulty.cluster.wait_gone(faulty.cluster.path("resourceclaims"))
+
+
+async def test_a_resource_that_nobody_knows_is_said_to_be_unknown(faulty):
+    faulty.side.spawner_config.device_claims = {}
+    faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
+    faulty.side.spawner_config.start_timeout = 6
+    error = await faulty.spawn()
+    assert "No node offers example.com/unknown now, and no device class stands for it." in str(error)
+    await faulty.stop()
