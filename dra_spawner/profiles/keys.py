@@ -111,7 +111,9 @@ EXACT_KEYS: Keys = {
 }
 #: Of an alternative in a list, where its name has no other place.
 LISTED_ALTERNATIVE_KEYS: Keys = {
-    "name": Key("Of the alternative, for constraints and config.", rules.NAME.schema, required=True),
+    "name": Key(
+        "Of the alternative, for constraints and config.", {**rules.NAME.schema, "not": {"const": NONE}}, required=True
+    ),
     **ALTERNATIVE_KEYS,
 }
 _NO_ALTERNATIVE = {"type": "object", "maxProperties": 0}

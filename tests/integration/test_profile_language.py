@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
+from dra_spawner.profiles.standing_claims import Scope, standing_claim_manifest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.profile_devices import example_devices, imex_template, team_claim
 from tests.profiles import strategies
@@ -32,6 +33,15 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
     "Devices with taints": {"gpu": ["worn-gpu"]},
     "The first of several alternatives that is free": {"gpu/slices": ["mig-0-0", "mig-0-1"]},
     "The first of several alternatives that is free 2": {"gpu/slice": ["mig-0-0"]},
+    "Devices that a server can do without": {"gpu/large": ["gpu-0"], "nic": ["nic-0"]},
+    "Several sets of devices that belong together": {
+        "gpu-0": ["gpu-0"],
+        "nic-0": ["nic-0"],
+        "gpu-1": ["gpu-1"],
+        "nic-1": ["nic-1"],
+    },
+    "One claim for several servers": {"gpu": ["gpu-0"]},
+    "Objects that go with a claim": {"leg": ["nic-0"]},
     "Several requests in one claim": {"gpu": ["gpu-0"], "nic": ["nic-0"]},
     "Devices that belong together, or apart": {"gpu": ["gpu-1"], "nic": ["nic-1"], "slices": ["mig-0-0", "mig-1-0"]},
     "Parameters for drivers": {"gpu/whole": ["gpu-0"]},
@@ -63,11 +73,15 @@ def test_every_example_has_an_expectation():
 
 
 def manifests(plan: ClaimPlan) -> list[dict[str, Any]]:
-    return [
-        template_manifest(claim, name=f"own-{claim.name}", namespace="", labels={}, annotations={})
-        for claim in plan.claims
-        if claim.spec is not None
-    ]
+    made = []
+    for claim in plan.claims:
+        if claim.sharing is not None:
+            scope = Scope(claim.sharing.by)
+            made.append(standing_claim_manifest(claim, scope, slug="all", labels={}, annotations={}))
+            made[-1]["metadata"]["name"] = f"own-{claim.name}"
+        elif claim.spec is not None:
+            made.append(template_manifest(claim, name=f"own-{claim.name}", namespace="", labels={}, annotations={}))
+    return made
 
 
 def pod_of(plan: ClaimPlan) -> dict[str, Any]:

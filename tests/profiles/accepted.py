@@ -9,6 +9,13 @@ NIC = {"device_class": "nic.example.com"}
 ROOT = "resource.kubernetes.io/pcieRoot"
 TWO = {"gpu": CLASS, "nic": NIC}
 CHOICE = {"gpu": {"first_available": {"mig": {"device_class": "mig.example.com"}, "whole": CLASS}}, "nic": NIC}
+PAIRS = {"count": 2, "match_attribute": ROOT, "requests": TWO}
+NETWORK = {
+    "apiVersion": "k8s.cni.cncf.io/v1",
+    "kind": "NetworkAttachmentDefinition",
+    "metadata": {"name": "vlan-{vlan}"},
+    "spec": {"config": {"type": "macvlan", "master": "eth1.{vlan}"}},
+}
 
 
 def config(**more: Any) -> dict[str, Any]:
@@ -42,5 +49,21 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "no admin access": {"gpu": {**CLASS, "admin_access": False}},
     "a spec": {"gpu": {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c.example.com", "selectors": [{"cel": {"expression": "device.allowMultipleAllocations"}}]}}, {"name": "s", "firstAvailable": [{"name": "x", "deviceClassName": "d.example.com"}]}]}}, "containers": {"notebook": ["r"]}}},
     "a spec without requests": {"gpu": {"spec": {"devices": {}}}},
+    "an optional request": {"gpu": {**CLASS, "optional": True, "count": "all"}},
+    "not optional": {"gpu": {**CLASS, "optional": False}},
+    "none as the last choice": {"gpu": {"first_available": {"none": {}, "mig": CLASS}}},
+    "none in a list": {"gpu": {"first_available": [{"name": "mig", **CLASS}, {"name": "none"}]}},
+    "eight alternatives and none": {"gpu": {"first_available": {**{f"a{i}": CLASS for i in range(8)}, "none": {}}}},
+    "optional in long form": {"a": {"requests": {"gpu": {**CLASS, "optional": True}, "nic": NIC}, "constraints": [{"match_attribute": ROOT, "requests": ["gpu", "nic"]}, {"distinct_attribute": ROOT}], "config": [config(requests=["gpu"])], "containers": {"notebook": ["gpu", "nic"]}}},
+    "shared by a user": {"gpu": {**CLASS, "shared": {"by": "user", "group": None, "keep": None}}},
+    "shared by a group": {"gpu": {"first_available": {"x": CLASS, "none": {}}, "shared": {"by": "group", "group": "Physics & more", "keep": "10m"}}},
+    "shared by one of groups": {"a": {"requests": TWO, "shared": {"by": "group", "group": ["a", "b"], "keep": "always"}}},
+    "shared by everybody": {"gpu": {"spec": {"devices": {}}, "shared": {"by": "everybody"}}},
+    "not shared": {"gpu": {**CLASS, "shared": None, "companions": None}},
+    "pairs": {"a": {"pairs": PAIRS, "containers": {"notebook": ["gpu"], "sidecar": ["nic-1"]}, "config": [config(requests=["nic", "gpu-0"])], "constraints": [{"distinct_attribute": ROOT, "requests": ["gpu"]}]}},
+    "pairs beside requests": {"a": {"requests": {"disk": CLASS}, "pairs": {**PAIRS, "count": 15}}},
+    "pairs of alternatives": {"a": {"pairs": {**PAIRS, "requests": CHOICE}, "config": [config(requests=["gpu/mig"])]}},
+    "companions": {"leg": {**NIC, "companions": {"net": {"manifest": NETWORK}, "own": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}, "other": {"manifest": {"apiVersion": "example.com/v1alpha1", "kind": "Thing", "metadata": {"name": "x", "labels": {"a": "b"}}}, "resource": "things"}}}},
+    "companions of a template": {"leg": {"template": "t", "companions": {"net": {"manifest": NETWORK}}}},
     "several claims": {"gpu": CLASS, "nic": {"template": "nic"}, "pair": {"requests": TWO}},
 }  # fmt: skip

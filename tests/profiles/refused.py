@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from tests.profiles.accepted import CHOICE, CLASS, ROOT, TWO, config
+from tests.profiles.accepted import CHOICE, CLASS, NETWORK, PAIRS, ROOT, TWO, config
 
 
 def first(alternatives: Any, **more: Any) -> dict[str, Any]:
@@ -33,6 +33,52 @@ _CYCLE["again"] = _CYCLE
 
 #: Case -> value, path below ``device_claims``, part of what was found, part of what is allowed.
 REFUSED: dict[str, tuple[Any, str, str, str]] = {
+    "none alone": (first({"none": {}}), ".gpu.first_available", "", "at least one"),
+    "none alone in a list": (first([{"name": "none"}]), ".gpu.first_available", "", "at least one"),
+    "none with keys": (first({"x": CLASS, "none": CLASS}), ".gpu.first_available.none", "device_class", "an empty mapping"),
+    "none as null": (first({"x": CLASS, "none": None}), ".gpu.first_available.none", "None", "an empty mapping"),
+    "none with keys in a list": (first([{"name": "x", **CLASS}, {"name": "none", **CLASS}]), ".gpu.first_available[1]", "device_class", "nothing beside name"),
+    "none before others": (first([{"name": "none"}, {"name": "x", **CLASS}]), ".gpu.first_available[0]", "none", "as the last"),
+    "nine alternatives and none": (first({**{f"a{i}": CLASS for i in range(9)}, "none": {}}), ".gpu.first_available", "9 entries", "at most 8"),
+    "optional as text": (with_property(optional="yes"), ".gpu.optional", "'yes'", "true or false"),
+    "optional beside alternatives": (first({"x": CLASS}, optional=True), ".gpu.optional", "'optional'", "first_available"),
+    "an optional alternative": (first({"x": {**CLASS, "optional": True}}), ".gpu.first_available.x.optional", "'optional'", "keys of an alternative"),
+    "shared with a word": (with_property(shared="group"), ".gpu.shared", "'group'", "by: user"),
+    "shared by nobody": (with_property(shared={}), ".gpu.shared.by", "", "everybody"),
+    "shared by a team": (with_property(shared={"by": "team"}), ".gpu.shared.by", "'team'", "user, group or everybody"),
+    "shared by an unnamed group": (with_property(shared={"by": "group"}), ".gpu.shared.group", "", "the group"),
+    "shared by no group": (with_property(shared={"by": "group", "group": []}), ".gpu.shared.group", "", "at least one"),
+    "shared by a group with a number": (with_property(shared={"by": "group", "group": ["a", 5]}), ".gpu.shared.group[1]", "5", "group of this hub"),
+    "shared by a blank group": (with_property(shared={"by": "group", "group": " "}), ".gpu.shared.group", "' '", "group of this hub"),
+    "a group beside user": (with_property(shared={"by": "user", "group": "a"}), ".gpu.shared.group", "'a'", "by: group only"),
+    "kept for a number": (with_property(shared={"by": "user", "keep": 10}), ".gpu.shared.keep", "10", "10m"),
+    "kept for a while": (with_property(shared={"by": "user", "keep": "0m"}), ".gpu.shared.keep", "'0m'", "always"),
+    "shared with a typo": (with_property(shared={"by": "user", "kept": "1m"}), ".gpu.shared.kept", "'kept'", "by, group, keep"),
+    "a template that is shared": ({"gpu": {"template": "t", "shared": {"by": "user"}}}, ".gpu.shared", "'shared'", "template, containers, companions"),
+    "a request that is shared": (long(requests={"gpu": {**CLASS, "shared": {"by": "user"}}}), ".a.requests.gpu.shared", "'shared'", "keys of a request"),
+    "pairs of nothing": ({"a": {"pairs": {}}}, ".a.pairs.count", "", "How many"),
+    "pairs as a number": ({"a": {"pairs": 2}}, ".a.pairs", "2", "match_attribute"),
+    "pairs of one": ({"a": {"pairs": {**PAIRS, "requests": {"gpu": CLASS}}}}, ".a.pairs.requests", "", "at least two"),
+    "17 pairs": ({"a": {"pairs": {**PAIRS, "count": 17}}}, ".a.pairs.count", "17", "from 1 to 16"),
+    "pairs without end": ({"a": {"pairs": {**PAIRS, "count": "all"}}}, ".a.pairs.count", "'all'", "from 1 to 16"),
+    "pairs by a word": ({"a": {"pairs": {**PAIRS, "match_attribute": "numa"}}}, ".a.pairs.match_attribute", "'numa'", "with its domain"),
+    "pairs of too many requests": ({"a": {"requests": {"disk": CLASS}, "pairs": {**PAIRS, "count": 16}}}, ".a.pairs", "33 requests", "32"),
+    "a name of pairs twice": ({"a": {"requests": {"gpu-1": CLASS}, "pairs": PAIRS}}, ".a.requests", "gpu-1", "pairs do not have"),
+    "a name for all of pairs twice": ({"a": {"requests": {"gpu": CLASS}, "pairs": PAIRS}}, ".a.requests", "gpu", "pairs do not have"),
+    "a set that is not there": ({"a": {"pairs": PAIRS, "containers": {"notebook": ["gpu-2"]}}}, ".a.containers.notebook[0]", "'gpu-2'", "gpu-0, nic-0, gpu-1, nic-1"),
+    "companions no mapping": (with_property(companions=[]), ".gpu.companions", "[]", "a companion"),
+    "companion as text": (with_property(companions={"net": "net"}), ".gpu.companions.net", "'net'", "manifest"),
+    "companion without manifest": (with_property(companions={"net": {}}), ".gpu.companions.net.manifest", "", "object"),
+    "companion without kind": (with_property(companions={"net": {"manifest": {"apiVersion": "v1"}}}), ".gpu.companions.net.manifest.kind", "None", "a kind"),
+    "companion's version": (with_property(companions={"net": {"manifest": {**NETWORK, "apiVersion": "k8s.cni.cncf.io"}}}), ".gpu.companions.net.manifest.apiVersion", "k8s.cni.cncf.io", "apiVersion"),
+    "companion's unknown kind": (with_property(companions={"net": {"manifest": {**NETWORK, "kind": "Thing"}}}), ".gpu.companions.net.resource", "", "for kind Thing"),
+    "companion's resource": (with_property(companions={"net": {"manifest": NETWORK, "resource": "../pods"}}), ".gpu.companions.net.resource", "../pods", "a resource's name"),
+    "companion's name": (with_property(companions={"net": {"manifest": {**NETWORK, "metadata": {"name": "A b"}}}}), ".gpu.companions.net.manifest.metadata.name", "'A b'", "name of an object"),
+    "companion's name of placeholders": (with_property(companions={"net": {"manifest": {**NETWORK, "metadata": {"name": "vlan_{vlan}"}}}}), ".gpu.companions.net.manifest.metadata.name", "vlan_42", "name of an object"),
+    "companion's namespace": (with_property(companions={"net": {"manifest": {**NETWORK, "metadata": {"namespace": "kube-system"}}}}), ".gpu.companions.net.manifest.metadata.namespace", "kube-system", "the start sets it"),
+    "companion's placeholder": (with_property(companions={"net": {"manifest": {**NETWORK, "spec": {"config": "{vlan_id}"}}}}), ".gpu.companions.net.manifest.spec.config", "{vlan_id}", "{vlan}"),
+    "companion's labels": (with_property(companions={"net": {"manifest": {**NETWORK, "metadata": {"labels": ["a"]}}}}), ".gpu.companions.net.manifest.metadata.labels", "['a']", "a mapping"),
+    "companion that is no JSON": (with_property(companions={"net": {"manifest": {**NETWORK, "spec": {1: 2}}}}), ".gpu.companions.net.manifest.spec.1", "1", "text"),
     "no alternative": (first({}), ".gpu.first_available", "", "at least one"),
     "no alternative in a list": (first([]), ".gpu.first_available", "", "at least one"),
     "alternatives as text": (first("mig"), ".gpu.first_available", "'mig'", "a mapping of a name"),
@@ -140,6 +186,18 @@ REFUSED: dict[str, tuple[Any, str, str, str]] = {
 
 #: What JSON Schema cannot say: sums, names of other places, sizes, CEL, and what is no JSON at all.
 BEYOND_JSON_SCHEMA = {
+    "none before others",
+    "pairs of too many requests",
+    "a name of pairs twice",
+    "a name for all of pairs twice",
+    "a set that is not there",
+    "companion's unknown kind",
+    "companion's name",
+    "companion's name of placeholders",
+    "companion's namespace",
+    "companion's placeholder",
+    "companion's labels",
+    "companion that is no JSON",
     "two alternatives of a name",
     "too many devices at the least",
     "all of two requests too many",

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dra_spawner.profiles.keys import FORMS, REQUEST_KEYS
+from tests.profiles.accepted import NETWORK
 
 ALL_KEYS = sorted({*REQUEST_KEYS, *(key for keys in FORMS.values() for key in keys)})
 
@@ -55,8 +56,26 @@ _wishes = {
 }
 alternatives = st.fixed_dictionaries({"device_class": classes}, optional=_wishes)
 requests = st.fixed_dictionaries(
-    {"device_class": classes}, optional={**_wishes, "admin_access": st.booleans()}
-) | st.fixed_dictionaries({"first_available": st.dictionaries(names, alternatives, min_size=1, max_size=8)})
+    {"device_class": classes}, optional={**_wishes, "admin_access": st.booleans(), "optional": st.booleans()}
+) | st.fixed_dictionaries(
+    {
+        "first_available": st.builds(
+            lambda some, none: {**some, **none},
+            st.dictionaries(names.filter("none".__ne__), alternatives, min_size=1, max_size=8),
+            st.sampled_from([{}, {"none": {}}]),
+        )
+    }
+)
+groups = printable.filter(str.isprintable)
+#: What any claim may have that is made for servers.
+_of_claims = {
+    "shared": st.fixed_dictionaries({"by": st.sampled_from(["user", "everybody"])})
+    | st.fixed_dictionaries(
+        {"by": st.just("group"), "group": groups | st.lists(groups, min_size=1, max_size=3)},
+        optional={"keep": st.sampled_from(["1s", "10m", "always"])},
+    ),
+    "companions": st.dictionaries(names, st.just({"manifest": NETWORK}), max_size=2),
+}
 
 
 @st.composite
@@ -65,7 +84,7 @@ def long_claims(draw: st.DrawFn) -> dict[str, Any]:
     wanted = draw(st.dictionaries(names, requests, min_size=1, max_size=4))
     known = list(wanted)
     for name, request in wanted.items():
-        known += [f"{name}/{alternative}" for alternative in request.get("first_available", ())]
+        known += [f"{name}/{each}" for each in request.get("first_available", ()) if each != "none"]
     some = st.lists(st.sampled_from(known), unique=True, min_size=1, max_size=32)
     constraint = st.one_of(
         [
@@ -79,12 +98,31 @@ def long_claims(draw: st.DrawFn) -> dict[str, Any]:
     return draw(
         st.fixed_dictionaries(
             {"requests": st.just(wanted)},
-            optional={"constraints": st.lists(constraint, max_size=3), "config": st.lists(config, max_size=3)},
+            optional={
+                "constraints": st.lists(constraint, max_size=3),
+                "config": st.lists(config, max_size=3),
+                **_of_claims,
+            },
         )
     )
 
 
-device_claims = st.dictionaries(names, requests | long_claims(), max_size=3)
+@st.composite
+def short_claims(draw: st.DrawFn) -> dict[str, Any]:
+    """A claim of one request."""
+    return {**draw(requests), **draw(st.fixed_dictionaries({}, optional=_of_claims))}
+
+
+@st.composite
+def pairs_claims(draw: st.DrawFn) -> dict[str, Any]:
+    """A claim of several equal sets of requests."""
+    wanted = draw(st.dictionaries(st.sampled_from(["gpu", "nic", "disk"]), requests, min_size=2))
+    pairs = {"count": draw(st.integers(1, 2)), "match_attribute": draw(attributes), "requests": wanted}
+    containers = {"notebook": draw(st.lists(st.sampled_from([*wanted, *(f"{each}-0" for each in wanted)])))}
+    return {"pairs": pairs, "containers": containers, **draw(st.fixed_dictionaries({}, optional=_of_claims))}
+
+
+device_claims = st.dictionaries(names, short_claims() | long_claims() | pairs_claims(), max_size=3)
 
 #: What an administrator, or YAML, may put anywhere by mistake.
 junk = st.sampled_from(

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from dra_spawner.dra.cel import CelDevice, compile_selector
 from dra_spawner.profiles import compile_device_claims, template_manifest
 from dra_spawner.profiles.claim_plan import product_selector
+from dra_spawner.profiles.claims import SharedBy
+from dra_spawner.profiles.standing_claims import NotInGroup, Scope, scope_of, standing_claim_manifest
 
 
 def device(**attributes):
@@ -191,3 +193,149 @@ def test_any_product_stays_inside_its_literal(product):
     selector = compile_selector(product_selector(plain or "x"))
     assert selector.matches(device(productName=plain or "x")) is True
     assert selector.matches(device(productName=f"{plain}!nothing that was asked for")) is False
+
+
+GPU = {"device_class": "gpu.example.com"}
+NIC = {"device_class": "nic.example.com"}
+ROOT = "resource.kubernetes.io/pcieRoot"
+
+
+def test_a_claim_of_nothing_but_an_optional_device_goes_as_a_whole():
+    plan = compile_device_claims(
+        {
+            "gpu": {"first_available": {"mig": GPU, "none": {}}, "companions": {"x": {"manifest": CONFIG_MAP}}},
+            "nic": NIC,
+        }
+    )
+    assert [claim.name for claim in plan.claims] == ["gpu", "nic"]
+    assert [claim.name for claim in plan.fallback.claims] == ["nic"]
+    assert [each.name for each in plan.companions] == ["gpu-x"]
+    assert plan.fallback.companions == ()
+    assert plan.fallback.fallback is None
+    assert compile_device_claims({"gpu": GPU, "nic": NIC}).fallback is None
+
+
+def test_what_is_about_an_optional_device_alone_goes_with_it():
+    plan = compile_device_claims(
+        {
+            "a": {
+                "requests": {
+                    "gpu": {"first_available": {"mig": GPU, "none": {}}},
+                    "nic": NIC,
+                    "two": {**NIC, "count": 2},
+                    "disk": NIC,
+                },
+                "constraints": [
+                    {"match_attribute": ROOT},
+                    {"match_attribute": ROOT, "requests": ["gpu", "nic"]},
+                    {"match_attribute": ROOT, "requests": ["gpu/mig", "two"]},
+                    {"match_attribute": ROOT, "requests": ["gpu", "nic", "disk"]},
+                ],
+                "config": [
+                    {"driver": "d", "parameters": {}},
+                    {"driver": "d", "parameters": {}, "requests": ["gpu/mig"]},
+                    {"driver": "d", "parameters": {}, "requests": ["gpu", "disk"]},
+                ],
+                "containers": {"notebook": ["gpu", "nic"], "sidecar": "all", "logger": ["gpu"]},
+            }
+        }
+    )
+    devices = plan.fallback.claims[0].spec["devices"]
+    assert [request["name"] for request in devices["requests"]] == ["nic", "two", "disk"]
+    assert devices["constraints"] == [
+        {"matchAttribute": ROOT},
+        {"requests": ["two"], "matchAttribute": ROOT},
+        {"requests": ["nic", "disk"], "matchAttribute": ROOT},
+    ]
+    assert [config.get("requests") for config in devices["config"]] == [None, ["disk"]]
+    assert plan.fallback.container_claims() == {
+        "notebook": [{"name": "a", "request": "nic"}],
+        "sidecar": [{"name": "a"}],
+    }
+
+
+def test_pairs_are_sets_of_requests_with_a_constraint_each():
+    plan = compile_device_claims(
+        {
+            "a": {
+                "requests": {"disk": NIC},
+                "pairs": {
+                    "count": 2,
+                    "match_attribute": ROOT,
+                    "requests": {"gpu": {"first_available": {"mig": GPU, "whole": GPU}}, "nic": NIC},
+                },
+                "config": [{"driver": "d", "parameters": {}, "requests": ["gpu/mig", "nic"]}],
+                "containers": {"notebook": ["gpu", "gpu-0", "disk"], "sidecar": ["nic-1"]},
+            }
+        }
+    )
+    devices = plan.claims[0].spec["devices"]
+    assert [request["name"] for request in devices["requests"]] == ["disk", "gpu-0", "nic-0", "gpu-1", "nic-1"]
+    assert devices["constraints"] == [
+        {"requests": ["gpu-0", "nic-0"], "matchAttribute": ROOT},
+        {"requests": ["gpu-1", "nic-1"], "matchAttribute": ROOT},
+    ]
+    assert devices["config"][0]["requests"] == ["gpu-0/mig", "gpu-1/mig", "nic-0", "nic-1"]
+    assert plan.container_claims() == {
+        "notebook": [{"name": "a", "request": name} for name in ("gpu-0", "gpu-1", "disk")],
+        "sidecar": [{"name": "a", "request": "nic-1"}],
+    }
+
+
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap"}
+
+
+def test_a_networks_configuration_is_text_in_the_api():
+    network = {"apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition", "metadata": {"name": "n"}}
+    entries = {
+        "mapping": {"manifest": {**network, "spec": {"config": {"type": "macvlan"}}}},
+        "text": {"manifest": {**network, "spec": {"config": "x"}}},
+        "own": {"manifest": CONFIG_MAP},
+    }
+    found = compile_device_claims({"leg": {**NIC, "companions": entries}}).companions
+    assert [(each.name, each.plural, each.shared) for each in found] == [
+        ("leg-mapping", "network-attachment-definitions", True),
+        ("leg-text", "network-attachment-definitions", True),
+        ("leg-own", "configmaps", False),
+    ]
+    assert [each.manifest.get("spec") for each in found] == [{"config": '{"type": "macvlan"}'}, {"config": "x"}, None]
+
+
+def shared(**sharing):
+    (claim,) = compile_device_claims({"gpu": {**GPU, "shared": sharing}}).claims
+    return claim
+
+
+def standing_name(claim, scope):
+    return standing_claim_manifest(claim, scope, slug="s", labels={}, annotations={})["metadata"]["name"]
+
+
+def test_a_shared_claim_is_named_by_scope_name_and_shape():
+    claim = shared(by="user")
+    ada = Scope(SharedBy.USER, "ada")
+    same = shared(by="user", keep="10m")
+    (other,) = compile_device_claims({"gpu": {**GPU, "count": 2, "shared": {"by": "user"}}}).claims
+    (renamed,) = compile_device_claims({"gpu2": {**GPU, "shared": {"by": "user"}}}).claims
+    names = [standing_name(claim, Scope(SharedBy.GROUP, "ada")), standing_name(other, ada), standing_name(renamed, ada)]
+    assert standing_name(claim, ada) == standing_name(same, ada)
+    assert len({*names, standing_name(claim, ada)}) == 4
+    assert claim.pod_entry("made") == {"name": "gpu", "resourceClaimName": "made"}
+
+
+@pytest.mark.parametrize(
+    ("sharing", "groups", "scope"),
+    [
+        ({"by": "user"}, ["a"], "user:ada"),
+        ({"by": "everybody"}, [], "everybody"),
+        ({"by": "group", "group": "a"}, ["b", "a"], "group:a"),
+        ({"by": "group", "group": ["a", "b"]}, ["b", "a"], "group:a"),
+        ({"by": "group", "group": ["c", "b"]}, ["b", "a"], "group:b"),
+    ],
+)
+def test_whose_servers_share_it(sharing, groups, scope):
+    assert str(scope_of(shared(**sharing).sharing, "ada", groups)) == scope
+
+
+def test_who_is_in_no_group_shares_with_nobody():
+    with pytest.raises(NotInGroup, match="a, b"):
+        scope_of(shared(by="group", group=["a", "b"]).sharing, "ada", ["c"])

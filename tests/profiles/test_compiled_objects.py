@@ -32,6 +32,9 @@ def create_all(plan):
 def test_compiled_claims_pass_the_api_servers_validation(value):
     plan = compile_device_claims(value, admin_access=True)
     assert len(create_all(plan)) == len(value)
+    if plan.fallback is not None:
+        assert len(create_all(plan.fallback)) == len(plan.fallback.claims)
+        assert plan.fallback.fallback is None
 
 
 def test_accepted_claims_pass_it():
