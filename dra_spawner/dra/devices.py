@@ -244,6 +244,19 @@ class ResourceSlice:
     devices: tuple[Device, ...] = ()
     shared_counters: tuple[tuple[str, Mapping[str, int]], ...] = ()
     """Counter sets: name, and counters by name in nano-units."""
+    device_names: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Of its devices."""
+    common_key: str = field(init=False, repr=False, compare=False)
+    """The ``common_key`` of each of its devices; interned, because the slices of alike nodes share it."""
+    device_rules: tuple[tuple[int, tuple[Hashable, ...]], ...] = field(init=False, repr=False, compare=False)
+    """``rules`` of the devices that have any, by position."""
+
+    def __post_init__(self) -> None:
+        devices = self.devices
+        object.__setattr__(self, "device_names", tuple([device.id.device for device in devices]))
+        object.__setattr__(self, "common_key", sys.intern("\n".join([item.description.common_key for item in devices])))
+        rules = tuple([(place, device.rules) for place, device in enumerate(devices) if device.rules is not None])
+        object.__setattr__(self, "device_rules", rules)
 
     @classmethod
     def from_json(cls, obj: object) -> ResourceSlice:

@@ -67,7 +67,7 @@ class Pool:
     @property
     def has_binding_conditions(self) -> bool:
         """Whether any device for this node has binding conditions: such pools come last."""
-        return any(device.binding_conditions for part in self.slices for device in part.devices)
+        return any(part.devices[place].binding_conditions for part in self.slices for place, _ in part.device_rules)
 
     def candidates(self) -> list[Candidate]:
         """The devices in the order in which they are tried."""
@@ -247,15 +247,16 @@ def _build_pool(
     return Pool(pool_id, PoolState.USABLE, "", slices, other_slices, counters, names + _device_names(other_slices))
 
 
-def _device_names(slices: Iterable[ResourceSlice]) -> tuple[str, ...]:
-    return tuple([device.id.device for item in slices for device in item.devices])
+def _device_names(slices: Sequence[ResourceSlice]) -> tuple[str, ...]:
+    if len(slices) == 1:
+        return slices[0].device_names
+    return tuple([name for item in slices for name in item.device_names])
 
 
 def _unknown_counter(slices: Iterable[ResourceSlice], set_names: set[str], counters: Mapping[CounterName, int]) -> str:
     for item in slices:
-        for device in item.devices:
-            if not device.counter_sets:
-                continue
+        for place, _ in item.device_rules:
+            device = item.devices[place]
             for set_name in device.counter_sets:
                 if set_name not in set_names:
                     return f"device {device.id.device} consumes the unknown counter set {set_name}"

@@ -81,8 +81,9 @@ class Signatures:
         """A number that slices share which differ in names and invisible attributes only; and how nodes are chosen."""
         devices = part.devices
         seen = (
-            self._visibility.seen_together([device.description for device in devices]),
-            tuple([(place, device.rules) for place, device in enumerate(devices) if device.rules is not None]),
+            part.common_key,
+            part.device_rules,
+            self._visibility.attributes_of([device.description for device in devices]),
         )
         number = self._slices.get(seen)
         if number is None:
