@@ -181,7 +181,7 @@ def _welcome(running: Running) -> str:
   API token          {running.api_token}
   kubeconfig         {running.kubeconfig}{log}
 
-  Pick a profile, for example "GPU slice, 10 GiB". In the notebook, the variables DRA_* tell which device it got.
+  Pick a profile, for example "GPU slice". In the notebook, the variables DRA_* tell which device it got.
   Or start a server without a browser:
 
     curl -X POST -H "Authorization: token {running.api_token}" -d '{{"profile": "gpu-slice"}}' \\

@@ -15,13 +15,15 @@ _CPU_ONLY: JsonObject = {
 
 EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
     {
-        "display_name": "GPU slice, 10 GiB",
+        "display_name": "GPU slice",
         "slug": "gpu-slice",
-        "description": "A share of a GPU's memory; the rest serves others. Shares come in steps of 5 GiB.",
+        "description": "A share of a GPU's memory; the rest serves others.",
         "default": True,
         "kubespawner_override": {
             "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
         },
+        # The sizes are those that the GPUs give; nobody has to list them.
+        "profile_options": {"memory": {"display_name": "GPU memory", "choices": "from_policy"}},
     },
     {
         "display_name": "GPU partition",
