@@ -1,0 +1,1 @@
+"""Placeholders in the cluster: what `dra_spawner.headroom` decides is carried out here, and claims are promised."""

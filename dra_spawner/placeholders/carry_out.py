@@ -1,0 +1,202 @@
+"""One decision, as requests to the API server. Nothing is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom.actions import (
+    Action,
+    CreatePlaceholder,
+    DeleteClaim,
+    EndPlaceholder,
+    LabelNode,
+    LabelPod,
+    ReserveClaim,
+)
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
+from dra_spawner.headroom.shapes import JsonObject, Shape
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["CarryOut", "Expectation"]
+
+_DRA: Final = "resource.k8s.io/v1"
+_CLAIMS: Final = "resourceclaims"
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """What the watch must show before it is decided anew, so that nothing is decided twice.
+
+    Attributes
+    ----------
+    is_met
+        Whether it does.
+    """
+
+    kind: Kind
+    key: ObjectKey
+    is_met: Callable[[ClusterWatch], bool]
+
+
+class CarryOut:
+    """Carries out decisions.
+
+    Parameters
+    ----------
+    api
+        See `docs/placeholders.md` for the rights its account needs.
+    settings
+        Of all placeholders.
+    may_act
+        Called before each request; raises if this process must not act (any more).
+    new_name
+        A name for a placeholder of a shape, never given before.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        settings: PlaceholderSettings,
+        *,
+        may_act: Callable[[], None],
+        new_name: Callable[[Shape], str],
+    ) -> None:
+        self._api = api
+        self._settings = settings
+        self._may_act = may_act
+        self._new_name = new_name
+
+    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
+        """Carry out one decision. What is so already is as good as done.
+
+        Returns
+        -------
+        tuple of Expectation
+            What the watch is going to show.
+
+        Raises
+        ------
+        KubernetesError
+            As the API server answered. Whatever was done by then, the next decision sees it.
+        """
+        match action:
+            case CreatePlaceholder():
+                return await self._create(shapes[action.shape])
+            case EndPlaceholder():
+                return await self._end(action.key, action.uid)
+            case LabelNode():
+                return await self._label_node(action)
+            case LabelPod():
+                body = {"metadata": {"uid": action.uid, "labels": {action.label: action.value}}}
+                return await self._patch(Kind.POD, "v1", "pods", action.key, body)
+            case ReserveClaim():
+                return await self._reserve(action)
+            case DeleteClaim():
+                return await self._delete_claim(action.claim)
+
+    async def _create(self, shape: Shape) -> tuple[Expectation, ...]:
+        name = self._new_name(shape)
+        namespace = self._settings.namespace
+        claims: list[str] = []
+        try:
+            for manifest in placeholder_claims(shape, name, self._settings):
+                self._may_act()
+                await self._api.create(resource_path(_DRA, _CLAIMS, namespace), manifest)
+                claims.append(manifest["metadata"]["name"])
+            self._may_act()
+            manifest = placeholder_pod(shape, name, self._settings)
+            pod = await self._api.create(resource_path("v1", "pods", namespace), manifest)
+        except KubernetesError:
+            for claim in claims:  # what cannot be deleted now is found as an orphan later
+                await self._delete_quietly(ObjectKey(namespace, claim))
+            raise
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+        for claim in claims:
+            self._may_act()
+            body = {"metadata": {"ownerReferences": [{**owner, "controller": False, "blockOwnerDeletion": False}]}}
+            await self._api.patch(resource_path(_DRA, _CLAIMS, namespace, claim), body)
+        seen = [(Kind.RESOURCE_CLAIM, ObjectKey(namespace, claim)) for claim in claims]
+        return tuple(_present(kind, key) for kind, key in (*seen, (Kind.POD, ObjectKey(namespace, name))))
+
+    async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
+        self._may_act()
+        try:
+            await self._api.delete(
+                resource_path("v1", "pods", key.namespace, key.name), grace_period_seconds=0, uid=uid, missing_ok=True
+            )
+        except KubernetesError as error:
+            if not error.conflict:  # another pod of that name by now
+                raise
+        return (_leaving(Kind.POD, key, uid),)
+
+    async def _label_node(self, action: LabelNode) -> tuple[Expectation, ...]:
+        body = {"metadata": {"labels": {action.label: action.value}}}
+        return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
+
+    async def _reserve(self, action: ReserveClaim) -> tuple[Expectation, ...]:
+        """Append to the consumers, whatever others there are by then; the claim must still be allocated."""
+        consumer = {"resource": "pods", "name": action.pod.name, "uid": action.pod_uid}
+        key = action.claim
+        path = resource_path(_DRA, _CLAIMS, key.namespace, key.name)
+        self._may_act()
+        claim = await self._api.get(path)
+        status = claim.get("status", {})
+        present = status.get("reservedFor") or []
+        if "allocation" in status and not any(each.get("uid") == action.pod_uid for each in present):
+            changed = {**claim, "status": {**status, "reservedFor": [*present, consumer]}}
+            self._may_act()
+            claim = await self._api.replace(f"{path}/status", changed)
+        return (_at_least(Kind.RESOURCE_CLAIM, key, claim),)
+
+    async def _delete_claim(self, key: ObjectKey) -> tuple[Expectation, ...]:
+        self._may_act()
+        await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), missing_ok=True)
+        return (_leaving(Kind.RESOURCE_CLAIM, key),)
+
+    async def _delete_quietly(self, key: ObjectKey) -> None:
+        try:
+            await self._delete_claim(key)
+        except KubernetesError:
+            return
+
+    async def _patch(
+        self, kind: Kind, api: str, plural: str, key: ObjectKey, body: JsonObject
+    ) -> tuple[Expectation, ...]:
+        self._may_act()
+        try:
+            changed = await self._api.patch(
+                resource_path(api, plural, key.namespace or None, key.name), body, patch_type=PatchType.MERGE
+            )
+        except KubernetesError as error:
+            if error.not_found or error.conflict:  # gone, or another object of that name
+                return ()
+            raise
+        return (_at_least(kind, key, changed),)
+
+
+def _present(kind: Kind, key: ObjectKey) -> Expectation:
+    return Expectation(kind, key, lambda watch: watch.observed(kind, key) is not None)
+
+
+def _leaving(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
+    def is_met(watch: ClusterWatch) -> bool:
+        seen = watch.observed(kind, key)
+        return seen is None or bool(seen.deleted) or (bool(uid) and seen.uid != uid)
+
+    return Expectation(kind, key, is_met)
+
+
+def _at_least(kind: Kind, key: ObjectKey, written: JsonObject) -> Expectation:
+    """The object as it was written, or a later one; gone will do, too."""
+    version = int(written["metadata"].get("resourceVersion") or 0)
+
+    def is_met(watch: ClusterWatch) -> bool:
+        seen = watch.observed(kind, key)
+        return seen is None or not seen.resource_version.isdigit() or int(seen.resource_version) >= version
+
+    return Expectation(kind, key, is_met)

@@ -1,0 +1,225 @@
+"""The round: what is known, what follows from it, and doing that. Woken by whatever changes in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from dra_spawner.cluster.api import KubernetesError
+from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.headroom.actions import (
+    Action,
+    CreatePlaceholder,
+    DeleteClaim,
+    EndPlaceholder,
+    LabelNode,
+    LabelPod,
+    ReserveClaim,
+)
+from dra_spawner.headroom.decide import Decisions, decide
+from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.view import View
+from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.placeholders.carry_out import CarryOut, Expectation
+
+__all__ = ["Reconciler", "ReconcilerTimes"]
+
+log = logging.getLogger(__name__)
+
+#: Requests under way at once; the API server shares its attention fairly, and so do we.
+_AT_ONCE = 16
+#: Failures in a row after which the API counts as failing.
+_FAILURES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilerTimes:
+    """Durations in seconds.
+
+    Attributes
+    ----------
+    gather
+        Changes that come within so long are looked at together.
+    idle
+        Without any change it is still decided so often: reservations end, graces pass.
+    unseen
+        What was written and has not been seen after so long is not waited for any more.
+    pause
+        After several requests have failed one after the other, nothing is done for so long.
+    """
+
+    gather: float = 0.02
+    idle: float = 5.0
+    unseen: float = 10.0
+    pause: float = 10.0
+
+
+@dataclass
+class Reconciler:
+    """Decides and acts while this process leads.
+
+    Attributes
+    ----------
+    watch
+        What is known of the cluster.
+    policy
+        What is wanted, as of now; may change from round to round.
+    carry_out
+        Does it.
+    decisions
+        Remembers it.
+    namespaces
+        Where users' servers are; None is everywhere.
+    """
+
+    watch: ClusterWatch
+    policy: Callable[[], Policy]
+    carry_out: CarryOut
+    decisions: DecisionLog
+    namespaces: frozenset[str] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    times: ReconcilerTimes = ReconcilerTimes()
+    latest: Decisions | None = None
+    """What was decided last."""
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _failures: int = 0
+    _failed_at: datetime = datetime.min.replace(tzinfo=UTC)
+    _problem: str = ""
+    _frozen: str = ""
+
+    def wake(self) -> None:
+        """Decide soon."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Decide and act until cancelled."""
+        await self.watch.wait_synced()
+        # What the leader before this one knew is not known: it may have spent its budget a moment ago.
+        memory = Memory.fresh(self.now())
+        end = self.watch.on_change(self._note)
+        try:
+            while True:
+                memory = await self.round(memory)
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.times.idle):
+                        await self._woken.wait()
+                await asyncio.sleep(self.times.gather)
+        finally:
+            end()
+
+    async def round(self, memory: Memory) -> Memory:
+        """One round: decide, act, and wait until what was done can be seen."""
+        self._woken.clear()
+        policy = self.policy()
+        self.latest = decided = decide(self.view(), policy, memory)
+        self.decisions.note_round(self.now())
+        if decided.frozen and decided.frozen != self._frozen:
+            log.warning("%s", decided.frozen)
+        self._frozen = decided.frozen
+        expected = await self._act(decided.actions, policy)
+        await self._until_seen(expected)
+        return decided.memory
+
+    def view(self) -> View:
+        """The cluster as it is known now."""
+        stale = min(self.watch.staleness_seconds(), 10.0**6)
+        return View(
+            self.watch.snapshot,
+            self.now(),
+            namespaces=self.namespaces,
+            stale=timedelta(seconds=stale),
+            problem=self._problem if self._is_failing else "",
+        )
+
+    @property
+    def _is_failing(self) -> bool:
+        """Whether requests fail one after the other; after a while it is tried again."""
+        pause = timedelta(seconds=self.times.pause)
+        return self._failures >= _FAILURES and self.now() - self._failed_at < pause
+
+    def _note(self, change: Change) -> None:
+        if change.decides:
+            self._woken.set()
+
+    async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
+        limit = asyncio.Semaphore(_AT_ONCE)
+        # What users wait for, and what comes before other things, is done first; the rest goes side by side.
+        expected: list[Expectation] = []
+        for group in _groups(actions):
+            results = await asyncio.gather(*(self._do(action, policy, limit) for action in group))
+            for found in results:
+                expected += found
+        return expected
+
+    async def _do(self, action: Action, policy: Policy, limit: asyncio.Semaphore) -> tuple[Expectation, ...]:
+        outcome = "done"
+        async with limit:
+            try:
+                found = await self.carry_out.do(action, policy.shapes)
+            except KubernetesError as error:
+                outcome = str(error)
+                self._failures += 1
+                self._failed_at = self.now()
+                self._problem = f"the API server answered: {error}"
+                log.warning("Could not carry out a decision: action=%s error=%s", action, error)
+                found = ()
+            else:
+                self._failures = 0
+        self.decisions.append(_decision(action, self.now(), outcome))
+        return found
+
+    async def _until_seen(self, expected: list[Expectation]) -> None:
+        """Wait until the watch shows what was written; else the same would be decided again."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.times.unseen
+        while expected := [each for each in expected if not each.is_met(self.watch)]:
+            if loop.time() >= end:
+                names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
+                log.warning("What was written is not seen in time: %s", names)
+                return
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(1.0, end - loop.time())):
+                    await self._woken.wait()
+        self._woken.set()
+
+
+def _groups(actions: tuple[Action, ...]) -> list[list[Action]]:
+    """Actions that may be done side by side, group after group."""
+    first: list[Action] = [each for each in actions if isinstance(each, ReserveClaim | LabelPod)]
+    labels_gone: list[Action] = [each for each in actions if isinstance(each, LabelNode) and each.value is None]
+    rest = [each for each in actions if each not in first and each not in labels_gone]
+    return [group for group in (first, labels_gone, rest) if group]
+
+
+def _decision(action: Action, now: datetime, outcome: str) -> Decision:
+    """A decision as people and programs read it."""
+    node = code = ""
+    match action:
+        case CreatePlaceholder():
+            subject = f"shape {action.shape}"
+        case EndPlaceholder():
+            subject, code = f"Pod {action.key}", action.cause.value
+        case LabelNode():
+            subject, node = f"Node {action.node}", action.node
+            code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
+        case LabelPod():
+            subject = f"Pod {action.key}"
+        case _:
+            subject = f"ResourceClaim {action.claim}"
+    return Decision(now, _KINDS[type(action)], subject, action.reason, code=code, node=node, outcome=outcome)
+
+
+_KINDS = {
+    CreatePlaceholder: "create-placeholder",
+    EndPlaceholder: "end-placeholder",
+    LabelNode: "label-node",
+    LabelPod: "label-pod",
+    ReserveClaim: "reserve-claim",
+    DeleteClaim: "delete-claim",
+}
