@@ -87,8 +87,8 @@ def hopeless_state(pod: Mapping[str, Any]) -> str | None:
     """Why a pod will not run any more, as a sentence for the user; ``None`` if it may."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
-        why = " ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"
-        return f"The server's pod has failed: {why}."
+        why = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"
+        return f"The server's pod has failed: {why.rstrip('.')}."
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waits = (each.get("state") or {}).get("waiting") or {}
         if waits.get("reason") == "CrashLoopBackOff" and each.get("restartCount", 0) >= _CRASHES_ENOUGH:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from logging import Logger
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesError
+from dra_spawner.cluster.api import KubernetesError, resource_path
 from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects
@@ -105,7 +105,7 @@ class StartWatch:
         DevicesGone
             Where it should start without optional devices.
         """
-        await self._own_pod()
+        await self._see_or_miss()
         self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
         looks_without = 0
         while looks_without < _LOOKS_UNTIL_GONE:
@@ -114,7 +114,23 @@ class StartWatch:
             if pod:
                 await self._judge(pod)
             await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
-        raise SpawnRefused("The server's pod was deleted while it started.", RefusalReason.POD, 503)
+        raise _deleted()
+
+    async def _see_or_miss(self) -> None:
+        """Wait for the pod; it may be deleted before the reflector shows it."""
+        path = resource_path("v1", "pods", self.objects.namespace, self.pod_name)
+        while True:
+            try:
+                async with asyncio.timeout(_POD_SEEN_SECONDS):
+                    await self._own_pod()
+                return
+            except TimeoutError:
+                pass
+            try:
+                await self.objects.api.get(path)
+            except KubernetesError as error:
+                if error.not_found:
+                    raise _deleted() from error
 
     async def _judge(self, pod: Mapping[str, Any]) -> None:
         sentence = hopeless_state(pod)
@@ -163,6 +179,10 @@ class StartWatch:
             raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
         except (KubernetesError, StandingGoing) as error:
             self.log.warning("Could not see to what is shared with other servers, trying again: %s", error)
+
+
+def _deleted() -> SpawnRefused:
+    return SpawnRefused("The server's pod was deleted while it started.", RefusalReason.POD, 503)
 
 
 def _for_devices(message: str, diagnosis: Diagnosis) -> bool:

@@ -46,11 +46,17 @@ async def hub_token(api: KubernetesApi, namespace: str) -> str:
     return str((await api.create(path, request))["status"]["token"])
 
 
-def shipped_objects(namespace: str) -> list[JsonObject]:
-    """The objects of ``helm-values/rbac.yaml`` for a hub in `namespace`; none as long as there is no such file."""
-    if not SHIPPED_RULES.exists():
-        return []
-    objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(SHIPPED_RULES.read_text()) if obj]
+async def grant(api: KubernetesApi, namespace: str, rules: Path) -> None:
+    """Apply a further file of rules for the hub in `namespace`."""
+    objects = shipped_objects(namespace, rules)
+    for obj in objects:
+        await _put(api, obj)
+    await _until_granted(api, namespace, objects)
+
+
+def shipped_objects(namespace: str, rules: Path = SHIPPED_RULES) -> list[JsonObject]:
+    """The objects of ``helm-values/rbac.yaml``, or another file, for a hub in `namespace`."""
+    objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(rules.read_text()) if obj]
     for obj in objects:
         if not obj["kind"].startswith("Cluster"):
             obj["metadata"]["namespace"] = namespace
@@ -94,6 +100,7 @@ async def _until_granted(api: KubernetesApi, namespace: str, objects: list[JsonO
                         "verb": rule["verbs"][0],
                         "group": rule["apiGroups"][0],
                         "resource": resource,
+                        "name": next(iter(rule.get("resourceNames") or ()), ""),
                     }
                     while not await _allowed(api, user, attributes):  # noqa: ASYNC110 - nothing tells but asking
                         await asyncio.sleep(_POLL_SECONDS)

@@ -1,0 +1,78 @@
+"""Which containers of a server get its devices: init containers and sidecars none, unless they are named."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.integration.devices import classes, node_with, shareable, whole
+from tests.integration.hub_process import HubProcess
+
+pytestmark = pytest.mark.timeout(180)
+
+REPORT = "import json, os, sys; json.dump(dict(os.environ), open(sys.argv[1], 'w'))"
+WAIT = REPORT + "; import signal; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); signal.pause()"
+CONFIG = """
+def container(name, code, **more):
+    return dict(name=name, image="this-machine/x:1", command=[PYTHON, "-c", code, DIRECTORY + "/" + name], **more)
+
+c.DRASpawner.init_containers = [container("prepare", REPORT), container("proxy", WAIT, restartPolicy="Always")]
+c.DRASpawner.extra_containers = [container("helper", WAIT)]
+GPU, SHARE = {"device_class": "gpu.example.com"}, {"device_class": "gpu-share.example.com", "capacity": {"memory": "5Gi"}}
+c.DRASpawner.profile_list = [
+    {"display_name": "Plain", "slug": "plain", "kubespawner_override": {"device_claims": {"gpu": SHARE}}},
+    {
+        "display_name": "Spread", "slug": "spread",
+        "kubespawner_override": {"device_claims": {"both": {
+            "requests": {"gpu": GPU, "share": SHARE},
+            "containers": {"notebook": ["gpu"], "prepare": ["gpu"], "proxy": ["share"], "helper": "all"},
+        }}},
+    },
+]
+"""
+
+
+@pytest.fixture
+async def hub(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    values = {"PYTHON": sys.executable, "DIRECTORY": str(cluster.directory), "REPORT": REPORT, "WAIT": WAIT}
+    more = "".join(f"{name} = {value!r}\n" for name, value in values.items()) + CONFIG
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        yield hub
+
+
+async def devices(cluster, hub):
+    """Container -> the devices that its environment tells of."""
+    seen = {"notebook": await hub.server_environment("ada")}
+    for name in ("prepare", "proxy", "helper"):
+        seen[name] = json.loads((cluster.directory / name).read_text())
+    return {
+        name: sorted(
+            device
+            for key, value in environment.items()
+            if key.startswith("DRA_") and key.endswith("_DEVICE")
+            for device in value.split(",")
+        )
+        for name, environment in seen.items()
+    }
+
+
+async def test_by_default_the_notebook_alone(cluster, hub):
+    await hub.spawn("ada", {"profile": "plain"})
+    await hub.until_ready("ada")
+    assert await devices(cluster, hub) == {"notebook": ["node-a/gpu-0"], "prepare": [], "proxy": [], "helper": []}
+    await hub.stop_server("ada")
+
+
+async def test_those_that_are_named(cluster, hub):
+    await hub.spawn("ada", {"profile": "spread"})
+    await hub.until_ready("ada")
+    assert await devices(cluster, hub) == {
+        "notebook": ["node-a/gpu-1"],
+        "prepare": ["node-a/gpu-1"],
+        "proxy": ["node-a/gpu-0"],
+        "helper": ["node-a/gpu-0", "node-a/gpu-1"],
+    }
+    await hub.stop_server("ada")

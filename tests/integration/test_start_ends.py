@@ -1,0 +1,68 @@
+"""Starts that cannot come to an end any more are ended at once, with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from dra_spawner.pod_devices import hopeless_state
+from tests.integration.test_faults import Faulty, faulty
+
+__all__ = ["faulty"]
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def waiting(faulty: Faulty) -> Faulty:
+    """A start that waits for a device for a minute."""
+    faulty.side.spawner_config.device_claims = {"gpu": {"device_class": "gpu.example.com"}}
+    faulty.side.spawner_config.start_timeout = 60
+    return faulty
+
+
+async def ended_by(waiting: Faulty, work: Any) -> str:
+    starting = asyncio.create_task(waiting.spawn())
+    await waiting.cluster.wait_event("jupyter-ada", "FailedScheduling")
+    await work
+    error = await asyncio.wait_for(starting, 20)
+    await waiting.nothing_is_left()
+    return error.jupyterhub_message
+
+
+async def test_a_pod_that_somebody_deletes(waiting):
+    pod = waiting.cluster.path("pods", "jupyter-ada")
+    message = await ended_by(waiting, waiting.cluster.admin.delete(pod, grace_period_seconds=0))
+    assert message == "The server's pod was deleted while it started."
+
+
+async def test_a_pod_that_fails(waiting):
+    status = {"phase": "Failed", "reason": "Evicted", "message": "The node was low on resource: memory."}
+    pod = waiting.cluster.path("pods", "jupyter-ada", "status")
+    message = await ended_by(waiting, waiting.cluster.admin.patch(pod, {"status": status}))
+    assert message == "The server's pod has failed: Evicted: The node was low on resource: memory."
+
+
+def crashing(count: int, reason: str = "CrashLoopBackOff") -> dict[str, Any]:
+    last = {"terminated": {"exitCode": 3}}
+    return {"name": "c", "restartCount": count, "state": {"waiting": {"reason": reason}}, "lastState": last}
+
+
+@pytest.mark.parametrize(
+    ("status", "sentence"),
+    [
+        pytest.param({}, None, id="nothing known"),
+        pytest.param({"phase": "Pending", "containerStatuses": [crashing(9, "ImagePullBackOff")]}, None, id="image"),
+        pytest.param({"phase": "Running", "containerStatuses": [crashing(2)]}, None, id="it may recover"),
+        pytest.param({"containerStatuses": [crashing(3)]}, "Container c of this server ends again and again (exit code 3)", id="crash loop"),
+        pytest.param({"initContainerStatuses": [crashing(3)]}, "Container c of this server", id="of an init container"),
+        pytest.param({"containerStatuses": [{**crashing(3), "lastState": None}]}, "again and again. Its", id="no exit code"),
+        pytest.param({"containerStatuses": [{"name": "c", "restartCount": 5, "state": {"running": {}}}]}, None, id="runs again"),
+        pytest.param({"phase": "Failed"}, "Kubernetes does not say why.", id="failed without a word"),
+    ],
+)  # fmt: skip
+def test_states_of_a_pod(status, sentence):
+    found = hopeless_state({"status": status})
+    assert found is None if sentence is None else sentence in found

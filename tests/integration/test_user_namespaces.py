@@ -1,0 +1,93 @@
+"""Servers in a namespace of each user: they start with what the shipped rules grant, and nothing stays there."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.api_objects import RESOURCE_API
+from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.start_objects import utc_now
+from tests.cluster.access import SHIPPED_RULES, grant
+from tests.integration.test_faults import faulty
+
+__all__ = ["faulty"]
+
+pytestmark = pytest.mark.timeout(120)
+
+KINDS = (("v1", "pods"), (RESOURCE_API, "resourceclaims"), (RESOURCE_API, "resourceclaimtemplates"))
+
+
+@pytest.fixture
+async def spread(faulty):
+    """Servers of ada and bob go to namespaces of their own."""
+    config = faulty.side.spawner_config
+    config.enable_user_namespaces = True
+    config.user_namespace_template = faulty.cluster.namespace + "-{username}"
+    config.device_claims["gpu"]["capacity"] = {"memory": "5Gi"}
+    faulty.namespaces = [f"{faulty.cluster.namespace}-{user}" for user in ("ada", "bob")]
+    if faulty.cluster.kind == "real":
+        rules = SHIPPED_RULES.with_name("rbac-user-namespaces.yaml")
+        await grant(faulty.cluster.admin, faulty.cluster.namespace, rules)
+    yield faulty
+    for namespace in faulty.namespaces:
+        await faulty.cluster.admin.delete(resource_path("v1", "pods", namespace), grace_period_seconds=0)
+        await faulty.cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)
+
+
+async def all_gone(spread):
+    for namespace in spread.namespaces:
+        for kind in KINDS:
+            await spread.cluster.wait_gone(resource_path(*kind, namespace))
+
+
+async def items(spread, kind, namespace):
+    return (await spread.cluster.admin.list(resource_path(*kind, namespace)))["items"]
+
+
+async def test_start_and_stop(spread):
+    users = [spread.side.user(name) for name in ("ada", "bob")]
+    await asyncio.gather(*(user.spawn("", {}) for user in users))
+    for namespace in spread.namespaces:
+        assert [len(await items(spread, kind, namespace)) for kind in KINDS] == [1, 1, 1]
+    for user in users:
+        await user.stop("")
+    await all_gone(spread)
+
+
+async def test_a_users_servers_share_a_claim_but_no_groups(spread):
+    claims = spread.side.spawner_config.device_claims
+    claims["gpu"]["shared"] = {"by": "user"}
+    ada = spread.side.user("ada")
+    spread.side.spawner(ada, "second")
+    await ada.spawn("", {})
+    await ada.spawn("second", {})
+    (claim,) = await items(spread, KINDS[1], spread.namespaces[0])
+    assert len(claim["status"]["reservedFor"]) == 2
+    await ada.stop("")
+    await ada.stop("second")
+    await all_gone(spread)
+
+    claims["gpu"]["shared"] = {"by": "everybody"}
+    with pytest.raises(Exception, match="Claims are shared within a namespace"):
+        await spread.side.user("bob").spawn("", {})
+
+
+async def test_the_sweep_finds_what_is_left_in_all_of_them(spread):
+    for name, sharing in (("ada", None), ("bob", {"by": "user"})):
+        spread.side.spawner_config.device_claims["gpu"]["shared"] = sharing
+        spawner = spread.side.user(name).spawner
+        await spawner.load_user_options()
+        await spawner._ensure_namespace()
+        await spawner.get_pod_manifest()
+        objects = spawner._start_objects
+        names = {template["metadata"]["name"] for template in objects.templates.values()}
+        await objects.ensure(names | {each.object.name for each in objects.standing.values()})
+    sweep = Sweep(spawner._kubernetes, None, timedelta(), utc_now() + timedelta(hours=1))
+    await sweep.run()
+    assert sweep.errors == []
+    assert len([done for done in sweep.done if spread.cluster.namespace in done]) == 2
+    await all_gone(spread)
