@@ -2,16 +2,21 @@
 
 import copy
 import html
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import form_problems, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.form_texts import FormTexts
 from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.profiles.policy_choices import POLICY_KEYS
 from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
 
 SHARE = "gpu-share.example.com"
@@ -327,3 +332,36 @@ def test_names_of_capacities_are_escaped():
     known = catalog_of([device_class], [part])
     claims = {"gpu": {"device_class": SHARE, "capacity": {"a/memory": "12Gi"}}}
     assert shown_by(profile(claims), known)["description"] == "15 GiB will be reserved."
+
+
+# --- the document --------------------------------------------------------------------------------------------------
+
+DOCUMENT = (Path(__file__).parents[2] / "docs" / "profiles.md").read_text()
+
+
+def documented(heading):
+    section = DOCUMENT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+    return [profile for block in re.findall(r"```yaml\n(.+?)```", section, re.S) for profile in yaml.safe_load(block)]
+
+
+def test_the_documents_examples(catalog):
+    first, second = documented("Choices from the device")
+    assert profile_list_problems([first, second]) == []
+    assert list(generated(first, catalog)) == FEW
+    assert default_of(generated(first, catalog)) == ["10Gi"]
+    choices = generated(second, catalog)
+    assert list(choices) == ["5Gi", "10Gi", "15Gi", "20Gi", "whole"]
+    assert default_of(choices) == ["5Gi"]
+    assert list(generated(second, NOTHING)) == ["5Gi", "10Gi", "whole"]
+
+    (limits,) = documented("Extended resources")
+    assert profile_list_problems([limits]) == []
+    (listed,) = list_choices([limits], {})
+    classes = [DeviceClass("gpu", extended_resource_name="example.com/gpu")]
+    assert listed.choice.plan.extended_resources.claim_spec(classes) is not None
+    assert listed.choice.plan.extended_resources.claim_spec(()) is None
+
+
+def test_the_document_has_all_keys():
+    section = DOCUMENT.partition("## Choices from the device\n")[2].partition("\n## ")[0]
+    assert [key for key in POLICY_KEYS if f"`{key}" not in section] == []
