@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dra_spawner.profiles.choices import TRAIT, Choice
 from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest, JsonObject
 from dra_spawner.profiles.properties import PROPERTIES
+from dra_spawner.profiles.vlan_attachments import vlan_configs
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class AskedConfig:
     ----------
     requests
         References it is for; none means all of the claim.
+    written
+        The parameters with their placeholders, which in ``parameters`` have the values of some user.
     path
         Where the configuration stands; its parameters at ``parameters_path``.
     """
@@ -60,6 +63,7 @@ class AskedConfig:
     requests: tuple[str, ...]
     path: str
     parameters_path: str
+    written: Mapping[str, Any] = field(default_factory=dict)
 
     def covers(self, reference: str) -> bool:
         """Whether it is for a request; one that names a request is for all of its alternatives."""
@@ -115,11 +119,9 @@ def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> A
     """
     if claim.spec is not None:
         return _of_spec(claim, claim.spec, f"{path}.spec.devices")
-    long_form = isinstance(written, Mapping) and "requests" in written
-    long_form = long_form or len(claim.requests) > 1 or bool(claim.config or claim.constraints)
     requests = []
     for request in claim.requests:
-        where = f"{path}.requests.{request.name}" if long_form else path
+        where = _request_path(claim, request.name, path, written)
         if request.first_available:
             requests += [
                 _of_request(each, f"{request.name}/{each.name}", f"{where}.first_available.{each.name}")
@@ -128,13 +130,39 @@ def asked_claim(claim: DeviceClaim, path: str = "", written: object = None) -> A
             ]
         elif request.device_class:
             requests.append(_of_request(request, request.name, where))
-    configs = (
+    configs = [
         AskedConfig(
-            each.driver, each.parameters, each.requests, f"{path}.config[{i}]", f"{path}.config[{i}].parameters"
+            driver=each.driver,
+            parameters=each.parameters,
+            requests=each.requests,
+            path=f"{path}.config[{index}]",
+            parameters_path=f"{path}.config[{index}].parameters",
+            written=_written_parameters(written, index),
         )
-        for i, each in enumerate(claim.config)
-    )
+        for index, each in enumerate(claim.config)
+    ]
+    places = {request.reference: f"{request.path}.vlan" for request in requests}
+    for each in vlan_configs(claim.requests):
+        where = places.get(each.requests[0], path)
+        configs.append(AskedConfig(each.driver, each.parameters, each.requests, where, where))
     return AskedClaim(claim.name, path, tuple(requests), tuple(configs), _users(claim), claim.sharing is not None)
+
+
+def _request_path(claim: DeviceClaim, request: str, path: str, written: object) -> str:
+    """Where a request stands; of one that the language made of another, the claim."""
+    if isinstance(written, Mapping):
+        requests = written.get("requests")
+        is_long = isinstance(requests, Mapping) and request in requests
+    else:
+        is_long = len(claim.requests) > 1 or bool(claim.config or claim.constraints)
+    return f"{path}.requests.{request}" if is_long else path
+
+
+def _written_parameters(written: object, index: int) -> Mapping[str, Any]:
+    configs = written.get("config") if isinstance(written, Mapping) else None
+    entry = configs[index] if isinstance(configs, list | tuple) and index < len(configs) else None
+    parameters = entry.get("parameters") if isinstance(entry, Mapping) else None
+    return parameters if isinstance(parameters, Mapping) else {}
 
 
 def _users(claim: DeviceClaim) -> int:

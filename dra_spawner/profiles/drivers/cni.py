@@ -35,7 +35,7 @@ _PLUGINS: Mapping[str, Mapping[str, tuple[Rule, bool]]] = {
         "mode": (one_of("l2, l3 or l3s", "l2", "l3", "l3s"), False),
         "mtu": (_MTU, False),
     },
-    "vlan": {"master": (INTERFACE_NAME, True), "vlanId": (_VLAN, True), "mtu": (_MTU, False)},
+    "vlan": {"master": (INTERFACE_NAME, False), "vlanId": (_VLAN, True), "mtu": (_MTU, False)},
 }
 
 

@@ -63,9 +63,7 @@ _SHARING = Fields(
                 )
             }
         ),
-        "spacePartitioningConfig": Fields(
-            {"partitionCount": whole_number("a whole number, not negative", 0, 2**63 - 1)}
-        ),
+        "spacePartitioningConfig": Fields({"partitionCount": whole_number("a whole number from 0", 0, 2**63 - 1)}),
     },
     check=_strategy_has_its_own_settings,
 )

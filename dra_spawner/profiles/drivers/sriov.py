@@ -26,7 +26,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ValueKind,
 )
 from dra_spawner.profiles.findings import Finding
-from dra_spawner.profiles.rules import one_of
+from dra_spawner.profiles.rules import text
 
 _NAME = "sriovnetwork.k8snetworkplumbingwg.io"
 _SENTENCE = "This is a virtual function of the network card, separated in hardware."
@@ -34,7 +34,7 @@ _DEFINITION_KIND = "NetworkAttachmentDefinition"
 
 _SHAPE = Fields(
     {
-        "driver": one_of("vfio-pci, or nothing for the kernel's own", "", "vfio-pci"),
+        "driver": text("vfio-pci, default, or another kernel driver's name", r"[A-Za-z0-9_-]*", 63),
         "addVhostMount": FLAG,
         "ifName": INTERFACE_NAME,
         "netAttachDefName": TEXT,
@@ -59,10 +59,10 @@ def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]
     for claim in situation.claims:
         for config in claim.configs:
             name = config.parameters.get("netAttachDefName")
-            if config.driver != driver.name or not name or has_placeholder(name):
-                continue
+            if config.driver != driver.name or not name or any(map(has_placeholder, config.written.values())):
+                continue  # of a user's own, it is known at the start whether it is there
             namespace = config.parameters.get("netAttachDefNamespace") or situation.facts.namespace
-            if has_placeholder(namespace) or f"{namespace}/{name}" in known or _comes_along(situation, str(name)):
+            if f"{namespace}/{name}" in known or _comes_along(situation, str(name)):
                 continue
             message = f"There is no {_DEFINITION_KIND} {namespace}/{name}; without it, the server's pod does not start."
             path = f"{config.parameters_path}.netAttachDefName"
