@@ -18,6 +18,12 @@ from dra_spawner.check import arguments as check
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code (0 done, 1 failed with a sentence on stderr, 2 wrong usage)."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments[:1] == ["service"]:
+        # Its settings are traitlets, which read the command line themselves.
+        from dra_spawner.service import main as run_service
+
+        return run_service(arguments[1:])
     options = _parser().parse_args(arguments)
     return int(options.run(options))
 
@@ -29,6 +35,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    commands.add_parser("service", help="follow the cluster beside a hub: who uses which device, API, metrics")
     _add_demo(commands)
     _add_fit(commands)
     _add_utilization(commands)

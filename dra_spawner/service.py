@@ -1,0 +1,381 @@
+"""``dra-spawner service``: follows the cluster, leads or stands by, and answers people and programs.
+
+It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service). It listens before it
+does anything else: a hub that manages it ends when it is not answered soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from jupyterhub.services.auth import HubOAuth
+from tornado.httpserver import HTTPServer
+from tornado.log import LogFormatter, access_log
+from traitlets import Bool, Float, Integer, List, Set, TraitError, Unicode, default, validate
+from traitlets.config import Application, catch_config_error
+
+from dra_spawner import __version__
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
+from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.web.application import web_application
+from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.settings import WebSettings, cookie_secret
+
+__all__ = ["DRASpawnerService", "main"]
+
+_RETRY_SECONDS: Final = 15.0
+_CLOSE_SECONDS: Final = 5.0
+_MOST_BODY_BYTES: Final = 2**20
+
+
+class DRASpawnerService(Application):
+    """The service beside the hub."""
+
+    name = "dra-spawner-service"
+    version = __version__
+    description = "Follows the cluster's devices for a JupyterHub, and says how full they are."
+    examples = """
+    dra-spawner service --generate-config > dra_spawner_service_config.py
+    dra-spawner service --config dra_spawner_service_config.py
+    """
+    aliases = {  # noqa: RUF012 (as traitlets wants it)
+        ("f", "config"): "DRASpawnerService.config_file",
+        "kubeconfig": "DRASpawnerService.kubeconfig",
+        "url": "DRASpawnerService.url",
+        "log-level": "Application.log_level",
+    }
+    flags = {  # noqa: RUF012
+        "debug": ({"Application": {"log_level": logging.DEBUG}}, "Log more."),
+        "generate-config": (
+            {"DRASpawnerService": {"generate_config": True}},
+            "Print a configuration file with every setting and its default, and end.",
+        ),
+    }
+    classes = [HubOAuth]  # noqa: RUF012
+
+    @default("log_level")
+    def _default_log_level(self) -> int:
+        return logging.INFO
+
+    @default("log_format")
+    def _default_log_format(self) -> str:
+        return "%(color)s[%(levelname)1.1s %(asctime)s.%(msecs).03d %(name)s]%(end_color)s %(message)s"
+
+    _log_formatter_cls = LogFormatter
+
+    generate_config = Bool(False, help="Print a configuration file and end.").tag(config=True)
+
+    config_file = Unicode(
+        "dra_spawner_service_config.py",
+        help="Configuration file to load; the default one need not be there.",
+    ).tag(config=True)
+
+    url = Unicode(
+        help="""
+        Where to listen: `http://<address>:<port>`. By default what the hub says (`$JUPYTERHUB_SERVICE_URL`), else port
+        8181 of the loopback interface.
+
+        A name that is neither `localhost` nor an IP address is what others call this machine (with zero-to-jupyterhub,
+        `http://hub:8181`): then it listens on all interfaces.
+        """
+    ).tag(config=True)
+
+    @default("url")
+    def _default_url(self) -> str:
+        return os.environ.get("JUPYTERHUB_SERVICE_URL") or "http://127.0.0.1:8181"
+
+    @validate("url")
+    def _validate_url(self, proposal: Any) -> str:
+        value: str = proposal["value"]
+        try:
+            parts = urlsplit(value)
+            port = parts.port
+        except ValueError:
+            parts, port = urlsplit(""), None
+        if parts.scheme != "http" or not parts.hostname or port is None:
+            raise TraitError(f"url must be like http://127.0.0.1:8181, with a port, not {value!r}")
+        return value
+
+    prefix = Unicode(
+        help="Path of all addresses. By default what the hub says (`$JUPYTERHUB_SERVICE_PREFIX`), else `/`."
+    ).tag(config=True)
+
+    @default("prefix")
+    def _default_prefix(self) -> str:
+        return os.environ.get("JUPYTERHUB_SERVICE_PREFIX") or "/"
+
+    @validate("prefix")
+    def _validate_prefix(self, proposal: Any) -> str:
+        return f"/{proposal['value'].strip('/')}/".replace("//", "/")
+
+    kubeconfig = Unicode(
+        help="Kubeconfig file; by default the pod's service account, and `$KUBECONFIG` where none is mounted."
+    ).tag(config=True)
+    kube_context = Unicode(help="A context of the kubeconfig other than its current one.").tag(config=True)
+    kube_server = Unicode(
+        help="URL of the API server, instead of a kubeconfig: with `kube_token_file` and `kube_certificate_authority`."
+    ).tag(config=True)
+    kube_token_file = Unicode(help="By default that of the pod's service account; read again every minute.").tag(
+        config=True
+    )
+    kube_certificate_authority = Unicode(help="By default that of the pod's service account.").tag(config=True)
+
+    namespace = Unicode(help="Where the Lease is; by default the pod's own (`$POD_NAMESPACE`).").tag(config=True)
+
+    @default("namespace")
+    def _default_namespace(self) -> str:
+        return own_namespace()
+
+    lease_name = Unicode(
+        "dra-spawner", help="The Lease by which replicas elect their leader. Two hubs in a namespace need two names."
+    ).tag(config=True)
+    lease_seconds = Float(
+        15.0,
+        min=2.0,
+        help="""
+        Seconds without a sign of the leader after which another replica takes over. The leader gives up after two
+        thirds of that without an answer of the API server, so that there are never two.
+        """,
+    ).tag(config=True)
+
+    max_staleness_seconds = Float(
+        60.0,
+        min=1.0,
+        help="""
+        Seconds that what is known of the cluster may be old. On older knowledge nothing is decided, and `readyz` says
+        so. In a quiet cluster it gets 36 s old.
+        """,
+    ).tag(config=True)
+    decisions_kept = Integer(
+        1000, min=1, help="How many decisions `api/decisions` tells of; about half a kilobyte each."
+    ).tag(config=True)
+
+    node_pool_labels = List(
+        Unicode(),
+        default_value=[
+            "hub.jupyter.org/node-pool",
+            "cloud.google.com/gke-nodepool",
+            "eks.amazonaws.com/nodegroup",
+            "kubernetes.azure.com/agentpool",
+            "karpenter.sh/nodepool",
+            "node.kubernetes.io/instance-type",
+        ],
+        help="""
+        Labels that say which kind of node one is: of those that a node has, the first counts. Metrics are by kind of
+        node, as there may be thousands of nodes.
+        """,
+    ).tag(config=True)
+
+    authenticate_prometheus = Bool(
+        True,
+        help="""
+        Whether reading `metrics` needs a token (of one of `metrics_scopes`), as JupyterHub's own setting of this name.
+        Metrics name device classes and kinds of nodes, but no users.
+        """,
+    ).tag(config=True)
+    read_scopes = Set(
+        Unicode(),
+        default_value={"custom:dra-spawner:read", "admin-ui"},
+        help="JupyterHub scopes any of which lets somebody look; administrators of the hub have `admin-ui`.",
+    ).tag(config=True)
+    manage_scopes = Set(
+        Unicode(),
+        default_value={"custom:dra-spawner:manage", "admin:servers"},
+        help="""
+        JupyterHub scopes any of which lets somebody look and change things; tokens of the hub's administrators have
+        `admin:servers`.
+        """,
+    ).tag(config=True)
+    metrics_scopes = Set(
+        Unicode(),
+        default_value={"read:metrics"},
+        help="JupyterHub scopes any of which lets somebody read `metrics`, besides those of `read_scopes`.",
+    ).tag(config=True)
+
+    @catch_config_error
+    def initialize(self, argv: Sequence[str] | None = None) -> None:
+        """Read the command line and the configuration file; the command line has the last word."""
+        self.parse_command_line(list(argv) if argv is not None else None)
+        if self.generate_config:
+            return
+        from_command_line = self.cli_config.copy()
+        is_default = self.config_file == self.traits()["config_file"].default_value
+        path = Path(self.config_file)
+        if path.exists():
+            self.load_config_file(path.name, path=str(path.absolute().parent))
+        elif not is_default:
+            raise TraitError(f"there is no configuration file {self.config_file}")
+        self.update_config(from_command_line)
+
+    def start(self) -> None:
+        """Run until SIGTERM or SIGINT; exits with the code."""
+        if self.generate_config:
+            print(self.generate_config_file())  # noqa: T201 (what was asked for)
+            return
+        self._take_over_logging()
+        self.exit(asyncio.run(self.run()))
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> int:
+        """Run until told to stop; the exit code."""
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        context = self.new_context()
+        try:
+            server = self._listen(context)
+        except OSError as error:
+            self.log.critical("Cannot listen: url=%s error=%s", self.url, error)
+            return 1
+        work = asyncio.create_task(self.work(context), name="service")
+        stopping = asyncio.create_task(stop.wait())
+        await asyncio.wait((work, stopping), return_when=asyncio.FIRST_COMPLETED)
+        code = 0
+        if work.done():
+            self.log.critical("The service has failed.", exc_info=work.exception())
+            code = 1
+        else:
+            self.log.info("Stopping.")
+        for task in (work, stopping):
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await task
+        server.stop()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                await server.close_all_connections()
+        return code
+
+    def new_context(self) -> ServiceContext:
+        """What the web handlers are given."""
+        token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
+        if not token:
+            self.log.warning("Without a JupyterHub ($JUPYTERHUB_API_TOKEN): only healthz and readyz answer.")
+        web = WebSettings(
+            prefix=self.prefix,
+            hub_auth=self._hub_auth() if token else None,
+            read_scopes=frozenset(self.read_scopes),
+            manage_scopes=frozenset(self.manage_scopes),
+            metrics_scopes=frozenset(self.metrics_scopes),
+            authenticate_metrics=self.authenticate_prometheus,
+        )
+        return ServiceContext(
+            web=web,
+            decisions=DecisionLog(self.decisions_kept),
+            max_staleness_seconds=self.max_staleness_seconds,
+            node_pool_labels=tuple(self.node_pool_labels),
+        )
+
+    async def work(self, context: ServiceContext) -> None:
+        """Follow the cluster and take part in the election, until cancelled."""
+        async with await self._connected(context) as api, ClusterWatch(api) as watch:
+            context.follow(watch)
+            context.elector = self.new_elector(api)
+            await context.elector.run(lambda: self.lead(context, api))
+
+    async def lead(self, context: ServiceContext, api: KubernetesApi) -> None:
+        """What only the leader does, until cancelled: so far, nothing."""
+        await asyncio.Event().wait()
+
+    def new_elector(self, api: KubernetesApi) -> LeaderElector:
+        seconds = self.lease_seconds
+        times = LeaseTimes(seconds, seconds * 2 / 3, max(1.0, seconds * 2 / 15))
+        return LeaderElector(api, self.namespace, self.lease_name, times=times)
+
+    async def _connected(self, context: ServiceContext) -> KubernetesApi:
+        """The cluster, as soon as it is found: a managed service that ended instead would be started again at once."""
+        address = ClusterAddress(
+            self.kubeconfig, self.kube_context, self.kube_server, self.kube_token_file, self.kube_certificate_authority
+        )
+        while True:
+            try:
+                return await connect(address)
+            except ClusterNotFound as error:
+                if str(error) != context.startup_problem:
+                    self.log.error("%s", error)
+                context.startup_problem = str(error)
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    # --- listening ---------------------------------------------------------------------------------------------------
+
+    def _listen(self, context: ServiceContext) -> HTTPServer:
+        secret = cookie_secret(os.environ.get("JUPYTERHUB_API_TOKEN", ""))
+        application = web_application(context, cookie_secret=secret, log_function=_log_request)
+        server = HTTPServer(application, max_body_size=_MOST_BODY_BYTES)
+        parts = urlsplit(self.url)
+        assert parts.port is not None
+        address = _interface(parts.hostname or "")
+        server.listen(parts.port, address)
+        self.log.info("Listening: address=%s port=%s prefix=%s", address or "all", parts.port, self.prefix)
+        return server
+
+    def _hub_auth(self) -> HubOAuth:
+        """With what an external service need not be told, as it follows from the service's name."""
+        name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or "dra-spawner"
+        more: dict[str, Any] = {}
+        if not os.environ.get("JUPYTERHUB_CLIENT_ID"):
+            more["oauth_client_id"] = f"service-{name}"
+        if not os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
+            more["base_url"] = self.prefix
+        return HubOAuth(parent=self, **more)
+
+    def _take_over_logging(self) -> None:
+        """Let libraries and our own modules log where this application does."""
+        for name in ("dra_spawner", "tornado", "kubernetes_asyncio", "asyncio"):
+            logger = logging.getLogger(name)
+            logger.propagate = True
+            logger.parent = self.log
+        logging.getLogger("dra_spawner").setLevel(self.log.level)
+        # It warns of files that it does not find and that need not be there.
+        logging.getLogger("kubernetes_asyncio.config").setLevel(logging.ERROR)
+
+
+def _interface(host: str) -> str:
+    """What to listen on, so that `host` is answered; empty for all interfaces."""
+    if host == "localhost":
+        return "127.0.0.1"
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return ""
+
+
+def _log_request(handler: Any) -> None:
+    """Tell of what failed; that all went well matters only to who debugs."""
+    status = handler.get_status()
+    level = logging.DEBUG if status < 400 else logging.INFO if status < 500 else logging.WARNING
+    if status == 503 and handler.request.path.endswith("/readyz"):
+        level = logging.DEBUG
+    request = handler.request
+    # Not the query: it may hold what a login came with.
+    access_log.log(level, "%s %s %s %.0f ms", status, request.method, request.path, 1000 * request.request_time())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the service; returns the exit code."""
+    application = DRASpawnerService()
+    try:
+        application.initialize(sys.argv[1:] if arguments is None else arguments)
+        application.start()
+    except SystemExit as error:
+        return error.code if isinstance(error.code, int) else int(bool(error.code))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The service's web side: API, page, metrics."""

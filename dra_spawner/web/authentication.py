@@ -1,0 +1,164 @@
+"""Who may ask what: users of JupyterHub by OAuth, programs by API tokens, both by scopes.
+
+The hub is asked without blocking, unlike in `HubAuthenticated.get_current_user`: what this process does besides must
+not wait for the hub.
+"""
+
+from __future__ import annotations
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
+from tornado.web import HTTPError, RequestHandler
+
+from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.settings import WebSettings
+
+__all__ = ["ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'self'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+#: What people are told where nothing better is known.
+_SENTENCES = {
+    404: "There is nothing at this address.",
+    405: "This address does not answer to this method.",
+    500: "Something went wrong in the service; its log says what.",
+    502: "JupyterHub could not be asked who you are.",
+    503: "The service is not ready to answer this.",
+}
+
+
+class SecureHandler(RequestHandler):
+    """Headers and errors that all answers share."""
+
+    def initialize(self, context: ServiceContext) -> None:
+        self.context = context
+
+    @property
+    def web(self) -> WebSettings:
+        return self.context.web
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        for name, value in _HEADERS.items():
+            self.set_header(name, value)
+
+    def sentence(self, status: int, error: BaseException | None) -> str:
+        """What to tell of an error: what was raised for people, never what a bug may have put there."""
+        if isinstance(error, HTTPError) and error.log_message and status != 500:
+            message = error.log_message % error.args if error.args else error.log_message
+            return str(message)
+        if status in _SENTENCES:
+            return _SENTENCES[status]
+        try:
+            return f"{HTTPStatus(status).phrase}."
+        except ValueError:
+            return "Something went wrong."
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        self.write_json({"status": status_code, "message": self.sentence(status_code, error)})
+
+    def write_json(self, body: Any) -> None:
+        """Answer with JSON."""
+        self.set_header("Content-Type", "application/json")
+        self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
+
+
+class _HubHandler(HubOAuthenticated, SecureHandler):
+    """Answers to those who have one of `wanted_scopes` only."""
+
+    hub_user: dict[str, Any]
+    """Model of the user or service that asks."""
+
+    @property
+    def hub_auth(self) -> HubOAuth:
+        assert self.web.hub_auth is not None
+        return self.web.hub_auth
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        """Any of these will do."""
+        return self.web.read_scopes | self.web.manage_scopes
+
+    async def prepare(self) -> None:
+        if self.request.method == "OPTIONS" or not self.is_protected:
+            return
+        if self.web.hub_auth is None:
+            raise HTTPError(
+                503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so nobody can be let in."
+            )
+        user = await self.hub_auth.get_user(self, sync=False)
+        # For whatever of JupyterHub or tornado asks for it; `get_current_user` would block.
+        self.current_user = user
+        if user is None:
+            self.refuse_stranger()
+        elif not self.hub_auth.check_scopes(set(self.wanted_scopes), user):
+            who = f"{user.get('kind', 'user')} {user['name']}"
+            raise HTTPError(
+                403, f"{who} has none of the scopes that let in here: {', '.join(sorted(self.wanted_scopes))}."
+            )
+        else:
+            self.hub_user = user
+
+    def get_current_user(self) -> None:
+        """Nobody, unless `prepare` found out: the parent would ask the hub, and block."""
+        return
+
+    @property
+    def is_protected(self) -> bool:
+        return True
+
+    def refuse_stranger(self) -> None:
+        """Somebody asks whom the hub does not know."""
+        self.set_header("WWW-Authenticate", 'Bearer realm="JupyterHub"')
+        raise HTTPError(401, "Send a valid JupyterHub API token (Authorization: token …), or log in.")
+
+
+class ApiHandler(_HubHandler):
+    """Of the API: errors are JSON, and strangers are not led anywhere."""
+
+
+class PageHandler(_HubHandler):
+    """Of pages for people: strangers are led to the hub to log in."""
+
+    def refuse_stranger(self) -> None:
+        if self.request.headers.get("Authorization"):
+            super().refuse_stranger()
+        if self.request.method not in ("GET", "HEAD"):
+            raise HTTPError(403, "Log in first.")
+        self.redirect(self.get_login_url())
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        self.render("error.html", status=status_code, message=self.sentence(status_code, error), web=self.web)
+
+
+class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
+    """Where the hub sends people back to, logged in."""
+
+    @property
+    def hub_auth(self) -> HubOAuth:
+        if self.web.hub_auth is None:
+            raise HTTPError(503, "This service was started without a JupyterHub.")
+        return self.web.hub_auth
+
+    def get_current_user(self) -> None:
+        """Nobody: the parent would ask the hub, and block, only to find out who is logged in already."""
+        return
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = (kwargs.get("exc_info") or (None, None, None))[1]
+        self.render("error.html", status=status_code, message=self.sentence(status_code, error), web=self.web)

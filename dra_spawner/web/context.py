@@ -1,0 +1,94 @@
+"""What the web handlers are given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry
+
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.leader import LeaderElector
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.web.figures import NodeFigures
+from dra_spawner.web.settings import WebSettings
+
+__all__ = ["Readiness", "Role", "ServiceContext"]
+
+
+class Role(StrEnum):
+    """The part of this replica."""
+
+    LEADER = "leader"
+    STANDBY = "standby"
+    UNKNOWN = "unknown"  # nobody is known to lead
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether answers of this replica are worth anything."""
+
+    ready: bool
+    role: Role
+    reasons: tuple[str, ...] = ()
+    """Why it is not ready, for anybody to read: they name nothing of the cluster."""
+
+
+@dataclass
+class ServiceContext:
+    """The parts of the service, as far as they are there already: it listens before it has found the cluster."""
+
+    web: WebSettings
+    decisions: DecisionLog
+    max_staleness_seconds: float
+    """Older knowledge is no ground for decisions."""
+    node_pool_labels: tuple[str, ...] = ()
+    """Labels that say which kind of node one is; the first one that a node has counts."""
+    watch: ClusterWatch | None = None
+    figures: NodeFigures | None = None
+    elector: LeaderElector | None = None
+    startup_problem: str = ""
+    """Why the cluster is not followed yet."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = field(default=time.monotonic)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """What ``metrics`` shows."""
+
+    def follow(self, watch: ClusterWatch) -> None:
+        """Answer for this cluster from now on."""
+        self.watch, self.startup_problem = watch, ""
+        self.figures = NodeFigures(watch, self.node_pool_labels, self.monotonic)
+
+    @property
+    def role(self) -> Role:
+        if self.elector is None or not (self.elector.is_leader or self.elector.leader):
+            return Role.UNKNOWN
+        return Role.LEADER if self.elector.is_leader else Role.STANDBY
+
+    def readiness(self) -> Readiness:
+        """Whether the cluster is known, freshly, and it is known who leads."""
+        reasons = []
+        if self.watch is None:
+            reasons.append("The cluster is not found yet.")
+        elif not self.watch.synced:
+            reasons.append("Not everything in the cluster was seen yet.")
+        elif self.watch.staleness_seconds() > self.max_staleness_seconds:
+            limit = self.max_staleness_seconds
+            reasons.append(
+                f"What is known of the cluster is {self.watch.staleness_seconds():.0f} s old ({limit:g} s may be)."
+            )
+        if self.role is Role.UNKNOWN:
+            reasons.append("It is not known which replica leads.")
+        return Readiness(not reasons, self.role, tuple(reasons))
+
+    def problems(self) -> tuple[str, ...]:
+        """All that is wrong, with the rule to add where a right is missing; for those who may read."""
+        found = [self.startup_problem] if self.startup_problem else []
+        if self.watch is not None:
+            found += self.watch.problems()
+        if self.elector is not None and self.elector.problem:
+            found.append(f"The leader cannot be elected: {self.elector.problem}.")
+        return tuple(found)

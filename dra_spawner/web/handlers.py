@@ -1,0 +1,213 @@
+"""What the service answers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from tornado.web import HTTPError
+
+from dra_spawner import __version__
+from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
+from dra_spawner.web.figures import NodeFigures
+
+__all__ = [
+    "AliveHandler",
+    "DecisionsHandler",
+    "MetricsHandler",
+    "NodesHandler",
+    "NodesPage",
+    "NotFoundHandler",
+    "ReadyHandler",
+    "StatusHandler",
+]
+
+_MOST_ITEMS = 1000
+
+
+class AliveHandler(SecureHandler):
+    """``/healthz``: the process runs, and its event loop turns."""
+
+    def get(self) -> None:
+        self.write_json({"alive": True})
+
+
+class ReadyHandler(SecureHandler):
+    """``/readyz``: whether what this replica says of the cluster is worth anything; 503 if not."""
+
+    def get(self) -> None:
+        readiness = self.context.readiness()
+        self.set_status(200 if readiness.ready else 503)
+        self.write_json({"ready": readiness.ready, "role": readiness.role, "reasons": readiness.reasons})
+
+
+class _ServiceHandler(ApiHandler):
+    def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
+        """A number of the query, from 0 to `most`."""
+        text = self.get_query_argument(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) > most:
+            raise HTTPError(400, f"{name} must be a whole number from 0 to {most}.")
+        return int(text)
+
+
+class StatusHandler(_ServiceHandler):
+    """``GET api/status``: what the service is about, and all that is wrong."""
+
+    def get(self) -> None:
+        context = self.context
+        readiness = context.readiness()
+        watch, elector = context.watch, context.elector
+        self.write_json(
+            {
+                "version": __version__,
+                "ready": readiness.ready,
+                "reasons": readiness.reasons,
+                "problems": context.problems(),
+                "role": readiness.role,
+                "identity": elector.identity if elector is not None else "",
+                "leader": elector.leader if elector is not None else "",
+                "staleness_seconds": _finite(watch.staleness_seconds()) if watch is not None else None,
+                "resources": [
+                    {
+                        "resource": each.resource,
+                        "state": each.state,
+                        "synced": each.synced,
+                        "staleness_seconds": _finite(each.staleness_seconds),
+                        "objects": each.objects,
+                        "problem": each.problem,
+                    }
+                    for each in (watch.status() if watch is not None else ())
+                ],
+            }
+        )
+
+
+class NodesHandler(_ServiceHandler):
+    """``GET api/nodes``: nodes with their devices, who uses them, and how full they are in both ways.
+
+    Query: ``limit`` and ``after`` (a name) for one page after the other, ``name`` for one node.
+    """
+
+    async def get(self) -> None:
+        figures = required(self.context.figures)
+        name = self.get_query_argument("name", "")
+        nodes, after = await figures.nodes(
+            after=self.get_query_argument("after", ""), limit=self.number("limit", 100), name=name
+        )
+        if name and not nodes:
+            raise HTTPError(404, "There is no node of this name.")
+        watch = self.context.watch
+        assert watch is not None
+        self.write_json(
+            {
+                "items": nodes,
+                "next": after,
+                "total": len(watch.snapshot.nodes),
+                "staleness_seconds": _finite(watch.staleness_seconds()),
+                "broken": [str(each) for each in watch.snapshot.broken],
+            }
+        )
+
+
+class DecisionsHandler(_ServiceHandler):
+    """``GET api/decisions``: what was decided when and why, newest first.
+
+    Query: ``limit``, ``after`` (a number, for what is new since), and ``kind``, ``profile``, ``node`` to choose.
+    """
+
+    def get(self) -> None:
+        wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
+        found = self.context.decisions.newest(
+            self.number("limit", 100),
+            after=self.number("after", 0, most=10**15),
+            matches=lambda decision: all(
+                not value or getattr(decision, name) == value for name, value in wanted.items()
+            ),
+        )
+        self.write_json({"items": [_decision(each) for each in found], "total": self.context.decisions.count})
+
+
+class MetricsHandler(_ServiceHandler):
+    """``GET metrics``, for Prometheus."""
+
+    @property
+    def is_protected(self) -> bool:
+        return self.web.authenticate_metrics
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return super().wanted_scopes | self.web.metrics_scopes
+
+    async def get(self) -> None:
+        if self.context.figures is not None:
+            await self.context.figures.refresh(self.web.max_metrics_age_seconds)
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.finish(generate_latest(self.context.registry))
+
+
+class NodesPage(PageHandler):
+    """``GET`` of the service itself: the nodes, for people."""
+
+    async def get(self) -> None:
+        nodes: list[dict[str, Any]] = []
+        after = ""
+        watch = self.context.watch
+        if self.context.figures is not None:
+            nodes, after = await self.context.figures.nodes(after=self.get_query_argument("after", ""), limit=50)
+        await self.render(
+            "nodes.html",
+            nodes=nodes,
+            after=after,
+            context=self.context,
+            total=len(watch.snapshot.nodes) if watch is not None else 0,
+            age=_age(watch.staleness_seconds()) if watch is not None else "never",
+            percent=lambda value: f"{value:.0%}",
+            readiness=self.context.readiness(),
+            problems=self.context.problems(),
+            user=self.hub_user["name"],
+            web=self.web,
+        )
+
+
+class NotFoundHandler(SecureHandler):
+    """Everything else."""
+
+    def prepare(self) -> None:
+        raise HTTPError(404)
+
+
+def required(figures: NodeFigures | None) -> NodeFigures:
+    """The figures; 503 while the cluster is not found."""
+    if figures is None:
+        raise HTTPError(503, "The cluster is not found yet.")
+    return figures
+
+
+def _decision(numbered: NumberedDecision) -> dict[str, Any]:
+    decision = numbered.decision
+    return {
+        "number": numbered.number,
+        "at": decision.at.isoformat(),
+        "kind": decision.kind,
+        "subject": decision.subject,
+        "reason": decision.reason,
+        "code": decision.code,
+        "node": decision.node,
+        "profile": decision.profile,
+        "outcome": decision.outcome,
+        "details": dict(decision.details),
+    }
+
+
+def _age(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "not complete yet"
+    return "now" if seconds < 60 else f"{seconds:.0f} s ago"
+
+
+def _finite(seconds: float) -> float | None:
+    """JSON knows no infinity."""
+    return round(seconds, 3) if seconds != float("inf") else None

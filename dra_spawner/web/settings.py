@@ -1,0 +1,52 @@
+"""What the web side is told."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+
+from jupyterhub.services.auth import HubOAuth
+
+__all__ = ["WebSettings", "cookie_secret"]
+
+
+@dataclass(frozen=True, slots=True)
+class WebSettings:
+    """Of one service.
+
+    Attributes
+    ----------
+    prefix
+        Of all addresses, with a slash at both ends.
+    hub_auth
+        How to ask the hub who somebody is; None without a hub, and nobody is let in then.
+    read_scopes, manage_scopes
+        Who has one of these may look, or look and change things.
+    metrics_scopes
+        Who has one of these may read the metrics.
+    authenticate_metrics
+        Whether anybody needs to.
+    max_metrics_age_seconds
+        How long figures of all nodes are kept before they are worked out again.
+    """
+
+    prefix: str
+    hub_auth: HubOAuth | None = None
+    read_scopes: frozenset[str] = frozenset({"custom:dra-spawner:read"})
+    manage_scopes: frozenset[str] = frozenset({"custom:dra-spawner:manage"})
+    metrics_scopes: frozenset[str] = frozenset({"read:metrics"})
+    authenticate_metrics: bool = True
+    max_metrics_age_seconds: float = 15.0
+
+    def url(self, path: str = "") -> str:
+        """Address of something of this service, for links."""
+        return self.prefix + path
+
+
+def cookie_secret(api_token: str) -> bytes:
+    """What login cookies are signed with: the same after a restart and on all replicas, as they have the same token."""
+    if not api_token:
+        return secrets.token_bytes(32)
+    return hmac.new(api_token.encode(), b"dra-spawner service cookies", hashlib.sha256).digest()
