@@ -10,10 +10,9 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
@@ -24,7 +23,7 @@ from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
-from dra_spawner.simulator.suitable_nodes import as_admitted, suitable_nodes
+from dra_spawner.simulator.suitable_nodes import Surroundings
 
 #: How long what was read counts as new. Starts at the same time share it; what they take is remembered.
 _PODS_SECONDS = 1.0
@@ -106,10 +105,11 @@ class GpuLedger:
         self._lock = asyncio.Lock()
         self._view = _View()
         self._rebuilt = RebuiltLedger(Ledger(), False, ())
-        self._placed_pods: list[JsonObject] = []
+        self._surroundings = Surroundings()
+        self._gpus: tuple[NodeGpus, ...] = ()
         self._reserved = Ledger()
         self._reserved_until: dict[PodKey, datetime] = {}
-        self._reserved_pods: dict[PodKey, JsonObject] = {}
+        self._reserved_pods: dict[PodKey, tuple[str, JsonObject]] = {}
         self._sees_all_namespaces = True
         self._warned: frozenset[str] = frozenset()
         self._last_time = 0
@@ -150,7 +150,7 @@ class GpuLedger:
             self._last_time = max(self._time_ns(), self._last_time + 1)
             self._reserved.assign(key, Assignment(chosen.node, self._last_time, chosen.containers))
             self._reserved_until[key] = self._now() + lifetime
-            self._reserved_pods[key] = _on_node(as_admitted(pod), chosen.node)
+            self._reserved_pods[key] = (chosen.node, pod)
             gpus = next(each for each in nodes if each.node == chosen.node)
             return GivenCards(chosen, gpus.capacity[wish.resource].tiles, self._last_time)
 
@@ -203,7 +203,8 @@ class GpuLedger:
     def _rebuild(self) -> None:
         self._rebuilt = rebuild(self._view.pods)
         # Those that are pinned to a node and not bound yet will take room there, too.
-        self._placed_pods = [_on_node(pod, node) for pod in self._view.pods if (node := node_of(pod))]
+        self._surroundings.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
+        self._gpus = tuple(gpus for node in self._view.nodes if (gpus := node_gpus(node)) is not None)
         found = frozenset(self._rebuilt.warnings)
         for warning in sorted(found - self._warned):
             self._log.warning("Cards of Intel GPUs: %s", warning)
@@ -225,13 +226,11 @@ class GpuLedger:
 
     def _nodes_for(self, pod: JsonObject) -> list[NodeGpus]:
         """Nodes with Intel GPUs on which the pod fits, cards apart."""
-        open_nodes = suitable_nodes(pod, self._view.nodes, [*self._placed_pods, *self._reserved_pods.values()])
-        found = []
-        for node in self._view.nodes:
-            gpus = node_gpus(node) if node["metadata"]["name"] in open_nodes else None
-            if gpus is not None:
-                found.append(gpus)
-        return found
+        coming: dict[str, list[JsonObject]] = {}
+        for node, reserved in self._reserved_pods.values():
+            coming.setdefault(node, []).append(reserved)
+        open_nodes = self._surroundings.suitable_for(pod, coming)
+        return [gpus for gpus in self._gpus if gpus.node in open_nodes]
 
     def _uses(self) -> dict[str, dict[str, CardUse]]:
         uses = self._rebuilt.ledger.uses()
@@ -277,10 +276,6 @@ class GpuLedger:
             before = {*self._rebuilt.ledger, *self._reserved}
             await self._read(api, anew=True)
             return tuple(sorted(before - {*self._rebuilt.ledger, *self._reserved}))
-
-
-def _on_node(pod: Mapping[str, Any], node: str) -> JsonObject:
-    return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 
 _LEDGERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str | None], GpuLedger]] = WeakKeyDictionary()

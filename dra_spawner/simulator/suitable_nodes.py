@@ -11,49 +11,87 @@ from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["as_admitted", "suitable_nodes"]
+__all__ = ["Surroundings"]
 
 JsonObject = Mapping[str, Any]
 
 
-def suitable_nodes(pod: JsonObject, nodes: Sequence[JsonObject], pods: Sequence[JsonObject]) -> frozenset[str]:
-    """Names of the nodes that kube-scheduler's filters leave, of what is known.
+class Surroundings:
+    """Nodes and pods as they were last read. What has not changed since the reading before is not decoded again."""
 
-    Where no node is left because of pods of lower priority, such as placeholders that give way, those are left out.
-    What cannot be judged, because an object makes no sense or uses what is not modelled, counts as suitable.
+    def __init__(self) -> None:
+        self._pods: dict[tuple[str, str, str], Pod | None] = {}
+        self._nodes: list[SchedulableNode] = []
+        self._states: list[NodeState] = []
+        self._priorities: dict[str, int] = {}
 
-    Parameters
-    ----------
-    pod
-        As it will be created.
-    nodes, pods
-        As the API has them; pods without a node count nowhere.
-    """
-    known = [node for each in nodes if (node := _decoded(SchedulableNode.from_json, each)) is not None]
-    present = [found for each in pods if (found := _decoded(Pod.from_json, each)) is not None]
-    candidate = _decoded(Pod.from_json, as_admitted(pod))
-    if candidate is None:
-        return frozenset(node.name for node in known)
-    class_name = pod["spec"].get("priorityClassName")
-    same_class = (each["spec"].get("priority") for each in pods if each["spec"].get("priorityClassName") == class_name)
-    priority = next((each for each in same_class if class_name and isinstance(each, int)), candidate.priority)
-    candidate = replace(candidate, priority=priority)
-    found = _fitting(candidate, known, present)
-    return found or _fitting(candidate, known, [each for each in present if each.priority >= priority])
+    def read(self, nodes: Sequence[JsonObject], pods: Sequence[tuple[JsonObject, str]]) -> None:
+        """Take nodes and pods as the API has them, each pod with the node where it is or will be (empty: nowhere)."""
+        self._nodes = [node for each in nodes if (node := _decoded(SchedulableNode.from_json, each)) is not None]
+        before, self._pods = self._pods, {}
+        self._priorities = {}
+        present: dict[str, list[Pod]] = {}
+        for pod, node in pods:
+            metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+            key = (str(metadata.get("uid")), str(metadata.get("resourceVersion")), node)
+            known = before[key] if key in before else _pod_on(pod, node)
+            self._pods[key] = known
+            if isinstance(spec.get("priority"), int):
+                self._priorities[str(spec.get("priorityClassName") or "")] = spec["priority"]
+            if known is not None and node and not known.is_finished:
+                present.setdefault(node, []).append(known)
+        self._states = [NodeState.of(node, present.get(node.name, ())) for node in self._nodes]
+
+    def suitable_for(self, pod: JsonObject, coming: Mapping[str, Sequence[JsonObject]] | None = None) -> frozenset[str]:
+        """Names of the nodes that kube-scheduler's filters leave, of what is known.
+
+        Where no node is left because of pods of lower priority, such as placeholders that give way, those are left
+        out. What cannot be judged, because an object makes no sense or uses what is not modelled, counts as suitable.
+
+        Parameters
+        ----------
+        pod
+            As it will be created.
+        coming
+            Pods by the node to which they will come, which have not been read yet.
+        """
+        candidate = _pod_on(pod, "")
+        if candidate is None:
+            return frozenset(node.name for node in self._nodes)
+        class_name = str(pod["spec"].get("priorityClassName") or "")
+        if class_name:
+            # The class is not read; who has it tells its value.
+            candidate = replace(candidate, priority=self._priorities.get(class_name, candidate.priority))
+        states = [
+            state.with_pods([found for each in more if (found := _pod_on(each, state.node.name)) is not None])
+            if (more := (coming or {}).get(state.node.name))
+            else state
+            for state in self._states
+        ]
+        fitting = _fitting(candidate, states)
+        if fitting:
+            return fitting
+        lower = [[pod for pod in state.pods if pod.priority < candidate.priority] for state in states]
+        return _fitting(candidate, [state.without_pods(pods) for state, pods in zip(states, lower, strict=True)])
 
 
-def _fitting(candidate: Pod, nodes: Sequence[SchedulableNode], pods: Sequence[Pod]) -> frozenset[str]:
-    by_node: dict[str, list[Pod]] = {}
-    for pod in pods:
-        if pod.node_name and not pod.is_finished:
-            by_node.setdefault(pod.node_name, []).append(pod)
-    states = [NodeState.of(node, by_node.get(node.name, ())) for node in nodes]
+def _fitting(candidate: Pod, states: Sequence[NodeState]) -> frozenset[str]:
     fit = NodeFit(candidate, states)
     codes = (FitCode.FITS, FitCode.UNDECIDABLE)
     return frozenset(state.node.name for state in states if fit.verdict(state).code in codes)
 
 
-def as_admitted(pod: JsonObject) -> JsonObject:
+def _pod_on(pod: JsonObject, node: str) -> Pod | None:
+    """A pod, admitted or yet to be created, on a node."""
+    try:
+        admitted = _as_admitted(pod)
+    except (KeyError, AttributeError, TypeError):
+        return None
+    found: Pod | None = _decoded(Pod.from_json, admitted)
+    return replace(found, node_name=node) if found is not None and node else found
+
+
+def _as_admitted(pod: JsonObject) -> JsonObject:
     """The API takes numbers for amounts and answers with text."""
 
     def container(each: JsonObject) -> JsonObject:
