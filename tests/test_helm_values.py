@@ -64,6 +64,8 @@ def test_rules_are_the_ones_that_are_used():
         for verb in rule["verbs"]
     ]
     assert sorted(rules) == [
+        *(("", "configmaps", verb) for verb in ("create", "get", "update")),
+        ("", "namespaces", "get"),
         ("", "nodes", "list"),
         *(("resource.k8s.io", "deviceclasses", "list"),),
         # Listed in all namespaces to explain waiting, in the hub's own to sweep.

@@ -65,5 +65,9 @@ ACCEPTED: dict[str, dict[str, Any]] = {
     "pairs of alternatives": {"a": {"pairs": {**PAIRS, "requests": CHOICE}, "config": [config(requests=["gpu/mig"])]}},
     "companions": {"leg": {**NIC, "companions": {"net": {"manifest": NETWORK}, "own": {"manifest": {"apiVersion": "v1", "kind": "ConfigMap"}}, "other": {"manifest": {"apiVersion": "example.com/v1alpha1", "kind": "Thing", "metadata": {"name": "x", "labels": {"a": "b"}}}, "resource": "things"}}}},
     "companions of a template": {"leg": {"template": "t", "companions": {"net": {"manifest": NETWORK}}}},
+    "vlan of the user": {"nic": {"device_class": "cni.networking.x-k8s.io", "vlan": {"id": "{vlan}", "ipam": {"type": "dhcp"}}}},
+    "vlan by number": {"nic": {"device_class": "cni.networking.x-k8s.io", "vlan": {"id": 42, "type": "macvlan", "master": "eth1", "mode": "bridge", "mtu": 9000, "interface": "lab"}}},
+    "vlan of a virtual function": {"nic": {"device_class": "sriovnetwork.k8snetworkplumbingwg.io", "vlan": {"id": 42}}},
+    "vlan of another driver": {"a": {"requests": {"nic": {**NIC, "vlan": {"id": "{vlan}", "driver": "nic.example.com", "parameters": {"vlan": "{vlan}"}}}, "c": {"first_available": {"x": {**NIC, "vlan": {"id": 5, "driver": "nic.example.com", "parameters": {}}}, "y": CLASS}}}}},
     "several claims": {"gpu": CLASS, "nic": {"template": "nic"}, "pair": {"requests": TWO}},
 }  # fmt: skip
