@@ -131,3 +131,12 @@ def test_the_whole_truth_as_json():
 
 def test_claim_that_needs_no_object_gives_nothing():
     assert container_devices(uses({"name": "gpu"}), {}) == []
+
+
+def test_what_the_scheduler_made_for_extended_resources_is_seen_like_any_claim():
+    made = claim("pod-extended-resources-x", result("gpu-0", request="container-0-request-1"), result("gpu-1"))
+    uses_of_it = [{"name": "extended-resources", "request": "container-0-request-1"}]
+    environment = device_environment({"name": "main"}, {"extended-resources": made}, uses_of_it)
+    assert environment["DRA_CLAIM_EXTENDED_RESOURCES_DEVICE"] == "node-a/gpu-0"
+    assert "DRA_DEVICE_1" not in environment
+    assert device_environment({"name": "main"}, {"extended-resources": made}) == {}
