@@ -87,7 +87,14 @@ class _ClaimReader(ClaimPartsReader):
     """Reads claims."""
 
     def claims(self, value: object, path: str) -> tuple[DeviceClaim, ...]:
-        return self.with_interfaces(self.named(value, path, "a claim", MAX_CLAIMS, self._claim), path)
+        claims = self.with_interfaces(self.named(value, path, "a claim", MAX_CLAIMS, self._claim), path)
+        named: set[str] = set()
+        for claim in claims:
+            # kube-scheduler never gets such a pod to run.
+            if claim.claim and claim.claim in named:
+                self.refuse(f"{path}.{claim.name}.claim", claim.claim, "a claim that no other entry names")
+            named.add(claim.claim)
+        return claims
 
     def _claim(self, name: str, value: object, path: str) -> DeviceClaim | None:
         entry = self.mapping(value, path, _CLAIM_EXAMPLE)

@@ -80,3 +80,14 @@ async def test_why_no_alternative_is_free_is_told(faulty: Faulty):
     assert "Gave up after 12 seconds." in str(error)
     assert "needs" in str(error) or "more than a device allows" in str(error)
     await faulty.nothing_is_left()
+
+
+async def test_one_template_under_two_names_gives_two_claims(faulty: Faulty):
+    cluster = faulty.cluster
+    await cluster.publish(foreign("ResourceClaimTemplate", "channel", {"spec": share("channel")}))
+    faulty.side.spawner_config.device_claims = {"first": {"template": "channel"}, "second": {"template": "channel"}}
+    assert await faulty.spawn() is None
+    claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+    assert [len(claim["status"]["reservedFor"]) for claim in claims] == [1, 1]
+    await faulty.stop()
+    await cluster.wait_gone(cluster.path("resourceclaims"))

@@ -33,6 +33,7 @@ _CYCLE["again"] = _CYCLE
 
 #: Case -> value, path below ``device_claims``, part of what was found, part of what is allowed.
 REFUSED: dict[str, tuple[Any, str, str, str]] = {
+    "one claim twice": ({"a": {"claim": "team"}, "b": {"template": "team"}, "c": {"claim": "team"}}, ".c.claim", "'team'", "no other entry"),
     "none alone": (first({"none": {}}), ".gpu.first_available", "", "at least one"),
     "none alone in a list": (first([{"name": "none"}]), ".gpu.first_available", "", "at least one"),
     "none with keys": (first({"x": CLASS, "none": CLASS}), ".gpu.first_available.none", "device_class", "an empty mapping"),
@@ -186,6 +187,7 @@ REFUSED: dict[str, tuple[Any, str, str, str]] = {
 
 #: What JSON Schema cannot say: sums, names of other places, sizes, CEL, and what is no JSON at all.
 BEYOND_JSON_SCHEMA = {
+    "one claim twice",
     "none before others",
     "pairs of too many requests",
     "a name of pairs twice",
