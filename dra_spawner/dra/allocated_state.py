@@ -168,7 +168,8 @@ class AllocatedState:
             if use is None:
                 uses += [None] * len(names)
             elif use.shares:
-                uses += [_use_of(name, use) for name in names]
+                taken, shares_of = use.taken, use.shares.get
+                uses += [_use_of(shares_of(name), name in taken) for name in names]
             else:
                 taken = use.taken
                 uses += [True if name in taken else None for name in names]
@@ -183,12 +184,10 @@ def consumed_in(use: DeviceUse) -> tuple[bool, dict[str, int] | None]:
     return is_taken, None if consumed == [None] else dict(item for item in consumed if item is not None)
 
 
-def _use_of(device: str, use: _PoolUse) -> DeviceUse:
-    shares = use.shares.get(device)
-    is_taken = device in use.taken
+def _use_of(shares: _Shares | None, is_taken: bool) -> DeviceUse:
     if shares is None:
         return is_taken or None
     if not shares.with_capacity:
         return is_taken, None
-    consumed = shares.consumed.items()
-    return is_taken, *(consumed if len(consumed) == 1 else sorted(consumed))
+    consumed = shares.consumed
+    return is_taken, *(consumed.items() if len(consumed) == 1 else sorted(consumed.items()))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from types import MappingProxyType
 
 from dra_spawner.dra.decoding import Json, Reader
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.node_selector import NodeSelector
-from dra_spawner.dra.quantity import Quantity
+from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
 __all__ = [
     "AllocatedDevice",
@@ -305,10 +308,26 @@ def _decode_status(reader: Reader) -> ClaimStatus:
 
 
 def _decode_allocated_device(reader: Reader) -> AllocatedDevice:
+    # Thousands of claims hold devices of the same names: each name is kept once, and compared by identity.
+    driver, pool, device = [sys.intern(reader.required_text(key)) for key in ("driver", "pool", "device")]
     return AllocatedDevice(
-        id=DeviceId(reader.required_text("driver"), reader.required_text("pool"), reader.required_text("device")),
+        id=DeviceId(driver, pool, device),
         request=reader.text("request"),
         admin_access=bool(reader.boolean("adminAccess")),
         share_id=reader.optional_text("shareID"),
-        consumed_capacity=reader.quantity_map("consumedCapacity") or None,
+        consumed_capacity=_kept_once(reader.quantity_map("consumedCapacity")),
     )
+
+
+def _kept_once(amounts: Mapping[str, Quantity] | None) -> Mapping[str, Quantity] | None:
+    """The same amounts, in an object that claims with equal ones share."""
+    return (
+        _amounts(tuple([(name, item.nano, item.format, item.written) for name, item in amounts.items()]))
+        if amounts
+        else None
+    )
+
+
+@lru_cache(maxsize=4096)
+def _amounts(items: tuple[tuple[str, int, QuantityFormat, str | None], ...]) -> Mapping[str, Quantity]:
+    return MappingProxyType({name: Quantity(nano, form, text) for name, nano, form, text in items})

@@ -271,7 +271,7 @@ class ResourceSlice:
         name = reader.required_child("metadata").required_text("name")
         spec = reader.required_child("spec")
         pool = spec.required_child("pool")
-        pool_id = PoolId(spec.required_text("driver"), pool.required_text("name"))
+        pool_id = PoolId(sys.intern(spec.required_text("driver")), sys.intern(pool.required_text("name")))
         return cls(
             name=name,
             pool_id=pool_id,
@@ -308,7 +308,7 @@ def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
     )
     consumptions = reader.children("consumesCounters")
     return Device(
-        id=DeviceId(pool_id.driver, pool_id.pool, reader.required_text("name")),
+        id=DeviceId(pool_id.driver, pool_id.pool, sys.intern(reader.required_text("name"))),
         description=description,
         consumes_counters=tuple(
             (CounterName(consumption.required_text("counterSet"), name), value)

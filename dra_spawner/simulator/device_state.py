@@ -24,6 +24,7 @@ from dra_spawner.simulator.answers import Answers
 from dra_spawner.simulator.claim_shapes import ClaimShapes
 from dra_spawner.simulator.class_verdicts import Fatal, Fits, Judge, no_fit
 from dra_spawner.simulator.divisions import Divisions
+from dra_spawner.simulator.holders import Held, Holders
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.pool_views import Concerned, PoolViews
 from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
@@ -68,9 +69,9 @@ class DeviceState:
         self._nodes = {node.name: node for node in nodes}
         self._places = {name: place for place, name in enumerate(self._nodes)}
         self._next_place = count(len(self._nodes))
-        self._holders = _holders(claims)
+        self._holders = Holders(claims)
         self._allocated = AllocatedState(features)
-        self._allocated.add_all(self._holders.values())
+        self._allocated.add_all(self._holders.held_at_first())
         self._judge = Judge(self._allocated, features, quirks, max_steps)
         self._shapes = ClaimShapes(features, quirks)
         self._divisions = Divisions(self._nodes, self._places, self._pools, self._allocated)
@@ -95,9 +96,9 @@ class DeviceState:
         return MappingProxyType(self._classes)
 
     @property
-    def holders(self) -> Mapping[Hashable, tuple[AllocatedDevice, ...]]:
+    def holders(self) -> Mapping[Hashable, Held]:
         """What each recorded claim holds."""
-        return MappingProxyType(self._holders)
+        return MappingProxyType(self._holders.by_key)
 
     @property
     def allocated(self) -> AllocatedState:
@@ -179,13 +180,13 @@ class DeviceState:
         ValueError
             When the claim holds something already.
         """
-        if claim_key in self._holders:
+        if claim_key in self._holders.by_key:
             raise ValueError(f"claim {claim_key} is recorded already")
         held = tuple([item.as_allocated() if isinstance(item, DeviceResult) else item for item in results])
         self._hold(claim_key, held)
         self.journal.record(partial(self._let_go, claim_key))
 
-    def release(self, claim_key: Hashable) -> tuple[AllocatedDevice, ...]:
+    def release(self, claim_key: Hashable) -> Held:
         """What the claim held is free again; returns it.
 
         Raises
@@ -238,18 +239,18 @@ class DeviceState:
 
     # --- how changes are made and undone -----------------------------------------------------------------------------
 
-    def _hold(self, claim_key: Hashable, held: tuple[AllocatedDevice, ...]) -> None:
-        self._holders[claim_key] = held
+    def _hold(self, claim_key: Hashable, held: Held) -> None:
+        self._holders.by_key[claim_key] = held
         self._allocated.add(held)
         self._note_use(held)
 
-    def _let_go(self, claim_key: Hashable) -> tuple[AllocatedDevice, ...]:
-        held = self._holders.pop(claim_key)
+    def _let_go(self, claim_key: Hashable) -> Held:
+        held = self._holders.by_key.pop(claim_key)
         self._allocated.remove(held)
         self._note_use(held)
         return held
 
-    def _note_use(self, held: tuple[AllocatedDevice, ...]) -> None:
+    def _note_use(self, held: Held) -> None:
         self._answers.forget_answers()
         self._divisions.note_use(held)
 
@@ -279,17 +280,3 @@ class DeviceState:
             del self._classes[name]
         else:
             self._classes[name] = item
-
-
-def _holders(claims: Iterable[ResourceClaim]) -> dict[Hashable, tuple[AllocatedDevice, ...]]:
-    """What each allocated claim holds."""
-    holders: dict[Hashable, tuple[AllocatedDevice, ...]] = {}
-    allocated = 0
-    for claim in claims:
-        held = claim.status.devices
-        if held is not None:
-            holders[claim.namespace, claim.name] = held
-            allocated += 1
-    if len(holders) < allocated:
-        raise ValueError("two of the allocated claims have the same namespace and name")
-    return holders

@@ -1,0 +1,50 @@
+"""Which claim holds which devices."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
+
+__all__ = ["Held", "Holders"]
+
+Held = tuple[AllocatedDevice, ...]
+
+
+class Holders:
+    """What each recorded claim holds.
+
+    A question needs to know what is held, not by whom: claims that are there from the start are looked up by name only
+    once one is recorded, released or asked for.
+
+    Parameters
+    ----------
+    claims
+        Those with an allocation hold something, under ``(namespace, name)``, which must be different ones.
+    """
+
+    __slots__ = ("_by_key", "_first")
+
+    def __init__(self, claims: Iterable[ResourceClaim] = ()) -> None:
+        self._first = [claim for claim in claims if claim.status.devices is not None]
+        self._by_key: dict[Hashable, Held] = {}
+
+    def held_at_first(self) -> list[Held]:
+        """What the claims hold that were there from the start; to be asked before anything changes."""
+        return [claim.status.devices or () for claim in self._first]
+
+    @property
+    def by_key(self) -> dict[Hashable, Held]:
+        """By the claims' keys.
+
+        Raises
+        ------
+        ValueError
+            When two claims of the start have the same namespace and name.
+        """
+        if self._first:
+            self._by_key = {(claim.namespace, claim.name): claim.status.devices or () for claim in self._first}
+            if len(self._by_key) < len(self._first):
+                raise ValueError("two of the allocated claims have the same namespace and name")
+            self._first = []
+        return self._by_key
