@@ -151,7 +151,6 @@ async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restar
         "card1": 1000,
     }
     await gpus.stop("bob")
-    await asyncio.sleep(0)
     intel_gas_ledger.forget_ledgers()
     assert annotations(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
 
