@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from dra_spawner.simulator.extended_resources import classes_by_resource, extend
 from dra_spawner.simulator.node_fit import FitCode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.utilization import Utilization
 from tests.dra.builders import device_json, make_slice, request, result
 from tests.simulator.objects import node, pod
 
@@ -134,6 +136,16 @@ def test_a_plugins_device_needs_no_claim():
     assert snapshot.schedule(pod("p", {GPU: "1"}), "plugin").fits
     assert not snapshot.claims
     assert str(snapshot.schedule(pod("q", {GPU: "1"}), "plugin")) == "Insufficient example.com/gpu"
+
+
+def test_what_its_claim_holds_counts_for_the_nodes_utilization():
+    snapshot = cluster()
+    assert Utilization(snapshot).of("n1").weighted.figure == 0
+    assert snapshot.schedule(pod("p", {GPU: "1"}), "n1").fits
+    used = Utilization(snapshot).of("n1")
+    assert used.weighted.figure == Fraction(1, 2)
+    # cluster-autoscaler looks at the claims that a pod's spec names, and at no others.
+    assert used.autoscaler.highest == 0
 
 
 def test_what_an_earlier_attempt_left_behind():
