@@ -54,16 +54,36 @@ def test_values_set_the_spawner_up(values):
     assert "setup(c)" in code
 
 
-def test_rules_are_the_ones_that_are_used():
-    rules = [
+def granted(file: str) -> list[tuple[str, str, str]]:
+    """Group, resource and verb of all that a file's rules grant."""
+    return sorted(
         (group, resource, verb)
-        for document in yaml.safe_load_all((ROOT / "helm-values" / "rbac.yaml").read_text())
+        for document in yaml.safe_load_all((ROOT / "helm-values" / file).read_text())
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
-    ]
-    assert sorted(rules) == [
+    )
+
+
+def test_rules_of_user_namespaces_are_those_of_the_chart_and_of_what_starts_make():
+    chart = ("create", "delete", "get", "list", "watch")
+    assert granted("rbac-user-namespaces.yaml") == sorted(
+        [
+            ("", "namespaces", "create"),
+            *(("", "events", verb) for verb in ("get", "list", "watch")),
+            *(("", kind, verb) for kind in ("persistentvolumeclaims", "pods", "secrets", "services") for verb in chart),
+            *(
+                ("resource.k8s.io", kind, verb)
+                for kind in ("resourceclaims", "resourceclaimtemplates")
+                for verb in ("create", "delete", "list", "patch")
+            ),
+        ]
+    )
+
+
+def test_rules_are_the_ones_that_are_used():
+    assert granted("rbac.yaml") == [
         *(("", "configmaps", verb) for verb in ("create", "get", "update")),
         ("", "namespaces", "get"),
         ("", "nodes", "list"),
