@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from dra_spawner.cluster.api_objects import START_ANNOTATION, START_ENDS_ANNOTATION
 from dra_spawner.cluster.leftovers import Leftovers, find_leftovers
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -20,6 +21,17 @@ def pod(template_name, namespace="jupyterhub"):
     return {"metadata": {"name": "p", "namespace": namespace, "uid": "u"}, "spec": {"resourceClaims": [entry]}}
 
 
+def ends(later):
+    return {START_ENDS_ANNOTATION: (NOW + later).isoformat()}
+
+
+def of_start(nonce):
+    return {
+        "metadata": {"name": "p", "namespace": "jupyterhub", "uid": "u", "annotations": {START_ANNOTATION: nonce}},
+        "spec": {},
+    }
+
+
 @pytest.mark.parametrize(
     ("templates", "pods", "expected"),
     [
@@ -31,6 +43,11 @@ def pod(template_name, namespace="jupyterhub"):
         pytest.param([template()], [pod("other")], Leftovers(delete=(("jupyterhub", "t"),)), id="pod of another"),
         pytest.param([template()], [pod("t", "else")], Leftovers(delete=(("jupyterhub", "t"),)), id="same name elsewhere"),
         pytest.param([template()], [{"metadata": {"namespace": "jupyterhub"}, "spec": {}}], Leftovers(delete=(("jupyterhub", "t"),)), id="pod without claims"),
+        pytest.param([template(annotations=ends(timedelta(minutes=1)))], [], Leftovers(), id="old, but its start says that it goes on"),
+        pytest.param([template(age=timedelta(0), annotations=ends(-timedelta(minutes=1)))], [], Leftovers(delete=(("jupyterhub", "t"),)), id="young, but its start says that it is over"),
+        pytest.param([template(annotations={START_ENDS_ANNOTATION: "soon"})], [], Leftovers(delete=(("jupyterhub", "t"),)), id="old, with junk for an end"),
+        pytest.param([template(annotations={START_ANNOTATION: "n1"})], [of_start("n1")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),)), id="companion whose pod is there"),
+        pytest.param([template(annotations={START_ANNOTATION: "n1"})], [of_start("n2")], Leftovers(delete=(("jupyterhub", "t"),)), id="companion of an earlier start"),
     ],
 )  # fmt: skip
 def test_leftovers(templates, pods, expected):
