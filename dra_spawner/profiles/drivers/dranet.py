@@ -180,7 +180,8 @@ DRANET = Driver(
         )
     ),
     attributes=(
-        *(PublishedAttribute(name, _BOOL) for name in ("rdma", "sriov", "virtual")),
+        PublishedAttribute("rdma", _BOOL),
+        *(PublishedAttribute(name, _BOOL, Presence.OPTIONAL) for name in ("sriov", "virtual")),
         *(PublishedAttribute(name, kind, Presence.OPTIONAL) for name, kind in _OWN.items()),
         PublishedAttribute("resource.kubernetes.io/pciBusID", presence=Presence.NEWER),
         PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=Presence.OPTIONAL),

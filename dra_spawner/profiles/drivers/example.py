@@ -78,6 +78,7 @@ EXAMPLE_GPU = Driver(
         PublishedAttribute("uuid"),
         PublishedAttribute("model"),
         PublishedAttribute("driverVersion", ValueKind.VERSION),
+        PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=Presence.OPTIONAL),
     ),
     capacities=(PublishedCapacity("memory"), PublishedCapacity("compute", Presence.NEWER)),
     parameter_kinds=(

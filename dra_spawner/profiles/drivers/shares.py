@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.drivers.asked import AskedRequest
@@ -14,10 +17,9 @@ _ONLY_SHARED = frozenset({"shares"})
 
 def is_shared(driver: Driver, request: AskedRequest, cluster: Published) -> bool:
     """Whether a request gets, or may get, a device that several claims share."""
-    found = cluster.candidates(request, driver.name)
-    if found is None:
+    if cluster.devices is None:
         return any(name in _ONLY_SHARED for name, _ in request.capacity)
-    return any(device.is_shared for device in found)
+    return _gets_one(driver, request, cluster, lambda device: device.is_shared)
 
 
 def takes_a_part(driver: Driver, request: AskedRequest, cluster: Published) -> bool:
@@ -27,11 +29,18 @@ def takes_a_part(driver: Driver, request: AskedRequest, cluster: Published) -> b
     """
     if request.admin_access:
         return False
-    found = cluster.candidates(request, driver.name)
-    if found is None:
+    if cluster.devices is None:
         return bool(request.capacity)
     asked = {name: Quantity.parse(amount) for name, amount in request.capacity}
-    return any(device.is_shared and not _exhausts(asked, device) for device in found)
+    return _gets_one(driver, request, cluster, lambda device: device.is_shared and not _exhausts(asked, device))
+
+
+def _gets_one(driver: Driver, request: AskedRequest, cluster: Published, what: Callable[[Device], bool]) -> bool:
+    of_class = cluster.candidates(replace(request, expressions=()), driver.name) or ()
+    found = {what(device) for device in of_class}
+    if len(found) < 2:
+        return True in found  # whatever the request's own CEL selects of them; that costs more to find out
+    return any(what(device) for device in cluster.candidates(request, driver.name) or ())
 
 
 def _exhausts(asked: dict[str, Quantity], device: Device) -> bool:

@@ -319,11 +319,6 @@ FIRES: dict[str, dict[str, Case]] = {
             path=f"{CONFIG}.requests",
             words="several",
         ),
-        "two legs in a VLAN": Case(
-            {"a": {"device_class": CNI_CLASS, "count": 2, "vlan": {"id": 42}}},
-            path=f"{CLAIM}.count",
-            words="asks for 2 devices",
-        ),
         "several servers": Case(
             {"a": claim(CNI_CLASS, plugin(), CNI)["a"] | {"shared": {"by": "user"}}}, path=CONFIG, words="one pod only"
         ),
