@@ -11,6 +11,7 @@ from dra_spawner.cluster.api import JsonObject, KubernetesApi, resource_path
 
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
+SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
 HUB_ACCOUNT = "hub"
 _TIMEOUT_SECONDS = 15.0
 _POLL_SECONDS = 0.02
@@ -54,6 +55,21 @@ async def grant(api: KubernetesApi, namespace: str, rules: Path) -> None:
     await _until_granted(api, namespace, objects)
 
 
+async def service_token(api: KubernetesApi, namespace: str) -> str:
+    """Make the service's account in `namespace` with the rules this project ships; a token for it."""
+    objects = shipped_objects(namespace, SERVICE_RULES)
+    (account,) = [obj for obj in objects if obj["kind"] == "ServiceAccount"]
+    rules = [obj for obj in objects if obj is not account]
+    await api.create(resource_path("v1", "serviceaccounts", namespace), account)
+    for obj in rules:
+        await _put(api, obj)
+    name = account["metadata"]["name"]
+    await _until_granted(api, namespace, rules, name)
+    path = resource_path("v1", "serviceaccounts", namespace, name, "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    return str((await api.create(path, request))["status"]["token"])
+
+
 def shipped_objects(namespace: str, rules: Path = SHIPPED_RULES) -> list[JsonObject]:
     """The objects of ``helm-values/rbac.yaml``, or another file, for a hub in `namespace`."""
     objects: list[JsonObject] = [obj for obj in yaml.safe_load_all(rules.read_text()) if obj]
@@ -88,9 +104,11 @@ async def _put(api: KubernetesApi, obj: JsonObject) -> None:
     await api.create(resource_path(RBAC_API, plural, namespace), obj)
 
 
-async def _until_granted(api: KubernetesApi, namespace: str, objects: list[JsonObject]) -> None:
+async def _until_granted(
+    api: KubernetesApi, namespace: str, objects: list[JsonObject], account: str = HUB_ACCOUNT
+) -> None:
     """Wait until the authorizer, which follows the objects by watching, knows each rule."""
-    user = f"system:serviceaccount:{namespace}:{HUB_ACCOUNT}"
+    user = f"system:serviceaccount:{namespace}:{account}"
     async with asyncio.timeout(_TIMEOUT_SECONDS):
         for obj in objects:
             for rule in obj.get("rules") or []:

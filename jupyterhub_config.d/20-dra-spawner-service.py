@@ -1,0 +1,60 @@
+"""The dra-spawner service beside a JupyterHub without Helm, started and watched by the hub.
+
+Load it in ``jupyterhub_config.py`` after ``10-dra-spawner.py``::
+
+    load_subconfig("jupyterhub_config.d/20-dra-spawner-service.py")
+
+It shows who uses which device at ``/services/dra-spawner/`` (in the hub's menu), and answers programs below that:
+``api/nodes``, ``api/decisions``, ``api/status`` and ``metrics``. What it may do in the cluster is in
+helm-values/service-rbac.yaml.
+
+With zero-to-jupyterhub, use helm-values/service.yaml and service-deployment.yaml instead.
+"""
+
+import os
+import sys
+
+# What a managed service is to know of the hub's environment; JupyterHub passes nothing on by itself.
+_PASSED_ON = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "POD_NAMESPACE", "HOME")
+
+c.JupyterHub.custom_scopes.update(
+    {
+        "custom:dra-spawner:read": {"description": "See who uses which device, and what was decided about them"},
+        "custom:dra-spawner:manage": {
+            "description": "Change what the dra-spawner service does",
+            "subscopes": ["custom:dra-spawner:read"],
+        },
+    }
+)
+
+c.JupyterHub.services.append(
+    {
+        "name": "dra-spawner",
+        "display": True,
+        "url": "http://127.0.0.1:8181",
+        "command": [sys.executable, "-m", "dra_spawner.service"],
+        "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
+        # It is the hub's own: nobody need be asked whether it may know who they are.
+        "oauth_no_confirm": True,
+        # What a browser's login lets it find out about a user; `admin-ui` tells an administrator of the hub.
+        "oauth_client_allowed_scopes": ["custom:dra-spawner:read", "custom:dra-spawner:manage", "admin-ui"],
+    }
+)
+
+# Administrators of the hub may look without more ado. Others need a role: here the members of two groups.
+c.JupyterHub.load_roles.extend(
+    [
+        {
+            "name": "dra-spawner-reader",
+            "description": "See who uses which device",
+            "scopes": ["custom:dra-spawner:read", "access:services!service=dra-spawner"],
+            "groups": ["gpu-watchers"],
+        },
+        {
+            "name": "dra-spawner-manager",
+            "description": "Change what the dra-spawner service does",
+            "scopes": ["custom:dra-spawner:manage", "access:services!service=dra-spawner"],
+            "groups": ["gpu-operators"],
+        },
+    ]
+)

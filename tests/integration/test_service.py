@@ -1,0 +1,316 @@
+"""The service as a process: beside a real hub, and alone with the rights that are shipped."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from tests.cluster.access import service_token
+from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import HubProcess, eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = Path(__file__).parents[2] / "jupyterhub_config.d" / "20-dra-spawner-service.py"
+ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
+GROUPS = """
+load_subconfig({config!r})
+c.JupyterHub.services[-1]["url"] = {url!r}
+c.JupyterHub.services[-1]["environment"]["POD_NAMESPACE"] = {namespace!r}
+c.JupyterHub.services.append({{"name": "prometheus", "api_token": "{token}prometheus"}})
+c.JupyterHub.load_roles.append({{"name": "prometheus", "services": ["prometheus"], "scopes": ["read:metrics"]}})
+c.Authenticator.admin_users = {{"admin"}}
+c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-operators": {{"users": ["operator"]}}}}
+c.JupyterHub.load_roles[0]["scopes"].append("tokens")
+"""
+TOKEN = "0" * 32
+
+
+def free_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+@pytest.fixture
+async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
+    """A hub that manages the service as the shipped configuration says; a pod with a share of a GPU is there."""
+    cluster = embedded_cluster
+    await cluster.start_kubelet(fake=True)
+    node = {"metadata": {"name": "n1", "labels": {"karpenter.sh/nodepool": "gpus"}}, "kind": "Node", "apiVersion": "v1"}
+    await cluster.publish(node, gpu_slice("n1"), gpu_class(), share_template("t", "10Gi"))
+    await cluster.publish(pod("p", ["true"], template="t"))
+    await cluster.wait_running("p")
+    more = GROUPS.format(config=str(CONFIG), url=free_url(), namespace=cluster.namespace, token=TOKEN)
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        for user in ("admin", "watcher", "operator", "user"):
+            await hub.add_user(user)
+        yield hub
+
+
+class Service:
+    """Requests to the service through the hub's proxy."""
+
+    def __init__(self, hub: HubProcess) -> None:
+        self.url = f"{hub.url}/services/dra-spawner/"
+        self.hub = hub
+
+    async def get(self, path: str, token: str = "", method: str = "GET", **headers: str) -> tuple[int, Any, Any]:
+        """Status, headers and body."""
+        if token:
+            headers["Authorization"] = f"token {token}"
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, self.url + path, headers=headers, allow_redirects=False) as answer,
+        ):
+            text = await answer.text()
+            is_json = answer.content_type == "application/json"
+            return answer.status, answer.headers, json.loads(text) if is_json and text else text
+
+    async def ready(self) -> None:
+        async def is_ready() -> bool:
+            return (await self.get("readyz"))[0] == 200
+
+        await eventually(is_ready, "the service is ready")
+
+    async def token(self, user: str) -> str:
+        status, body = await self.hub.request("POST", f"/users/{user}/tokens", {})
+        assert status == 201, body
+        return str(body["token"])
+
+
+async def test_programs_are_let_in_by_scope(hub: HubProcess):
+    service = Service(hub)
+    await service.ready()
+    expected = {"admin": 200, "watcher": 200, "operator": 200, "user": 403}
+    for user, status in expected.items():
+        token = await service.token(user)
+        for path in ("api/nodes", "api/decisions", "api/status", "metrics", ""):
+            found, headers, body = await service.get(path, token)
+            assert found == status, (user, path, body)
+            assert "Access-Control-Allow-Origin" not in headers
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'none'" in headers["Content-Security-Policy"]
+    refused = (await service.get("api/nodes", await service.token("user")))[2]
+    assert refused == {
+        "status": 403,
+        "message": "user user has none of the scopes that let in here: "
+        "admin-ui, admin:servers, custom:dra-spawner:manage, custom:dra-spawner:read.",
+    }
+    for token in ("", "wrong"):
+        status, _, body = await service.get("api/nodes", token)
+        assert (status, body["status"]) == (401, 401)
+        assert "Send a valid JupyterHub API token" in body["message"]
+    assert (await service.get("metrics", TOKEN + "prometheus"))[0] == 200
+    assert (await service.get("api/nodes", TOKEN + "prometheus"))[0] == 403
+    assert (await service.get("metrics"))[0] == 401
+    assert (await service.get("healthz"))[2] == {"alive": True}
+
+
+async def test_answers(hub: HubProcess):
+    service = Service(hub)
+    await service.ready()
+    token = await service.token("watcher")
+    _, _, answer = await service.get("api/nodes", token)
+    (node,) = answer["items"]
+    assert (answer["next"], answer["total"], answer["broken"]) == ("", 1, [])
+    assert (node["name"], node["node_pool"], node["ready"], node["pods"]) == ("n1", "gpus", True, 1)
+    # A share of a quarter: the autoscaler counts the whole device.
+    assert node["utilization"]["autoscaler"] == {"value": 1.0, "unknown_because": ""}
+    assert node["utilization"]["weighted"] == {"value": 0.25, "unknown_because": ""}
+    (device,) = node["devices"]
+    assert (device["name"], device["use"], device["classes"]) == ("gpu-0", 0.25, ["gpu.example.com"])
+    (claim,) = device["claims"]
+    assert (claim["pods"], claim["consumed"]) == (["p"], {"memory": "10Gi"})
+    _, _, metrics = await service.get("metrics", token)
+    ratio = 'dra_spawner_device_utilization_ratio{class="gpu.example.com",kind="%s",pool="gpus"} %s'
+    assert ratio % ("share", 0.25) in metrics
+    assert ratio % ("device", 1.0) in metrics
+    assert "dra_spawner_leader 1.0" in metrics
+    assert re.search(r"^dra_spawner_staleness_seconds \d", metrics, re.M)
+    assert "dra_spawner_decision_age_seconds NaN" in metrics
+    _, _, decisions = await service.get("api/decisions", token)
+    assert decisions == {"items": [], "total": 0}
+    _, _, status = await service.get("api/status", token)
+    assert (status["ready"], status["role"], status["problems"]) == (True, "leader", [])
+    assert {each["resource"] for each in status["resources"]} >= {"nodes", "pods", "resourceslices.resource.k8s.io"}
+    for path, code in (
+        ("api/nodes?limit=-1", 400),
+        ("api/nodes?limit=100000", 400),
+        ("api/nodes?name=missing", 404),
+        ("api/nothing", 404),
+    ):
+        found, _, body = await service.get(path, token)
+        assert (found, body["status"]) == (code, code)
+        assert body["message"].endswith(".")
+    assert (await service.get("api/nodes", token, "DELETE"))[2]["status"] == 405
+
+
+async def log_in(session: aiohttp.ClientSession, hub: HubProcess, user: str) -> None:
+    async with session.get(f"{hub.url}/hub/login") as page:
+        xsrf = re.search(r'name="_xsrf"\s+value="([^"]+)"', await page.text())
+        assert xsrf is not None
+    form = {"username": user, "password": "", "_xsrf": xsrf[1]}
+    async with session.post(f"{hub.url}/hub/login", data=form, allow_redirects=False) as answer:
+        assert answer.status == 302, await answer.text()
+
+
+async def test_people_log_in_by_the_hub(hub: HubProcess):
+    service = Service(hub)
+    await service.ready()
+    for user, status in (("admin", 200), ("watcher", 200), ("user", 403)):
+        jar = aiohttp.CookieJar(unsafe=True)
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            await log_in(session, hub, user)
+            # To the hub and back, with a code that becomes a token that becomes a cookie.
+            async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
+                text = await page.text()
+                assert page.status == status, text
+            if status == 200:
+                assert page.url.path == "/services/dra-spawner/"
+                assert "gpu-0" in text
+                assert "25%" in text
+                cookies = {cookie.key: cookie for cookie in jar if "dra-spawner" in cookie["path"]}
+                assert cookies["service-dra-spawner"]["httponly"]
+                # Another site's script is no reader, whoever is logged in.
+                headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site", "Origin": "http://evil.example"}
+                async with session.get(service.url + "api/nodes", headers=headers) as refused:
+                    assert refused.status == 401
+
+
+class ServiceProcess:
+    """The command alone, without a hub."""
+
+    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
+        self.url = free_url()
+        self.log = directory / f"service-{self.url[-5:]}.log"
+        inherited = {name: value for name, value in os.environ.items() if name not in ACCOUNT_VARIABLES}
+        program = "import sys; from dra_spawner.cli import main; sys.exit(main())"
+        self.command = [sys.executable, "-c", program, "service", f"--url={self.url}", *arguments]
+        self.environment = {**inherited, **environment}
+        self.directory = directory
+        self.process: subprocess.Popen[bytes] | None = None
+
+    async def __aenter__(self) -> ServiceProcess:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                self.command, cwd=self.directory, env=self.environment, stdout=log, stderr=log
+            )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    async def answer(self, path: str) -> tuple[int, Any]:
+        """Status 0 while nobody listens."""
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with aiohttp.ClientSession() as session, session.get(self.url + path) as answer:
+                return answer.status, await answer.json()
+        return 0, {}
+
+    async def until(self, status: int, role: str) -> None:
+        async def is_so() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text()
+            found, body = await self.answer("/readyz")
+            return (found, body.get("role")) == (status, role)
+
+        await eventually(is_so, f"{status} {role}", within_seconds=40)
+
+    async def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return await asyncio.to_thread(self.process.wait, 15)
+
+
+async def test_with_the_rights_that_are_shipped_two_replicas_lead_one_after_the_other(real_cluster: ClusterUnderTest):
+    cluster = real_cluster
+    token_file = cluster.directory / "token"
+    token_file.write_text(await service_token(cluster.admin, cluster.namespace))
+    arguments = [
+        f"--DRASpawnerService.{name}={value}"
+        for name, value in {
+            "kube_server": cluster.url,
+            "kube_token_file": token_file,
+            "kube_certificate_authority": cluster.certificate_authority,
+            "namespace": cluster.namespace,
+            "lease_seconds": 4,
+        }.items()
+    ]
+    async with ServiceProcess(cluster.directory, *arguments) as first:
+        await first.until(200, "leader")
+        async with ServiceProcess(cluster.directory, *arguments) as second:
+            await second.until(200, "standby")
+            assert await first.stop() == 0
+            await second.until(200, "leader")
+            assert await second.stop() == 0
+        logs = first.log.read_text() + second.log.read_text()
+    assert "lacks" not in logs
+    assert "Traceback" not in logs
+    lease = await cluster.admin.get(resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, "dra-spawner"))
+    assert lease["spec"].get("holderIdentity", "") == ""
+
+
+async def test_it_listens_before_the_cluster_answers_and_stops_at_once(tmp_path: Path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        token = tmp_path / "token"
+        token.write_text("x")
+        certificate = tmp_path / "ca.crt"
+        certificate.write_text("x")
+        server = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        arguments = [
+            f"--DRASpawnerService.kube_{name}={value}"
+            for name, value in (("server", server), ("token_file", token), ("certificate_authority", certificate))
+        ]
+        async with ServiceProcess(tmp_path, *arguments) as service:
+
+            async def is_alive() -> bool:
+                return (await service.answer("/healthz"))[0] == 200
+
+            await eventually(is_alive, "it listens", within_seconds=20)
+            status, body = await service.answer("/readyz")
+            assert (status, body["ready"], body["role"]) == (503, False, "unknown")
+            assert body["reasons"]
+            assert (await service.answer("/api/nodes"))[0] == 503
+            began = time.monotonic()
+            assert await service.stop() == 0
+            assert time.monotonic() - began < 8
+
+
+async def test_wrong_cluster_is_told_and_tried_again(tmp_path: Path):
+    async with ServiceProcess(tmp_path, "--kubeconfig=/nonexistent") as service:
+        await eventually(lambda: "The cluster cannot be found by /nonexistent" in service.log.read_text(), "it is told")
+        await service.until(503, "unknown")
+        assert await service.stop() == 0
+
+
+async def test_hub_and_service_end_together(embedded_cluster: ClusterUnderTest, hub: HubProcess):
+    service = Service(hub)
+    await service.ready()
+    await hub.stop()
+    async with await KubernetesApi.from_kubeconfig(embedded_cluster.admin_kubeconfig) as api:
+        path = resource_path("coordination.k8s.io/v1", "leases", embedded_cluster.namespace, "dra-spawner")
+        lease = await api.get(path)
+    assert lease["spec"]["holderIdentity"] == "", "it gave the Lease away on its way out"
+    assert "Stopping." in hub.log.read_text()
