@@ -145,10 +145,13 @@ class StartWatch:
         now = asyncio.get_running_loop().time()
         if self._unschedulable_since is None:
             self._unschedulable_since = now
-        impatient = self.plan.fallback is not None and now >= self._unschedulable_since + self.patience_seconds
-        if now >= self._next_diagnosis or impatient:
-            self._next_diagnosis = now + _DIAGNOSIS_SECONDS
-            await self._explain(message, impatient)
+        if now < self._next_diagnosis:
+            return
+        self._next_diagnosis = now + _DIAGNOSIS_SECONDS
+        out_of_patience = self._unschedulable_since + self.patience_seconds
+        if self.plan.fallback is not None and now < out_of_patience:
+            self._next_diagnosis = min(self._next_diagnosis, out_of_patience)
+        await self._explain(message, impatient=now >= out_of_patience)
 
     async def _explain(self, message: str, impatient: bool) -> None:
         standing = {name: each.object.name for name, each in self.objects.standing.items()}

@@ -137,3 +137,15 @@ async def test_without_room_either_way_it_gives_up_as_ever(starts):
     error = await starts.spawn()
     assert "Gave up after 6 seconds." in str(error)
     await starts.nothing_is_left()
+
+
+async def test_where_something_else_is_missing_it_keeps_its_device(starts):
+    starts.side.spawner_config.node_selector = {"example.com/none": "there"}
+    starts.side.spawner_config.start_timeout = 8
+    await starts.cluster.publish(*node_with("node-b", whole("gpu-1")))
+    starts.user = starts.side.user("bob")
+    error = await starts.spawn()
+    assert "Gave up after 8 seconds." in str(error)
+    assert starts.requests().count("create pods") == 1
+    assert starts.proxy.count("list", "nodes") <= 4, "nobody asks all the time"
+    await starts.nothing_is_left()
