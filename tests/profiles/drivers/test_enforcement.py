@@ -9,8 +9,8 @@ import pytest
 from dra_spawner.profiles.drivers import Enforcement, driver_of_class, share_enforcements
 from dra_spawner.profiles.language import parse_device_claims
 from tests.profiles.drivers.beds import FACTS
-from tests.profiles.drivers.test_parameters import mps, nvidia
-from tests.profiles.drivers.test_rules import claim
+from tests.profiles.drivers.parameter_cases import mps, nvidia
+from tests.profiles.drivers.rule_cases import claim
 
 Json = dict[str, Any]
 GPU, MIG, AMD, INTEL = "gpu.nvidia.com", "mig.nvidia.com", "gpu.amd.com", "gpu.intel.com"

@@ -1,0 +1,75 @@
+"""Choices to try rules on: what a case is, and what many cases are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.profiles.findings import Level
+from tests.profiles.drivers.parameter_cases import mps, nvidia, plugin
+
+Json = dict[str, Any]
+
+NV = "gpu.nvidia.com"
+BASE = "profile_list[0].kubespawner_override"
+CLAIM = f"{BASE}.device_claims.a"
+CONFIG = f"{CLAIM}.config[0]"
+
+
+def claim(device_class: str, parameters: Json | None = None, driver: str = NV, **request: Any) -> Json:
+    """One claim `a` of one request `r`."""
+    value: Json = {"requests": {"r": {"device_class": device_class, **request}}}
+    if parameters is not None:
+        value["config"] = [{"requests": ["r"], "driver": driver, "parameters": parameters}]
+    return {"a": value}
+
+
+GPU, MIG, VFIO = "gpu.nvidia.com", "mig.nvidia.com", "vfio.gpu.nvidia.com"
+CNI, CNI_CLASS = "cni.dra.networking.x-k8s.io", "cni.networking.x-k8s.io"
+VF = "sriovnetwork.k8snetworkplumbingwg.io"
+TIME_SLICING = nvidia(sharing={"strategy": "TimeSlicing"})
+MPS = mps(defaultActiveThreadPercentage=50)
+MIG_SLICES = nvidia("MigDeviceConfig", sharing={"strategy": "TimeSlicing"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """A choice, what is known of the cluster, and the settings of the pod."""
+
+    claims: Json
+    bed: str = ""
+    facts: Json = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
+    path: str = ""
+    words: str = ""
+    level: Level = Level.ERROR
+
+
+def sharing_class(strategy: str) -> Json:
+    """A class that brings its own parameters."""
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "GpuConfig", "sharing": {"strategy": strategy}}
+    expression = 'device.driver == "gpu.nvidia.com" && device.attributes["gpu.nvidia.com"].type == "gpu"'
+    spec = {
+        "selectors": [{"cel": {"expression": expression}}],
+        "config": [{"opaque": {"driver": NV, "parameters": parameters}}],
+    }
+    return {"device_classes": {"own": DeviceClass.from_json({"metadata": {"name": "own"}, "spec": spec})}}
+
+
+W, INFO = Level.WARNING, Level.INFO
+TWO_STRATEGIES = {
+    "a": {
+        "requests": {"r": {"device_class": GPU}, "s": {"device_class": GPU}},
+        "config": [
+            {"requests": ["r"], "driver": NV, "parameters": MPS},
+            {"requests": ["r", "s"], "driver": NV, "parameters": TIME_SLICING},
+        ],
+    }
+}
+TWO_INTERFACES = {
+    "a": {
+        "requests": {"r": {"device_class": CNI_CLASS}, "s": {"device_class": CNI_CLASS}},
+        "config": [{"driver": CNI, "parameters": plugin()}],
+    }
+}
