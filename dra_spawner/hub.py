@@ -21,7 +21,8 @@ def setup(c: Config) -> None:
     """Use DRASpawner in this hub; call it in ``jupyterhub_config.py`` (or ``hub.extraConfig``) as ``setup(c)``.
 
     When the hub starts, all profiles are checked: the hub ends with a list of what is wrong, each with its path,
-    instead of meeting it when a user does.
+    instead of meeting it when a user does. What the cluster lacks for them is logged a little later, and those who
+    choose it meanwhile are refused with a sentence.
 
     Parameters
     ----------
@@ -65,6 +66,8 @@ def _begin() -> None:
         hub.log.critical("The hub ends because of %d wrong values in its device profiles.", len(problems))
         sys.exit(1)
     spawner.begin_sweeping()
+    # In the background: the hub's start does not wait for the cluster.
+    spawner.begin_checking()
 
 
 def _spawner_of_nobody(hub: JupyterHub) -> DRASpawner:

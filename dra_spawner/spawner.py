@@ -17,6 +17,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Dict, Integer
 
+from dra_spawner.checked_choices import CheckedSpawner
 from dra_spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.cluster.api_objects import START_ANNOTATION
@@ -61,7 +62,7 @@ from dra_spawner.start_watch import DevicesGone, StartWatch
 from dra_spawner.vlan_spawner import VlanSpawner
 
 
-class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner):
+class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     device_claims = Dict(
@@ -178,6 +179,8 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner):
         try:
             path = f"{self._profile_name()}device_claims"
             claims = parse_device_claims(self.device_claims, path, admin_access=bool(self.user.admin))
+            # Before a VLAN is taken for it.
+            await self.refuse_what_cannot_work(claims, (self.user_options or {}).get("profile") or "")
             # From here on nothing has placeholders any more, companions included.
             settings = {name: getattr(self, name) for name in EXTENDED_TRAITS}
             plan = compile_claims(await self.fill_placeholders(claims, path), settings)

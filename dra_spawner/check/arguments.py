@@ -65,6 +65,9 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         help="an autoscaler may add nodes with other devices: what only the present ones lack is a warning",
     )
     command.add_argument(
+        "--ignore", action="append", default=[], metavar="RULE", help="leave out what a rule finds; may be repeated"
+    )
+    command.add_argument(
         "--format", choices=("table", "json"), default="table", help="how to print what was found (%(default)s)"
     )
     command.set_defaults(run=_check)
@@ -157,6 +160,7 @@ def _check(options: argparse.Namespace) -> int:
         objects=tuple(options.objects),
         namespace=options.namespace,
         nodes_may_be_added=options.nodes_may_be_added,
+        ignored=tuple(options.ignore),
         as_json=options.format == "json",
         colours=sys.stdout.isatty() and not os.environ.get("NO_COLOR"),
     )

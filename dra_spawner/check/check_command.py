@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import BinaryIO, TextIO
 
@@ -36,6 +36,8 @@ class CheckOptions:
     namespace: str = ""
     """Where servers run; empty: as configured, else ``default``."""
     nodes_may_be_added: bool = False
+    ignored: tuple[str, ...] = ()
+    """Names of rules that do not count; those that the hub is configured with do not either."""
     as_json: bool = False
     colours: bool = False
 
@@ -61,7 +63,8 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
     finally:
         progress.clear()
     known = facts if facts is not None else ClusterFacts(namespace=namespace)
-    outcome = check_profiles(found, replace(known, nodes_may_be_added=options.nodes_may_be_added), facts is not None)
+    known = replace(known, nodes_may_be_added=options.nodes_may_be_added)
+    outcome = check_profiles(found, known, facts is not None, options.ignored)
     if options.as_json:
         output.write(json.dumps(outcome.to_json(), ensure_ascii=False, indent=1) + "\n")
     else:
@@ -69,7 +72,9 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
     return 1 if outcome.report.count(Level.ERROR) else 0
 
 
-def check_profiles(found: ProfilesFound, facts: ClusterFacts, has_cluster: bool) -> Outcome:
+def check_profiles(
+    found: ProfilesFound, facts: ClusterFacts, has_cluster: bool, ignored: Collection[str] = ()
+) -> Outcome:
     """All choices of what was found, against what is known of a cluster."""
     inventory = Inventory(facts)
     profile_list = found.profile_list
@@ -82,7 +87,9 @@ def check_profiles(found: ProfilesFound, facts: ClusterFacts, has_cluster: bool)
             settings_path=found.settings_path,
         )
     )
-    report = check_choices(listed, inventory, _general(found, is_function))
+    configured = found.settings.get("ignored_profile_rules")
+    ignored = {*ignored, *(configured if isinstance(configured, list) else ())}
+    report = check_choices(listed, inventory, _general(found, is_function), ignored)
     return Outcome(found, report, inventory, has_cluster)
 
 

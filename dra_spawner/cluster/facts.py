@@ -26,13 +26,13 @@ _VERSION = re.compile(r"(\d+)")
 T = TypeVar("T")
 
 
-async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
+async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
     """Read what can be read; what the account may not read stays unknown.
 
     Parameters
     ----------
     namespace
-        Where servers run.
+        Where servers run; None where each user has one, of which nothing is asked then.
 
     Raises
     ------
@@ -44,7 +44,7 @@ async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
         _list(api, _RESOURCE_API, "deviceclasses"),
         _list(api, _RESOURCE_API, "resourceslices"),
         _list(api, "v1", "nodes"),
-        _readable(api.get(resource_path("v1", "namespaces", name=namespace))),
+        _namespace(api, namespace),
         _list(api, _ATTACHMENTS_API, "network-attachment-definitions"),
         _dropped_fields(api, namespace),
     )
@@ -53,8 +53,8 @@ async def read_facts(api: KubernetesApi, namespace: str) -> ClusterFacts:
     return ClusterFacts(
         device_classes={item.name: item for item in found} if found is not None else None,
         slices=_decoded(ResourceSlice.from_json, slices),
-        nodes=tuple(nodes) if nodes is not None else None,
-        namespace=namespace,
+        nodes=tuple(map(_lasting_parts, nodes)) if nodes is not None else None,
+        namespace=namespace or "",
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
         attachment_definitions=_names(attachments),
         gas_runs=bool(gas["items"]) if gas is not None else None,
@@ -68,6 +68,10 @@ async def _version(api: KubernetesApi) -> tuple[int, int] | None:
     found = await api.get("/version")
     numbers = [_VERSION.match(str(found.get(part, ""))) for part in ("major", "minor")]
     return (int(numbers[0][1]), int(numbers[1][1])) if numbers[0] and numbers[1] else None
+
+
+async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
+    return await _readable(api.get(resource_path("v1", "namespaces", name=name))) if name else None
 
 
 async def _readable(answer: Any) -> JsonObject | None:
@@ -84,6 +88,15 @@ async def _readable(answer: Any) -> JsonObject | None:
 async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject] | None:
     found = await _readable(api.list(resource_path(group_version, plural)))
     return list(found["items"]) if found is not None else None
+
+
+def _lasting_parts(node: JsonObject) -> JsonObject:
+    """A node without what changes all the time, so that facts which say the same are equal."""
+    metadata = {
+        key: value for key, value in node["metadata"].items() if key not in ("resourceVersion", "managedFields")
+    }
+    status = {key: value for key, value in node.get("status", {}).items() if key not in ("conditions", "images")}
+    return {**node, "metadata": metadata, "status": status}
 
 
 def _decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject] | None) -> tuple[T, ...] | None:
@@ -124,8 +137,10 @@ _PROBES: Final[Mapping[str, JsonObject]] = {
 }
 
 
-async def _dropped_fields(api: KubernetesApi, namespace: str) -> frozenset[str] | None:
+async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozenset[str] | None:
     """Fields that do not come back from a dry run; None if the account may make no claim templates."""
+    if namespace is None:
+        return None
     path = resource_path(_RESOURCE_API, "resourceclaimtemplates", namespace)
     answers = await asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
     if None in answers:

@@ -126,7 +126,7 @@ async def test_placeholders_of_parameters_are_expanded(nowhere):
     nowhere.spawner_config.profile_list = [
         profile(
             "gpu",
-            {"a": {"requests": {"gpu": GPU}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}},
+            {"a": {"requests": {"gpu": GPU}, "config": [{"driver": "other.example.org", "parameters": parameters}]}},
         )
     ]
     _, objects = await manifest(nowhere.user("ada").spawner, profile="gpu")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dra_spawner.profiles.choices import Choice, ListedChoice
@@ -70,15 +70,30 @@ def problem_finding(problem: Problem) -> Finding:
     return rules.PROFILE_LANGUAGE.finding(problem.path, f"{found}; allowed: {problem.allowed}")
 
 
-def check_choice(choice: Choice, inventory: Inventory) -> tuple[Finding, ...]:
-    """What is wrong, or worth knowing, in one choice on this cluster; each thing once, errors first."""
-    return _in_order(_findings(choice, wanted_claims(choice), inventory))
+def check_choice(choice: Choice, inventory: Inventory, ignored: Collection[str] = ()) -> tuple[Finding, ...]:
+    """What is wrong, or worth knowing, in one choice on this cluster; each thing once, errors first.
+
+    Parameters
+    ----------
+    ignored
+        Names of rules that do not count.
+    """
+    return _in_order(_findings(choice, wanted_claims(choice), inventory), ignored)
 
 
 def check_choices(
-    listed: Iterable[ListedChoice], facts: ClusterFacts | Inventory, general: Iterable[Finding] = ()
+    listed: Iterable[ListedChoice],
+    facts: ClusterFacts | Inventory,
+    general: Iterable[Finding] = (),
+    ignored: Collection[str] = (),
 ) -> Report:
-    """The same for all choices, and for those that can meet on one device."""
+    """The same for all choices, and for those that can meet on one device.
+
+    Parameters
+    ----------
+    general
+        What was found besides, about no single choice.
+    """
     inventory = facts if isinstance(facts, Inventory) else Inventory(facts)
     checked: list[tuple[ListedChoice, list[Finding]]] = []
     claims: list[Sequence[WantedClaim]] = []
@@ -92,14 +107,18 @@ def check_choices(
     if inventory.is_known:
         for position, finding in meeting_findings(claims, inventory):
             checked[position][1].append(finding)
-    return Report(tuple(general), tuple(CheckedChoice(item, _in_order(found)) for item, found in checked))
+    return Report(
+        _in_order(general, ignored),
+        tuple(CheckedChoice(item, _in_order(found, ignored)) for item, found in checked),
+    )
 
 
 _ORDER = {level: position for position, level in enumerate(Level)}
 
 
-def _in_order(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    return tuple(sorted(dict.fromkeys(findings), key=lambda finding: _ORDER[finding.level]))
+def _in_order(findings: Iterable[Finding], ignored: Collection[str]) -> tuple[Finding, ...]:
+    found = dict.fromkeys(finding for finding in findings if finding.rule not in ignored)
+    return tuple(sorted(found, key=lambda finding: _ORDER[finding.level]))
 
 
 def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
