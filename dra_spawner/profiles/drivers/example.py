@@ -86,6 +86,7 @@ EXAMPLE_GPU = Driver(
             "GpuConfig", "gpu.resource.example.com/v1alpha1", Fields({"sharing": Field(_SHARING, required=True)})
         ),
     ),
+    equal_sharers=True,  # a GPU is either sliced in time or partitioned
     share=example_share,
     rules=COMMON_RULES,
 )

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from dra_spawner.dra.devices import DeviceId
+from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.inventory import Inventory
@@ -41,7 +42,9 @@ def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Invent
                 expressions = inventory.expressions(want.devices.device_class_name, want.selectors)
                 if expressions not in devices:
                     found = inventory.all_candidates(expressions)
-                    devices[expressions] = tuple(device.id for device in found if device.is_shared)
+                    devices[expressions] = tuple(
+                        device.id for device in found if device.is_shared and _wants_equal_parameters(device.id.driver)
+                    )
                 for device in devices[expressions]:
                     parameters = _parameters(claim, want, device.driver, inventory)
                     other, path = first.setdefault(device, (parameters, want.path))
@@ -55,6 +58,12 @@ def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Invent
                                 f"{device.driver}; drivers refuse the second of two such servers on a device",
                             ),
                         )
+
+
+def _wants_equal_parameters(driver: str) -> bool:
+    """Whether claims on one device must carry equal parameters; of a driver that is not known, it is supposed."""
+    known = known_driver(driver)
+    return known is None or known.equal_sharers
 
 
 def _has_config(claim: WantedClaim, inventory: Inventory) -> bool:
