@@ -87,6 +87,12 @@ class Inventory:
         return tuple(nodes)
 
     @cached_property
+    def allocatable(self) -> frozenset[str]:
+        """Resources that some node has to give, device plugins' among them."""
+        amounts = ((node.get("status") or {}).get("allocatable") or {} for node in self.facts.nodes or ())
+        return frozenset(name for each in amounts for name, amount in each.items() if str(amount) != "0")
+
+    @cached_property
     def empty_cluster(self) -> DeviceState:
         """The cluster as if nothing were in use."""
         classes = (self.facts.device_classes or {}).values()

@@ -13,14 +13,9 @@ from dra_spawner.profiles.intel_gas.findings import findings as intel_gas_findin
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.access import admin_findings, alternative_findings, config_findings
 from dra_spawner.profiles.lint.capacity import capacity_findings
-from dra_spawner.profiles.lint.cluster import (
-    class_findings,
-    field_findings,
-    fit_findings,
-    unselected_findings,
-    version_findings,
-)
+from dra_spawner.profiles.lint.cluster import class_findings, field_findings, version_findings
 from dra_spawner.profiles.lint.constraints import constraint_findings
+from dra_spawner.profiles.lint.fit import extended_findings, fit_findings, unselected_findings
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.selectors import selector_findings
 from dra_spawner.profiles.lint.sharing import meeting_findings
@@ -124,7 +119,7 @@ def _in_order(findings: Iterable[Finding], ignored: Collection[str]) -> tuple[Fi
 def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
     certain = Level.WARNING if inventory.facts.nodes_may_be_added else Level.ERROR
     found: list[Finding] = []
-    for finding in _single_findings(choice, claims, inventory, certain):
+    for finding in _single_findings(choice, claims, inventory):
         found.append(finding)
         yield finding
     explained = any(finding.level in (Level.ERROR, certain) and finding.rule in _EXPLAINS for finding in found)
@@ -149,27 +144,39 @@ _EXPLAINS = frozenset(
 )
 
 
-def _single_findings(
-    choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory, certain: Level
-) -> Iterator[Finding]:
+def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory) -> Iterator[Finding]:
     yield from version_findings(choice, inventory)
     for claim in claims:
         yield from alternative_findings(claim)
         yield from field_findings(claim, inventory)
+        level = _certain(choice, claim, inventory)
         for want in claim.wants:
-            yield from class_findings(want, inventory)
+            yield from class_findings(want, inventory, _class_level(choice, claim))
             yield from selector_findings(want, inventory)
             yield from admin_findings(want, inventory)
             if inventory.is_known and inventory.device_class(want.devices.device_class_name) is not None:
-                yield from capacity_findings(want, inventory, certain)
+                is_only_one = len(claim.requests[want.request]) == 1
+                yield from capacity_findings(want, inventory, level if is_only_one else Level.WARNING)
         yield from config_findings(claim, inventory)
         if inventory.is_known:
-            yield from unselected_findings(claim, inventory, certain)
+            yield from unselected_findings(claim, inventory, level)
         if inventory.is_known and inventory.nodes:
-            yield from constraint_findings(claim, inventory, certain)
+            yield from constraint_findings(claim, inventory, level)
+    yield from extended_findings(choice, inventory)
     for finding in driver_findings(choice, inventory.facts):
         yield _where_written(choice, finding)
     yield from intel_gas_findings(choice, inventory.facts)
+
+
+def _class_level(choice: Choice, claim: WantedClaim) -> Level:
+    """Level of what is wrong with a claim for good: a server can do without an optional one."""
+    least = choice.plan.fallback
+    return Level.ERROR if least is None or least.specs.get(claim.claim.name) == claim.spec else Level.WARNING
+
+
+def _certain(choice: Choice, claim: WantedClaim, inventory: Inventory) -> Level:
+    """Level of what no present device can do for a claim."""
+    return Level.WARNING if inventory.facts.nodes_may_be_added else _class_level(choice, claim)
 
 
 def _where_written(choice: Choice, finding: Finding) -> Finding:

@@ -56,7 +56,15 @@ FIELD_DROPPED: Final = Rule(
     True,
     "A field that this API server drops, or is likely to drop, because a feature gate is off",
 )
-DEVICE_CLASS: Final = Rule("device-class", (_E,), True, "A device class that the cluster does not have")
+DEVICE_CLASS: Final = Rule(
+    "device-class",
+    (
+        _E,
+        _W,
+    ),
+    True,
+    "A device class that the cluster does not have",
+)
 SELECTOR_FAILS: Final = Rule(
     "selector-fails",
     (_E,),
@@ -136,6 +144,10 @@ CONFIG_FOR_ALL: Final = Rule(
 NEVER_FITS: Final = Rule("never-fits", (_E, _W), True, "No node could have these devices, even if nothing were in use")
 NO_DEVICES: Final = Rule("no-devices", (_W,), True, "A device class of which nothing is published now")
 
+EXTENDED_RESOURCE: Final = Rule(
+    "extended-resource", (_W,), True, "An extended resource for which no device class stands and which no node has"
+)
+
 RULES: Final = (
     PROFILE_LANGUAGE,
     PROFILE_FUNCTION,
@@ -160,4 +172,5 @@ RULES: Final = (
     CONFIG_FOR_ALL,
     NEVER_FITS,
     NO_DEVICES,
+    EXTENDED_RESOURCE,
 )

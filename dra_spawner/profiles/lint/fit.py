@@ -1,0 +1,172 @@
+"""Whether any node could ever have the devices of a choice, were nothing in use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dra_spawner.dra.allocator import DoesNotFit
+from dra_spawner.dra.claims import AllocationMode, ResourceClaim
+from dra_spawner.dra.consumable_capacity import ShareRefused, share_of, shortage
+from dra_spawner.dra.devices import Device
+from dra_spawner.dra.errors import AllocationError, FatalReason
+from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
+from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.claims import JsonObject
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.lint import rules
+from dra_spawner.profiles.lint.cluster import has_no_devices
+from dra_spawner.profiles.lint.inventory import Inventory
+from dra_spawner.profiles.lint.wants import Want, WantedClaim
+
+__all__ = ["extended_findings", "fit_findings", "unselected_findings"]
+
+
+def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:
+    """Of requests whose own words and CEL select none of the devices of their class."""
+    for wants in claim.requests.values():
+        empty = [want for want in wants if _selects_nothing(want, inventory)]
+        for want in empty:
+            name = want.devices.device_class_name
+            count = len(inventory.all_candidates(inventory.expressions(name, ())))
+            which = (
+                f"none of the {count} devices of class {name} is"
+                if count > 1
+                else f"the one device of class {name} is not"
+            )
+            one = "" if len(wants) == 1 or len(empty) == len(wants) else "; this alternative is never chosen"
+            level = Level.WARNING if one else certain
+            yield rules.NEVER_FITS.finding(want.path, f"{which} what this asks for{one}", level)
+
+
+def _selects_nothing(want: Want, inventory: Inventory) -> bool:
+    of_class = inventory.candidates(inventory.expressions(want.devices.device_class_name, ()))
+    found = inventory.candidates(inventory.expressions(want.devices.device_class_name, want.selectors))
+    return bool(of_class.devices) and not found.devices and not found.failures
+
+
+def fit_findings(
+    choice: Choice, claims: Sequence[WantedClaim], inventory: Inventory, certain: Level
+) -> Iterator[Finding]:
+    """Of all claims of a choice together: whether any node has the devices, were nothing in use."""
+    requests = [wants for claim in claims for wants in claim.requests.values()]
+    if not inventory.nodes or any(all(has_no_devices(want, inventory) for want in wants) for wants in requests):
+        return  # the latter is told already, and the next node may bring them
+    labels = _labels(choice)
+    extended = _extended_claim(choice, inventory)
+    wanted = [claim.claim for claim in claims] + ([extended] if extended is not None else [])
+    if not wanted or (
+        extended is None and not labels and any(_fits_where_it_is(want, claims, inventory) for want in requests[0])
+    ):
+        return
+    message = _why_never(wanted, labels, inventory)
+    if not message:
+        return
+    if choice.plan.fallback is not None:
+        least = [_decoded(name, spec) for name, spec in choice.plan.fallback.specs.items()]
+        if not least or not _why_never(least, labels, inventory):
+            yield rules.NEVER_FITS.finding(_path(choice, claims), f"{message}; servers start without", Level.WARNING)
+            return
+    yield rules.NEVER_FITS.finding(_path(choice, claims), message, certain)
+
+
+def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]:
+    """Of extended resources: whether a device class stands for each, or a device plugin gives it."""
+    if inventory.facts.device_classes is None or inventory.facts.nodes is None:
+        return
+    for name in choice.plan.extended_resources.unknown(inventory.facts.device_classes.values()):
+        if name not in inventory.allocatable:
+            message = f"no device class stands for {name}, and no node has it from a device plugin"
+            yield rules.EXTENDED_RESOURCE.finding(f"{choice.path}: extra_resource_limits", message)
+
+
+def _path(choice: Choice, claims: Sequence[WantedClaim]) -> str:
+    return claims[0].path if claims else choice.claims_path
+
+
+def _decoded(name: str, spec: JsonObject) -> ResourceClaim:
+    return ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec})
+
+
+def _extended_claim(choice: Choice, inventory: Inventory) -> ResourceClaim | None:
+    """What the scheduler makes of extended resources for which device classes stand."""
+    if not choice.plan.extended_resources.names:
+        return None
+    spec = choice.plan.extended_resources.claim_spec((inventory.facts.device_classes or {}).values())
+    return _decoded("extended-resources", spec) if spec is not None else None
+
+
+def _labels(choice: Choice) -> Mapping[str, Any]:
+    selector = choice.settings.get("node_selector")
+    return selector if isinstance(selector, Mapping) else {}
+
+
+def _why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inventory: Inventory) -> str:
+    """Why no node could have the devices of these claims, were nothing in use; empty if one could, or it is not clear.
+
+    Parameters
+    ----------
+    labels
+        Of the nodes that count.
+    """
+    try:
+        verdicts = inventory.empty_cluster.verdicts(claims, explain=True)
+    except AllocationError as error:
+        return f"the scheduler gives up on the pod: {error}"
+    reasons: list[NoFitReason] = []
+    elsewhere = ""
+    for group in verdicts:
+        if group.fits:
+            if any(_has_labels(inventory, node, labels) for node in group.nodes):
+                return ""
+            elsewhere = group.nodes[0]
+            continue
+        verdict = group.verdict
+        if isinstance(verdict, AllocationError) and verdict.reason is FatalReason.ABORTED:
+            return ""  # too many ways to tell
+        if isinstance(verdict, DoesNotFit) and verdict.reason is not None:
+            reasons.append(verdict.reason)
+    if elsewhere:
+        shown = ", ".join(f"{name}={value}" for name, value in labels.items())
+        return f"node_selector ({shown}) leaves out every node with such devices, {elsewhere} among them"
+    return f"no node can have these devices, even if nothing is in use: {_why(shortest(reasons), claims)}"
+
+
+def _fits_where_it_is(want: Want, claims: Sequence[WantedClaim], inventory: Inventory) -> bool:
+    """Whether all claims fit on the node of a device that a request could get; a quick look before the long one."""
+    devices = inventory.candidates(inventory.expressions(want.devices.device_class_name, want.selectors)).devices
+    if not devices:
+        return False
+    if len(claims) == 1 and len(claims[0].requests) == 1 and _wants_one(want):
+        return any(_serves(device, want, inventory) for device in devices)
+    return inventory.fits_at_once(inventory.node_of(devices[0]), [claim.claim for claim in claims])
+
+
+def _wants_one(want: Want) -> bool:
+    return want.devices.allocation_mode == AllocationMode.EXACT_COUNT and want.devices.count == 1
+
+
+def _serves(device: Device, want: Want, inventory: Inventory) -> bool:
+    """Whether an idle device surely is enough; devices with peculiarities are left to the search."""
+    if device.taints or device.counter_sets or device.binding_conditions or device.defect:
+        return False
+    share = share_of(device.description.capacity, want.devices.capacity_requests)
+    return not isinstance(share, ShareRefused) and shortage(share, None, None) is None and inventory.is_usable(device)
+
+
+def _why(reason: NoFitReason | None, claims: Sequence[ResourceClaim]) -> str:
+    requests = [request.name for claim in claims for request in claim.requests]
+    if reason is None or reason.nearest.kind in _ELSEWHERE:
+        return (
+            f"none has devices for {' and '.join(requests)} together" if len(requests) > 1 else "none has such a device"
+        )
+    return f"{reason.request}: {reason}" if len(requests) > 1 else str(reason)
+
+
+#: What keeps the devices of other nodes from a request: then the devices are there, but not together.
+_ELSEWHERE = (RefusalKind.NO_DEVICES, RefusalKind.SELECTOR, RefusalKind.OTHER_NODE)
+
+
+def _has_labels(inventory: Inventory, name: str, labels: Mapping[str, Any]) -> bool:
+    there = inventory.empty_cluster.nodes[name].labels
+    return all(there.get(label) == str(value) for label, value in labels.items())
