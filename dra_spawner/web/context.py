@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -53,14 +52,13 @@ class ServiceContext:
     startup_problem: str = ""
     """Why the cluster is not followed yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    monotonic: Callable[[], float] = field(default=time.monotonic)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """What ``metrics`` shows."""
 
     def follow(self, watch: ClusterWatch) -> None:
         """Answer for this cluster from now on."""
         self.watch, self.startup_problem = watch, ""
-        self.figures = NodeFigures(watch, self.node_pool_labels, self.monotonic)
+        self.figures = NodeFigures(watch, self.node_pool_labels)
 
     @property
     def role(self) -> Role:

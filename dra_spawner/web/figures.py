@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import bisect
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
@@ -15,6 +15,7 @@ from dra_spawner.dra.objects import AllocatedDevice, Device, DeviceId
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
+from dra_spawner.web.stale_nodes import StaleNodes
 
 __all__ = ["ClassFigures", "NodeFigures"]
 
@@ -36,6 +37,19 @@ class ClassFigures:
     used: float = 0.0
     """Sum of what is in use of each, from 0 to 1."""
 
+    def add(self, other: ClassFigures) -> None:
+        self.devices += other.devices
+        self.used_devices += other.used_devices
+        self.used += other.used
+
+
+@dataclass(frozen=True, slots=True)
+class _NodeSummary:
+    """What one node adds to the figures of all."""
+
+    classes: Mapping[tuple[str, str], ClassFigures]
+    is_unknown: bool
+
 
 class NodeFigures:
     """Works out figures of the nodes that a watch knows.
@@ -46,24 +60,21 @@ class NodeFigures:
     ----------
     node_pool_labels
         See `ServiceContext`.
-    clock
-        Seconds that only go forward.
     """
 
     def __init__(
         self,
         watch: ClusterWatch,
         node_pool_labels: Sequence[str] = (),
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._watch = watch
         self._node_pool_labels = tuple(node_pool_labels)
-        self._clock = clock
         self._utilization: Utilization | None = None
         self._held: tuple[int, _Holders] = (-1, {})
         self._classes: dict[tuple[str, str], ClassFigures] = {}
         self._unknown = 0
-        self._worked_out: tuple[int, float] | None = None
+        self._of_node: dict[str, _NodeSummary] = {}
+        self._stale = StaleNodes(watch.snapshot)
         self._working = asyncio.Lock()
         watch.on_change(self._note)
 
@@ -94,7 +105,7 @@ class NodeFigures:
             if each in snapshot.nodes:
                 found.append(self._node(each))
             await turn.over()
-        return found, chosen[-1] if begin + limit < len(names) else ""
+        return found, chosen[-1] if chosen and begin + limit < len(names) else ""
 
     def _node(self, name: str) -> dict[str, Any]:
         snapshot, utilization = self._watch.snapshot, self._present()
@@ -170,32 +181,38 @@ class NodeFigures:
         """Nodes of which it is not known how full they are, as `refresh` found them."""
         return self._unknown
 
-    async def refresh(self, max_age_seconds: float) -> None:
-        """Work out the figures of all nodes, unless that was done so short a time ago, or nothing has changed since."""
+    async def refresh(self) -> None:
+        """Bring the figures of all nodes up to date, which costs what has changed."""
         async with self._working:
-            if self._worked_out is not None:
-                version, at = self._worked_out
-                if version == self._watch.version or self._clock() - at < max_age_seconds:
-                    return
-            version, classes, unknown, turn = self._watch.version, dict[tuple[str, str], ClassFigures](), 0, _Turn()
-            for name in list(self._watch.snapshot.nodes):
-                state = self._watch.snapshot.nodes.get(name)
-                if state is not None:
-                    unknown += self._add(name, self.node_pool(state.node.labels), classes)
-                await turn.over()
-            self._classes, self._unknown = classes, unknown
-            self._worked_out = version, self._clock()
+            turn = _Turn()
+            names = self._stale.take(self._watch.snapshot.nodes)
+            try:
+                while names:
+                    if names[-1] in self._watch.snapshot.nodes:
+                        self._of_node[names[-1]] = self._work_out(names[-1])
+                    else:
+                        self._of_node.pop(names[-1], None)
+                    names.pop()
+                    await turn.over()
+            finally:
+                self._stale.put_back(names)
+            classes: dict[tuple[str, str], ClassFigures] = {}
+            for found in self._of_node.values():
+                for key, figures in found.classes.items():
+                    classes.setdefault(key, ClassFigures()).add(figures)
+            self._classes = classes
+            self._unknown = sum(found.is_unknown for found in self._of_node.values())
 
-    def _add(self, name: str, node_pool: str, classes: dict[tuple[str, str], ClassFigures]) -> bool:
-        """Add a node's devices to the figures of their classes; whether something of the node is unknown."""
+    def _work_out(self, name: str) -> _NodeSummary:
         utilization = self._present()
+        node_pool = self.node_pool(self._watch.snapshot.nodes[name].node.labels)
+        classes: dict[tuple[str, str], ClassFigures] = {}
         for device, use in utilization.devices_of(name):
             for device_class in utilization.classes_of(device):
-                figures = classes.setdefault((device_class, node_pool), ClassFigures())
-                figures.devices += 1
-                figures.used_devices += use > 0
-                figures.used += float(use)
-        return bool(utilization.of(name).weighted.problems)
+                classes.setdefault((device_class, node_pool), ClassFigures()).add(
+                    ClassFigures(1, int(use > 0), float(use))
+                )
+        return _NodeSummary(classes, bool(utilization.of(name).weighted.problems))
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -209,8 +226,10 @@ class NodeFigures:
         return self._utilization
 
     def _note(self, change: Change) -> None:
-        if change.kind in _GROUNDS and change.decides:
-            self._utilization = None
+        if change.decides:
+            self._stale.note(change.kind, change.key)
+            if change.kind in _GROUNDS:
+                self._utilization = None
 
 
 class _Turn:

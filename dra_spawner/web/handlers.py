@@ -143,7 +143,7 @@ class MetricsHandler(_ServiceHandler):
 
     async def get(self) -> None:
         if self.context.figures is not None:
-            await self.context.figures.refresh(self.web.max_metrics_age_seconds)
+            await self.context.figures.refresh()
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(generate_latest(self.context.registry))
 

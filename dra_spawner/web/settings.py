@@ -28,8 +28,6 @@ class WebSettings:
         Who has one of these may read the metrics.
     authenticate_metrics
         Whether anybody needs to.
-    max_metrics_age_seconds
-        How long figures of all nodes are kept before they are worked out again.
     """
 
     prefix: str
@@ -38,7 +36,6 @@ class WebSettings:
     manage_scopes: frozenset[str] = frozenset({"custom:dra-spawner:manage"})
     metrics_scopes: frozenset[str] = frozenset({"read:metrics"})
     authenticate_metrics: bool = True
-    max_metrics_age_seconds: float = 15.0
 
     def url(self, path: str = "") -> str:
         """Address of something of this service, for links."""

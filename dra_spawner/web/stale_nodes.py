@@ -1,0 +1,106 @@
+"""Which nodes' figures are to be worked out again: those whose devices, or their use, have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["StaleNodes"]
+
+
+class StaleNodes:
+    """Collects the nodes that changes of a snapshot concern; at first, all of them.
+
+    Parameters
+    ----------
+    snapshot
+        `note` is to be called after each change of it that decides.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._names: set[str] = set()
+        self._all = True
+        self._broken = 0
+        self._slices: dict[str, PoolId] = {}
+        self._pools: dict[PoolId, dict[str, frozenset[str]]] = {}
+        self._claims: dict[ObjectKey, frozenset[PoolId]] = {}
+        for name in snapshot.slices:
+            self.note(Kind.RESOURCE_SLICE, ObjectKey("", name))
+        for key in snapshot.claims:
+            self.note(Kind.RESOURCE_CLAIM, key)
+
+    def note(self, kind: Kind, key: ObjectKey) -> None:
+        """An object was added, changed or removed."""
+        if len(self._snapshot.state.broken) != self._broken:
+            # Whom an object concerns that makes no sense, or does so again, is not worth finding out.
+            self._broken = len(self._snapshot.state.broken)
+            self._all = True
+        match kind:
+            case Kind.NODE:
+                self._names.add(key.name)
+            case Kind.POD:
+                # Whose claims a node's pods have is asked for what cannot be known of it.
+                pod = self._snapshot.pods.get(key)
+                if pod is not None and pod.node_name:
+                    self._names.add(pod.node_name)
+            case Kind.RESOURCE_CLAIM:
+                self._note_claim(key)
+            case Kind.RESOURCE_SLICE:
+                self._note_slice(key.name)
+            case Kind.DEVICE_CLASS:
+                self._all = True
+            case Kind.RESOURCE_CLAIM_TEMPLATE:
+                pass
+
+    def put_back(self, names: Iterable[str]) -> None:
+        """Collect nodes that were taken and not dealt with."""
+        self._names.update(names)
+
+    def take(self, every: Iterable[str]) -> list[str]:
+        """The nodes collected since the last time, which may be gone by now.
+
+        Parameters
+        ----------
+        every
+            Names of all nodes.
+        """
+        names = {*every, *self._names} if self._all else self._names
+        self._names, self._all = set(), False
+        return sorted(names)
+
+    def _note_claim(self, key: ObjectKey) -> None:
+        held = self._snapshot.state.devices.holders.get(key, ())
+        before = self._claims.pop(key, frozenset())
+        after = frozenset(PoolId(part.id.driver, part.id.pool) for part in held)
+        if after:
+            self._claims[key] = after
+        for pool_id in before | after:
+            self._concern(pool_id)
+
+    def _note_slice(self, name: str) -> None:
+        before = self._slices.pop(name, None)
+        if before is not None:
+            self._concern(before)
+            del self._pools[before][name]
+            if not self._pools[before]:
+                del self._pools[before]
+        item = self._snapshot.slices.get(name)
+        if item is not None:
+            self._slices[name] = item.pool_id
+            self._pools.setdefault(item.pool_id, {})[name] = _nodes_of(item)
+            self._concern(item.pool_id)
+
+    def _concern(self, pool_id: PoolId) -> None:
+        """Nodes with devices of their own in a pool; the devices of a pool for all nodes are in no node's figures."""
+        self._names.update(*self._pools.get(pool_id, {}).values())
+
+
+def _nodes_of(item: ResourceSlice) -> frozenset[str]:
+    if item.node_name:
+        return frozenset((item.node_name,))
+    return frozenset(device.node_name for device in item.devices if device.node_name)
