@@ -84,11 +84,20 @@ class LabelPod:
 
 @dataclass(frozen=True, slots=True)
 class ReserveClaim:
-    """Enter a user's pod among the consumers of a warm claim, so that it outlives the placeholder."""
+    """Enter a user's pod among the owners and consumers of a warm claim, so that it outlives the placeholder."""
 
     claim: ObjectKey
     pod: ObjectKey
     pod_uid: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UngatePod:
+    """Let the scheduler look at a user's pod: what it takes over is free for it now."""
+
+    key: ObjectKey
+    uid: str
     reason: str
 
 
@@ -100,4 +109,4 @@ class DeleteClaim:
     reason: str
 
 
-Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | DeleteClaim
+Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | UngatePod | DeleteClaim

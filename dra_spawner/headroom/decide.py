@@ -65,6 +65,13 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     memory = remember_users(view, memory)
     ending = _ended((*hand_overs, *yields))
     numbers = decide_numbers(view, policy, waiting, ending)
+    if any(each.has_way for each in waiting):
+        # The scheduler comes to new pods before it comes back to the one that waits.
+        numbers = tuple(
+            each
+            for each in numbers
+            if not (isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices)
+        )
     tokens = memory.tokens.refilled(policy.budget, view.now)
     numbers, tokens = _within_budget(numbers, tokens)
     attraction = decide_attraction(view, policy)

@@ -2,8 +2,8 @@
 
 A claim is promised to one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
 
-A placeholder may go as soon as the claim's consumers name the user's pod. Before that the claim would be nobody's for a
-moment, and its device anybody's.
+A placeholder may go as soon as the user's pod is among the claim's owners and consumers. Before that the claim would go
+along, or be nobody's for a moment, and its device anybody's.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim, UngatePod
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
@@ -30,6 +30,10 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
             # Its pod may still come, late; nobody else must have the claim then.
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
+    taken = {ObjectKey.of(pod) for pod in takers.values()}
+    for key, pod in view.users.items():
+        if labels.HAND_OVER_GATE in pod.gates and key not in taken and not pod.is_deleted:
+            actions.append(UngatePod(key, pod.uid, "what it takes over is free for it"))
     actions += _orphans(view, policy)
     return tuple(actions)
 
@@ -49,7 +53,10 @@ def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Actio
     claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     to_reserve = [
-        claim for claim in claims if claim.key in named and claim.claim.is_allocated and not claim.is_reserved_for(pod)
+        claim
+        for claim in claims
+        if claim.key in named
+        and (pod.uid not in claim.owner_uids or (claim.claim.is_allocated and not claim.is_reserved_for(pod)))
     ]
     for claim in to_reserve:
         yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, f"{pod} takes over what {placeholder.pod} kept")

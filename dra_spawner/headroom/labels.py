@@ -26,6 +26,10 @@ TRUE: Final = "true"
 #: Value of `IMAGES_READY` where something is still missing after the deadline: better slow than never.
 LATE: Final = "late"
 
+#: Scheduling gate of a user's pod that takes over a place which is still taken: so the scheduler does not preempt the
+#: placeholder while the claim is the placeholder's alone.
+HAND_OVER_GATE: Final = "hub.jupyter.org/hand-over"
+
 #: On a warm claim: name of the user's pod that it is kept for, and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dra_spawner.headroom import labels
@@ -49,6 +49,8 @@ class Placement:
         Where; empty if a node must come.
     placeholder
         That is taken over.
+    fits_beside
+        Whether there is room beside the placeholder; else that must go before the scheduler sees the server's pod.
     way
         Who makes way.
     reason
@@ -59,6 +61,7 @@ class Placement:
     reason: str
     node: str = ""
     placeholder: Placeholder | None = None
+    fits_beside: bool = True
     way: Way | None = None
 
 
@@ -71,7 +74,8 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
     )
     if warm:
         chosen = warm[-1]
-        return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen)
+        beside = _fits_beside(view, shape, chosen)
+        return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen, beside)
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():
         _add(view.snapshot, templates)
@@ -86,6 +90,11 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
         if way is not None:
             return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
         return _with_more_nodes(view, policy, pod, fit)
+
+
+def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:
+    pod, _ = simulated_user(shape, placeholder.pod.namespace)
+    return view.snapshot.fits_on(replace(pod, claims=placeholder.pod.claims), placeholder.node, explain=False).fits
 
 
 def _is_usable(view: View, placeholder: Placeholder) -> bool:

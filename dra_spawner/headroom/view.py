@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
+from types import MappingProxyType
 
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
@@ -74,6 +75,10 @@ class View:
         Where users' servers and placeholders live; None is everywhere.
     stale
         How old the knowledge of the cluster may be.
+    promised
+        Reservations of placeholders that the snapshot may not show yet.
+    ending
+        Placeholders that are being deleted, which it may not show yet, either.
     problem
         Why the cluster cannot be trusted at present (its API fails); empty if it can.
     """
@@ -86,6 +91,8 @@ class View:
         namespaces: Collection[str] | None = None,
         stale: timedelta = timedelta(0),
         problem: str = "",
+        promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
+        ending: Collection[ObjectKey] = (),
     ) -> None:
         self.snapshot = snapshot
         self.now = now
@@ -104,10 +111,10 @@ class View:
             elif namespaces is not None and pod.namespace not in namespaces:
                 continue
             elif component == labels.PLACEHOLDER and pod.labels.get(labels.MANAGED_BY) == labels.MANAGER:
-                if pod.is_deleted or pod.is_finished:
+                if pod.is_deleted or pod.is_finished or key in ending:
                     self.leaving.append(pod)
                 else:
-                    self.placeholders[key] = self._placeholder(pod)
+                    self.placeholders[key] = self._placeholder(pod, promised.get(key))
             elif component == labels.USER_SERVER and not pod.is_finished:
                 self.users[key] = pod
 
@@ -164,11 +171,11 @@ class View:
             ):
                 yield tracked
 
-    def _placeholder(self, pod: Pod) -> Placeholder:
+    def _placeholder(self, pod: Pod, promised: Reservation | None) -> Placeholder:
         keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
         reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
         reservation = next((each for each in reservations if each is not None), None)
-        return Placeholder(pod, pod.labels.get(labels.SHAPE, ""), keys, reservation)
+        return Placeholder(pod, pod.labels.get(labels.SHAPE, ""), keys, reservation or promised)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 

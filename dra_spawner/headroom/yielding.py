@@ -51,11 +51,14 @@ class Waiting:
         For people: why it waits, or what was done.
     needs_node
         Whether nothing helps but another node.
+    has_way
+        Whether placeholders made way for it; until it has its place, nobody else may be put there.
     """
 
     pod: ObjectKey
     reason: str
     needs_node: bool = False
+    has_way: bool = False
 
 
 def decide_yields(
@@ -93,11 +96,13 @@ def _help(
 ) -> tuple[Way | None, Waiting]:
     """What is done for one pod; in the trial it has its place then."""
     key = ObjectKey.of(pod)
+    if pod.is_gated:
+        return None, Waiting(key, f"held back by {', '.join(pod.gates)}")
     if isinstance(where := view.snapshot.place(pod), str):
         return None, Waiting(key, f"fits on node {where}")
     given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
     if given is not None and view.now - given < policy.grace.yield_again:
-        return None, Waiting(key, "placeholders have just made way for it")
+        return None, Waiting(key, "placeholders have just made way for it", has_way=True)
     way = find_way(view.snapshot, pod, free.values(), busyness)
     if way is None:
         node = _once_ready(view, pod, free, busyness)
@@ -108,7 +113,7 @@ def _help(
     names = ", ".join(str(each.pod) for each in way.placeholders)
     if not pod.claims:
         return None, Waiting(key, f"the scheduler preempts {names} for it on node {way.node}")
-    return way, Waiting(key, f"{names} made way for it on node {way.node}")
+    return way, Waiting(key, f"{names} made way for it on node {way.node}", has_way=True)
 
 
 def _make_way(view: View, pod: Pod, way: Way, free: dict[ObjectKey, Placeholder]) -> None:

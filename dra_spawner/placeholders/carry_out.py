@@ -8,6 +8,7 @@ from typing import Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
     CreatePlaceholder,
@@ -16,6 +17,7 @@ from dra_spawner.headroom.actions import (
     LabelNode,
     LabelPod,
     ReserveClaim,
+    UngatePod,
 )
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.shapes import JsonObject, Shape
@@ -96,6 +98,8 @@ class CarryOut:
                 return await self._patch(Kind.POD, "v1", "pods", action.key, body)
             case ReserveClaim():
                 return await self._reserve(action)
+            case UngatePod():
+                return await self._ungate(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim)
 
@@ -115,10 +119,9 @@ class CarryOut:
             for claim in claims:  # what cannot be deleted now is found as an orphan later
                 await self._delete_quietly(ObjectKey(namespace, claim))
             raise
-        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
         for claim in claims:
             self._may_act()
-            body = {"metadata": {"ownerReferences": [{**owner, "controller": False, "blockOwnerDeletion": False}]}}
+            body = {"metadata": {"ownerReferences": [_owner(name, pod["metadata"]["uid"])]}}
             await self._api.patch(resource_path(_DRA, _CLAIMS, namespace, claim), body)
         seen = [(Kind.RESOURCE_CLAIM, ObjectKey(namespace, claim)) for claim in claims]
         return tuple(_present(kind, key) for kind, key in (*seen, (Kind.POD, ObjectKey(namespace, name))))
@@ -139,19 +142,44 @@ class CarryOut:
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
     async def _reserve(self, action: ReserveClaim) -> tuple[Expectation, ...]:
-        """Append to the consumers, whatever others there are by then; the claim must still be allocated."""
-        consumer = {"resource": "pods", "name": action.pod.name, "uid": action.pod_uid}
-        key = action.claim
+        """Append to the owners and, while the claim is allocated, to the consumers, whatever others there are."""
+        key, pod, uid = action.claim, action.pod, action.pod_uid
         path = resource_path(_DRA, _CLAIMS, key.namespace, key.name)
         self._may_act()
         claim = await self._api.get(path)
-        status = claim.get("status", {})
-        present = status.get("reservedFor") or []
-        if "allocation" in status and not any(each.get("uid") == action.pod_uid for each in present):
-            changed = {**claim, "status": {**status, "reservedFor": [*present, consumer]}}
+        metadata = claim["metadata"]
+        owners = metadata.get("ownerReferences") or []
+        if not any(each.get("uid") == uid for each in owners):
+            body = {
+                "resourceVersion": metadata["resourceVersion"],
+                "ownerReferences": [*owners, _owner(pod.name, uid)],
+            }
             self._may_act()
+            claim = await self._api.patch(path, {"metadata": body})
+        status = claim.get("status") or {}
+        consumers = status.get("reservedFor") or []
+        if "allocation" in status and not any(each.get("uid") == uid for each in consumers):
+            entry = {"resource": "pods", "name": pod.name, "uid": uid}
+            self._may_act()
+            changed = {**claim, "status": {**status, "reservedFor": [*consumers, entry]}}
             claim = await self._api.replace(f"{path}/status", changed)
         return (_at_least(Kind.RESOURCE_CLAIM, key, claim),)
+
+    async def _ungate(self, action: UngatePod) -> tuple[Expectation, ...]:
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": action.uid},
+            {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.HAND_OVER_GATE},
+            {"op": "remove", "path": "/spec/schedulingGates/0"},
+        ]
+        self._may_act()
+        path = resource_path("v1", "pods", action.key.namespace, action.key.name)
+        try:
+            pod = await self._api.patch(path, body, patch_type=PatchType.JSON)
+        except KubernetesError as error:
+            if error.not_found or error.status == 422:  # gone, another pod of that name, or done already
+                return ()
+            raise
+        return (_at_least(Kind.POD, action.key, pod),)
 
     async def _delete_claim(self, key: ObjectKey) -> tuple[Expectation, ...]:
         self._may_act()
@@ -177,6 +205,18 @@ class CarryOut:
                 return ()
             raise
         return (_at_least(kind, key, changed),)
+
+
+def _owner(pod: str, uid: str) -> JsonObject:
+    """``blockOwnerDeletion`` would need the right to update ``pods/finalizers`` in some clusters."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod,
+        "uid": uid,
+        "controller": False,
+        "blockOwnerDeletion": False,
+    }
 
 
 def _present(kind: Kind, key: ObjectKey) -> Expectation:

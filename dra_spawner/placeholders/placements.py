@@ -5,16 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
-from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
-from dra_spawner.headroom.view import Placeholder, View, label_of
+from dra_spawner.headroom.view import Placeholder, Reservation, label_of
+from dra_spawner.placeholders.reconciler import Reconciler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -43,6 +42,11 @@ class Promise:
     claims: Mapping[str, str] = field(default_factory=dict)
     until: datetime | None = None
 
+    @property
+    def gates(self) -> tuple[str, ...]:
+        """Scheduling gates that the pod is to have, the first before any other."""
+        return () if self.placement.fits_beside or not self.claims else (labels.HAND_OVER_GATE,)
+
 
 @dataclass
 class Promises:
@@ -50,19 +54,16 @@ class Promises:
 
     Attributes
     ----------
+    reconciler
+        Of this process: it knows the cluster, and must know what was promised.
     lasting
         How long a promise holds.
     """
 
     api: KubernetesApi
-    watch: ClusterWatch
-    view: Callable[[], View]
-    policy: Callable[[], Policy]
+    reconciler: Reconciler
     may_act: Callable[[], None]
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
     lasting: timedelta = timedelta(seconds=30)
-    _given: dict[ObjectKey, datetime] = field(default_factory=dict)
-    """Placeholders that are promised, until when that is sure to be seen in the watch."""
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> Promise:
         """Where a server gets its place; what a placeholder keeps is promised to it from here on.
@@ -76,47 +77,60 @@ class Promises:
         """
         for _ in range(_TRIES):
             self.may_act()
-            view = self._view()
-            placement = find_placement(view, self.policy(), shape, namespace)
+            reconciler = self.reconciler
+            placement = find_placement(reconciler.view(), reconciler.policy(), shape, namespace)
             if placement.kind is not PlacementKind.WARM or placement.placeholder is None:
                 return Promise(placement)
             placeholder = placement.placeholder
-            self._given[placeholder.key] = self.now() + self.lasting
+            until = reconciler.now() + self.lasting
+            # From here on neither another promise nor a decision touches it, although the watch shows nothing yet.
+            reconciler.promised[placeholder.key] = Reservation(pod, until)
             if not placeholder.claims:
                 # It has no device: the scheduler preempts it for CPU and memory.
                 return Promise(placement)
-            until = self.now() + self.lasting
             if await self._promise(placeholder, pod, until):
                 return Promise(placement, _entries(placeholder), until)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
 
-    def _view(self) -> View:
-        """The cluster, without placeholders that are promised already although the watch does not show it yet."""
-        now = self.now()
-        self._given = {key: until for key, until in self._given.items() if now < until}
-        view = self.view()
-        for key in self._given:
-            view.placeholders.pop(key, None)
-        return view
-
     async def _promise(self, placeholder: Placeholder, pod: str, until: datetime) -> bool:
-        """Write on all claims for whom they are kept, if nobody has done so before."""
+        """Write on all claims for whom they are kept; whether nobody has done so before."""
         for key in placeholder.claims:
-            seen = self.watch.observed(Kind.RESOURCE_CLAIM, key)
+            seen = self.reconciler.watch.observed(Kind.RESOURCE_CLAIM, key)
             if seen is None:
                 return False
-            named = {**seen.labels, labels.RESERVED_FOR: pod, labels.RESERVED_UNTIL: label_of(until)}
-            body = {"metadata": {"resourceVersion": seen.resource_version, "uid": seen.uid, "labels": named}}
+            if not await self._promise_claim(key, pod, until, seen.resource_version):
+                return False
+        return True
+
+    async def _promise_claim(self, key: ObjectKey, pod: str, until: datetime, version: str) -> bool:
+        path = resource_path(_DRA, "resourceclaims", key.namespace, key.name)
+        # From now on it does not go with the placeholder, which the scheduler may preempt at any time.
+        written = {
+            "labels": {labels.RESERVED_FOR: pod, labels.RESERVED_UNTIL: label_of(until)},
+            "ownerReferences": None,
+        }
+        for _ in range(_TRIES):
             self.may_act()
             try:
-                path = resource_path(_DRA, "resourceclaims", key.namespace, key.name)
-                await self.api.patch(path, body, patch_type=PatchType.MERGE)
+                await self.api.patch(path, {"metadata": {"resourceVersion": version, **written}})
+                return True
             except KubernetesError as error:
-                if error.conflict or error.not_found:
+                if error.not_found:
+                    return False
+                if not error.conflict:
+                    raise
+            # It changed since it was last seen: in what matters, or otherwise.
+            try:
+                metadata = (await self.api.get(path))["metadata"]
+            except KubernetesError as error:
+                if error.not_found:
                     return False
                 raise
-        return True
+            if labels.RESERVED_FOR in metadata.get("labels", {}) or "deletionTimestamp" in metadata:
+                return False
+            version = metadata["resourceVersion"]
+        return False
 
 
 def _entries(placeholder: Placeholder) -> dict[str, str]:

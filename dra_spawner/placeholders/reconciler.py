@@ -19,13 +19,15 @@ from dra_spawner.headroom.actions import (
     LabelNode,
     LabelPod,
     ReserveClaim,
+    UngatePod,
 )
 from dra_spawner.headroom.decide import Decisions, decide
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.view import View
+from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
+from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["Reconciler", "ReconcilerTimes"]
 
@@ -86,9 +88,12 @@ class Reconciler:
     times: ReconcilerTimes = ReconcilerTimes()
     latest: Decisions | None = None
     """What was decided last."""
+    promised: dict[ObjectKey, Reservation] = field(default_factory=dict)
+    """Placeholders that were promised to somebody a moment ago."""
+    _ending: set[ObjectKey] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _failures: int = 0
-    _failed_at: datetime = datetime.min.replace(tzinfo=UTC)
+    _failed_at: datetime | None = None
     _problem: str = ""
     _frozen: str = ""
 
@@ -121,26 +126,35 @@ class Reconciler:
         if decided.frozen and decided.frozen != self._frozen:
             log.warning("%s", decided.frozen)
         self._frozen = decided.frozen
-        expected = await self._act(decided.actions, policy)
-        await self._until_seen(expected)
+        self._ending = {each.key for each in decided.actions if isinstance(each, EndPlaceholder)}
+        try:
+            expected = await self._act(decided.actions, policy)
+            await self._until_seen(expected)
+        finally:
+            self._ending = set()
         return decided.memory
 
     def view(self) -> View:
-        """The cluster as it is known now."""
+        """The cluster as it is known now, with what was promised and what is being done."""
+        now = self.now()
+        for key in [key for key, each in self.promised.items() if now >= each.until]:
+            del self.promised[key]
         stale = min(self.watch.staleness_seconds(), 10.0**6)
         return View(
             self.watch.snapshot,
-            self.now(),
+            now,
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
             problem=self._problem if self._is_failing else "",
+            promised=self.promised,
+            ending=self._ending,
         )
 
     @property
     def _is_failing(self) -> bool:
         """Whether requests fail one after the other; after a while it is tried again."""
         pause = timedelta(seconds=self.times.pause)
-        return self._failures >= _FAILURES and self.now() - self._failed_at < pause
+        return self._failures >= _FAILURES and self._failed_at is not None and self.now() - self._failed_at < pause
 
     def _note(self, change: Change) -> None:
         if change.decides:
@@ -208,7 +222,7 @@ def _decision(action: Action, now: datetime, outcome: str) -> Decision:
         case LabelNode():
             subject, node = f"Node {action.node}", action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-        case LabelPod():
+        case LabelPod() | UngatePod():
             subject = f"Pod {action.key}"
         case _:
             subject = f"ResourceClaim {action.claim}"
@@ -221,5 +235,6 @@ _KINDS = {
     LabelNode: "label-node",
     LabelPod: "label-pod",
     ReserveClaim: "reserve-claim",
+    UngatePod: "ungate-pod",
     DeleteClaim: "delete-claim",
 }

@@ -61,6 +61,8 @@ class TrackedClaim:
     """Whether it has the finalizer that an allocation brings: only then is it deallocated after its last consumer."""
     is_for_extended_resources: bool = False
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
+    owner_uids: tuple[str, ...] = ()
+    """All owners, controllers or not: the claim goes after the last of them."""
     created: str = ""
     """``metadata.creationTimestamp``."""
 
@@ -87,6 +89,7 @@ class TrackedClaim:
             is_protected=_FINALIZER in (metadata.texts("finalizers") or ()),
             is_for_extended_resources=annotations.get(_FOR_EXTENDED_RESOURCES) == "true",
             labels=metadata.text_map("labels"),
+            owner_uids=tuple(each.text("uid") for each in metadata.children("ownerReferences")),
             created=metadata.text("creationTimestamp"),
         )
 

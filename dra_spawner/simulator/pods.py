@@ -109,8 +109,8 @@ class Pod:
     phase: str = "Pending"
     start_time: str = ""
     """``status.startTime``."""
-    is_gated: bool = False
-    """Whether scheduling gates hold it back."""
+    gates: tuple[str, ...] = ()
+    """Scheduling gates, which hold it back."""
     is_preempted: bool = False
     """Whether it ends because the scheduler needs its place (condition DisruptionTarget)."""
     priority: int = 0
@@ -151,6 +151,11 @@ class Pod:
             not term.is_empty and not NodeSelector((term,)).problem and term.matches(name, labels)
             for term in self.required_nodes.terms
         )
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether the scheduler does not look at it yet."""
+        return bool(self.gates)
 
     @property
     def is_finished(self) -> bool:
@@ -198,7 +203,7 @@ class Pod:
             scheduler_name=spec.text("schedulerName") or DEFAULT_SCHEDULER,
             phase=status.text("phase") or "Pending",
             start_time=status.text("startTime"),
-            is_gated=bool(spec.children("schedulingGates")),
+            gates=tuple(each.text("name") for each in spec.children("schedulingGates")),
             is_preempted=any(
                 condition.text("type") == "DisruptionTarget"
                 and condition.text("status") == "True"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -20,6 +21,7 @@ from dra_spawner.headroom.actions import (
     LabelNode,
     LabelPod,
     ReserveClaim,
+    UngatePod,
 )
 from dra_spawner.headroom.decide import Decisions, decide
 from dra_spawner.headroom.memory import Memory
@@ -288,7 +290,12 @@ class World:
             case LabelPod():
                 self._label("Pod", action.key, {action.label: action.value})
             case ReserveClaim():
-                self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
+                claim = self.snapshot.claims[action.claim]
+                self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
+                if claim.claim.is_allocated:
+                    self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
+            case UngatePod():
+                self.snapshot.put(replace(self.snapshot.pods[action.key], gates=()))
             case DeleteClaim():
                 self.snapshot.remove_claim(action.claim)
 
@@ -311,8 +318,6 @@ class World:
 
     def _label(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         # The simulator's own objects say where a pod is and what a claim holds; only labels change.
-        from dataclasses import replace
-
         table: Any = self.snapshot.pods if kind == "Pod" else self.snapshot.claims
         item = table[key]
         merged = {name: value for name, value in {**item.labels, **changes}.items() if value is not None}
