@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -42,9 +43,10 @@ from dra_spawner.profiles import (
     profile_list_problems,
     user_options_problem,
 )
-from dra_spawner.profiles.claims import SharedBy
+from dra_spawner.profiles.claims import DeviceClaim, SharedBy
 from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
 from dra_spawner.profiles.form import unavailable_choice
+from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
 from dra_spawner.spawn_form import FormSpawner
@@ -179,11 +181,14 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         try:
             path = f"{self._profile_name()}device_claims"
             claims = parse_device_claims(self.device_claims, path, admin_access=bool(self.user.admin))
-            # Before a VLAN is taken for it.
-            await self.refuse_what_cannot_work(claims, (self.user_options or {}).get("profile") or "")
+            # All that is refused is refused before a VLAN is taken for it. What is optional may well be impossible.
+            least = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
+            await self.refuse_what_cannot_work(least, (self.user_options or {}).get("profile") or "")
+            claims = least if self._goes_without else claims
+            self._check_who_shares(claims)
             # From here on nothing has placeholders any more, companions included.
             settings = {name: getattr(self, name) for name in EXTENDED_TRAITS}
-            plan = compile_claims(await self.fill_placeholders(claims, path), settings)
+            self._plan = compile_claims(await self.fill_placeholders(claims, path), settings)
         except AdminAccessRefused as error:
             raise SpawnRefused(
                 "This choice gives access to devices for administration; only administrators of this hub may use it.",
@@ -198,12 +203,10 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
                     f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}."
                 ) from error
             raise wrong_profile(str(error.problems[0])) from error
-        self._plan = plan.fallback if self._goes_without and plan.fallback is not None else plan
-        self._check_who_shares()
 
-    def _check_who_shares(self) -> None:
+    def _check_who_shares(self, claims: Iterable[DeviceClaim]) -> None:
         """Refuse claims that this user shares with nobody, or cannot share."""
-        for claim in self._plan.claims:
+        for claim in claims:
             if claim.sharing is None:
                 continue
             if self.enable_user_namespaces and claim.sharing.by is not SharedBy.USER:
