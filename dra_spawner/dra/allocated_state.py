@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
@@ -12,39 +12,44 @@ from dra_spawner.dra.features import SCHEDULER_1_36, Features
 
 __all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
 
-DeviceUse = tuple[bool, *tuple[tuple[str, int] | None, ...]] | Literal[True] | None
+DeviceUse = tuple[bool, *tuple[str | int, ...]] | Literal[True] | None
 """How a device is used: None while it is free, True if it is taken and has no shares. If it has shares, whether it is
-taken, too, then what they consume by capacity name, or None if they do not say."""
-
+taken, too, then the names and amounts of what they consume in turn, or a lone 0 if they do not say."""
 
 PoolDevices = tuple[PoolId, tuple[str, ...]]
 """Devices of one pool, by name."""
 
 
 @dataclass(slots=True)
-class _Shares:
-    """Live shares of one device."""
-
-    count: int
-    with_capacity: int
-    """How many of them say what they consume, be it nothing."""
-    consumed: dict[str, int]
-    """Sum by capacity name, in nano-units; names that sum up to zero are dropped."""
-
-    def copy(self) -> _Shares:
-        return _Shares(self.count, self.with_capacity, dict(self.consumed))
-
-
-@dataclass(slots=True)
 class _PoolUse:
     """What is held of one pool, by the names of its devices."""
 
-    taken: dict[str, int]
+    taken: dict[str, int] = field(default_factory=dict)
     """How many claims hold the whole device."""
-    shares: dict[str, _Shares]
+    shares: dict[str, int] = field(default_factory=dict)
+    """How many live shares the device has."""
+    silent: dict[str, int] = field(default_factory=dict)
+    """How many of them do not say what they consume, not even nothing."""
+    consumed: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What the others consume, by capacity name and in nano-units; names that sum up to zero are dropped."""
 
     def copy(self) -> _PoolUse:
-        return _PoolUse(dict(self.taken), {device: shares.copy() for device, shares in self.shares.items()})
+        consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
+        return _PoolUse(dict(self.taken), dict(self.shares), dict(self.silent), consumed)
+
+    def use_of(self, device: str) -> DeviceUse:
+        """How a device is used as far as that decides anything."""
+        is_taken = device in self.taken
+        if device not in self.shares:
+            return is_taken or None
+        consumed = self.consumed.get(device)
+        if consumed is None:
+            return is_taken, 0
+        if len(consumed) == 1:
+            ((name, amount),) = consumed.items()
+            return is_taken, name, amount
+        amounts: list[str | int] = [part for item in sorted(consumed.items()) for part in item]
+        return is_taken, *amounts
 
 
 class AllocatedState:
@@ -98,21 +103,21 @@ class AllocatedState:
                 driver, pool, device = result.id
                 use = pools.get((driver, pool))
                 if use is None:
-                    use = pools[driver, pool] = _PoolUse({}, {})
+                    use = pools[driver, pool] = _PoolUse()
                 if result.share_id is None or not consumable_capacity:
                     use.taken[device] = use.taken.get(device, 0) + 1
                     continue
-                shares = use.shares.get(device)
-                if shares is None:
-                    shares = use.shares[device] = _Shares(0, 0, {})
-                shares.count += 1
-                if result.consumed_capacity is not None:
-                    shares.with_capacity += 1
-                    consumed = shares.consumed
-                    for name, quantity in result.consumed_capacity.items():
-                        consumed[name] = consumed.get(name, 0) + quantity.nano
-                        if not consumed[name]:
-                            del consumed[name]
+                use.shares[device] = use.shares.get(device, 0) + 1
+                if result.consumed_capacity is None:
+                    use.silent[device] = use.silent.get(device, 0) + 1
+                    continue
+                consumed = use.consumed.get(device)
+                if consumed is None:
+                    consumed = use.consumed[device] = {}
+                for name, quantity in result.consumed_capacity.items():
+                    consumed[name] = consumed.get(name, 0) + quantity.nano
+                    if not consumed[name]:
+                        del consumed[name]
 
     def remove(self, results: Iterable[AllocatedDevice]) -> None:
         """Undo :meth:`add` of the same results."""
@@ -122,20 +127,20 @@ class AllocatedState:
             driver, pool, device = result.id
             use = self._pools[driver, pool]
             if result.share_id is None or not self._consumable_capacity:
-                left = use.taken.pop(device) - 1
-                if left:
-                    use.taken[device] = left
+                _decrement(use.taken, device)
             else:
-                shares = use.shares[device]
-                shares.count -= 1
-                if result.consumed_capacity is not None:
-                    shares.with_capacity -= 1
+                _decrement(use.shares, device)
+                if result.consumed_capacity is None:
+                    _decrement(use.silent, device)
+                elif use.shares.get(device, 0) == use.silent.get(device, 0):
+                    # It was the last share that says what it consumes.
+                    del use.consumed[device]
+                else:
+                    consumed = use.consumed[device]
                     for name, quantity in result.consumed_capacity.items():
-                        shares.consumed[name] = shares.consumed.get(name, 0) - quantity.nano
-                        if not shares.consumed[name]:
-                            del shares.consumed[name]
-                if not shares.count:
-                    del use.shares[device]
+                        consumed[name] = consumed.get(name, 0) - quantity.nano
+                        if not consumed[name]:
+                            del consumed[name]
             if not use.taken and not use.shares:
                 del self._pools[driver, pool]
 
@@ -152,8 +157,7 @@ class AllocatedState:
     def consumed_capacity(self, device: DeviceId) -> Mapping[str, int] | None:
         """Capacity consumed by all shares, in nano-units; None when no share says what it consumes."""
         use = self._pools.get(device[:2])
-        shares = use.shares.get(device.device) if use is not None else None
-        return shares.consumed if shares is not None and shares.with_capacity else None
+        return use.consumed.get(device.device) if use is not None else None
 
     def has_shares(self, device: DeviceId) -> bool:
         """Whether a claim holds a share of the device."""
@@ -168,8 +172,7 @@ class AllocatedState:
             if use is None:
                 uses += [None] * len(names)
             elif use.shares:
-                taken, shares_of = use.taken, use.shares.get
-                uses += [_use_of(shares_of(name), name in taken) for name in names]
+                uses += [use.use_of(name) for name in names]
             else:
                 taken = use.taken
                 uses += [True if name in taken else None for name in names]
@@ -181,13 +184,12 @@ def consumed_in(use: DeviceUse) -> tuple[bool, dict[str, int] | None]:
     if use is None or use is True:
         return use is True, None
     is_taken, *consumed = use
-    return is_taken, None if consumed == [None] else dict(item for item in consumed if item is not None)
-
-
-def _use_of(shares: _Shares | None, is_taken: bool) -> DeviceUse:
-    if shares is None:
-        return is_taken or None
-    if not shares.with_capacity:
+    if consumed == [0]:
         return is_taken, None
-    consumed = shares.consumed
-    return is_taken, *(consumed.items() if len(consumed) == 1 else sorted(consumed.items()))
+    return is_taken, {str(name): int(amount) for name, amount in zip(consumed[::2], consumed[1::2], strict=True)}
+
+
+def _decrement(counts: dict[str, int], device: str) -> None:
+    left = counts.pop(device) - 1
+    if left:
+        counts[device] = left
