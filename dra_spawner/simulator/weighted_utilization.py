@@ -185,8 +185,8 @@ def device_uses(
 ) -> tuple[tuple[Device, Fraction], ...]:
     """How much of each of a node's own devices in a pool nobody else can have any more, from 0 to 1.
 
-    A device that draws on counters is in use as far as the fullest of them is, even if only its neighbours are
-    allocated. Empty while the pool is not complete and valid.
+    A device that is not allocated, and draws on counters of which too little is left, cannot be had at all: 1. Empty
+    while the pool is not complete and valid.
 
     Parameters
     ----------
@@ -202,9 +202,11 @@ def device_uses(
         device = candidate.device
         if node.name not in (candidate.slice.node_name, device.node_name):
             continue
-        totals = [(counter, pool.counters.get(counter, 0)) for counter, _ in device.consumes_counters]
-        counters = [taken.get(counter, _ZERO) / total for counter, total in totals if total > 0]
-        uses.append((device, _bounded(max((_use(device, allocated), *counters)))))
+        is_blocked = not allocated.is_allocated(device.id) and any(
+            taken.get(counter, _ZERO) + amount > pool.counters.get(counter, 0)
+            for counter, amount in device.consumes_counters
+        )
+        uses.append((device, _ONE if is_blocked else _use(device, allocated)))
     return tuple(uses)
 
 

@@ -210,15 +210,18 @@ SHARED = {"allowMultipleAllocations": True, "capacity": {"memory": "40Gi"}}
         pytest.param(
             [slice_json("s", [device_json("d0")], count=2)], [result("d0")], {}, id="nothing is known of half a pool"
         ),
-        # Of 4 slots part-0 takes 3: a neighbour that needs any of them finds three quarters gone.
+        # Of 4 slots part-0 takes 3: part-1 needs the last one, and for part-2 there are too few.
         pytest.param(
             [counter_slice("counters", {"set": {"slots": "4"}}, count=2), slice_json(
                 "parts",
-                [device_json(f"part-{n}", counters={"set": {"slots": slots}}) for n, slots in enumerate(["3", "1"])],
+                [
+                    device_json(f"part-{n}", counters={"set": {"slots": slots}})
+                    for n, slots in enumerate(["3", "1", "2"])
+                ],
                 count=2,
             )],
             [result("part-0")],
-            {"part-0": 1, "part-1": Fraction(3, 4)},
+            {"part-0": 1, "part-1": 0, "part-2": 1},
             id="partitions share their counters",
         ),
     ],
