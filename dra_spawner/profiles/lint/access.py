@@ -17,7 +17,7 @@ _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 
 def admin_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
     """Of access for administration, which a namespace must allow."""
-    if not want.devices.admin_access:
+    if not want.devices.admin_access or want.reference != want.request:
         return
     path, facts = want.path_of("admin_access"), inventory.facts
     if facts.namespace_labels is not None and facts.namespace_labels.get(_ADMIN_LABEL) != "true":

@@ -122,7 +122,9 @@ def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventor
     for finding in _single_findings(choice, claims, inventory):
         found.append(finding)
         yield finding
-    explained = any(finding.level in (Level.ERROR, certain) and finding.rule in _EXPLAINS for finding in found)
+    # What is wrong with one of several alternatives explains nothing; what an optional device lacks is a warning, too.
+    levels = {Level.ERROR, certain if choice.plan.fallback is None else Level.WARNING}
+    explained = any(finding.level in levels and finding.rule in _EXPLAINS for finding in found)
     if inventory.is_known and not explained:
         # Only where nothing better explains it.
         yield from fit_findings(choice, claims, inventory, certain)

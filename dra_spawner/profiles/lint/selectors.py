@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from dra_spawner.dra.cel.references import Collection, Reference, qualified_keys, referenced_attributes
 from dra_spawner.dra.devices import Device
@@ -30,8 +30,9 @@ def selector_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
     if not inventory.is_known:
         yield from _unguarded(want)
     elif inventory.device_class(want.devices.device_class_name) is not None:
-        yield from _failing(want, inventory)
-        yield from _unpublished(want, inventory)
+        failing = dict(_failing(want, inventory))
+        yield from failing.values()
+        yield from _unpublished(want, inventory, failing)
 
 
 def _unguarded(want: Want) -> Iterator[Finding]:
@@ -45,7 +46,8 @@ def _unguarded(want: Want) -> Iterator[Finding]:
             )
 
 
-def _failing(want: Want, inventory: Inventory) -> Iterator[Finding]:
+def _failing(want: Want, inventory: Inventory) -> Iterator[tuple[int, Finding]]:
+    """Selectors that fail on some device, by their position in the request; those of the class are negative."""
     expressions = inventory.expressions(want.devices.device_class_name, want.selectors)
     of_class = len(expressions) - len(want.selectors)
     told: set[int] = set()
@@ -58,7 +60,8 @@ def _failing(want: Want, inventory: Inventory) -> Iterator[Finding]:
             path, what = want.path_of("device_class"), f"the CEL of class {want.devices.device_class_name}"
         else:
             path, what = want.selector_path(failure.position - of_class), "this CEL"
-        yield rules.SELECTOR_FAILS.finding(path, _failure(what, expression, device, failure))
+        finding = rules.SELECTOR_FAILS.finding(path, _failure(what, expression, device, failure))
+        yield failure.position - of_class, finding
 
 
 def _failure(what: str, expression: str, device: Device, failure: SelectorFailure) -> str:
@@ -82,10 +85,12 @@ def _has(device: Device, reference: Reference) -> bool:
     return not names.isdisjoint(published)
 
 
-def _unpublished(want: Want, inventory: Inventory) -> Iterator[Finding]:
+def _unpublished(want: Want, inventory: Inventory, told: Container[int]) -> Iterator[Finding]:
     """A name that nobody publishes is most often misspelt; of a domain that nobody uses nothing can be said."""
     published = inventory.all_published
     for position, expression in enumerate(want.selectors):
+        if position in told:
+            continue
         for reference in referenced_attributes(expression):
             prefix = f"{reference.collection}/{reference.domain}/"
             if reference.domain is None or f"{prefix}{reference.name}" in published:

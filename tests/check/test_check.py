@@ -1,0 +1,319 @@
+"""``dra-spawner check`` from the command line to its exit code: what it reads, what it prints."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from dra_spawner.cli import main
+from dra_spawner.devcluster.demo.example_nodes import example_objects
+from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
+
+ROOT = Path(__file__).parents[2]
+GPU = {"device_class": "gpu.example.com"}
+SHARE = {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}
+
+
+def profile(claims, name="gpu", **more):
+    return {"display_name": name, "slug": name, "kubespawner_override": {"device_claims": claims}, **more}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    path = tmp_path / "cluster.json"
+    items = [dict(each) for each in example_objects()]
+    for item in items:
+        if item["kind"] == "Node":
+            item["status"] = {**item.get("status", {}), "nodeInfo": {"kubeletVersion": "v1.36.3"}}
+    items.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "labels": {}}})
+    items.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}})
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+@pytest.fixture
+def run(tmp_path, capsys, monkeypatch):
+    def run(*arguments, profiles=None, stdin=None):
+        if profiles is not None:
+            path = tmp_path / "profiles.yaml"
+            path.write_text(profiles if isinstance(profiles, str) else yaml.safe_dump(profiles, sort_keys=False))
+            arguments = (str(path), *arguments)
+        if stdin is not None:
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        code = main(["check", *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return run
+
+
+def paths(output):
+    return [finding["path"] for choice in json.loads(output)["choices"] for finding in choice["findings"]]
+
+
+def test_the_demos_profiles_are_sound_on_its_cluster(run, cluster):
+    code, output, _ = run("--objects", cluster, "--format", "json", profiles=list(EXAMPLE_PROFILES))
+    assert code == 0
+    assert json.loads(output)["errors"] == 0
+
+
+def test_a_table_for_people(run, cluster):
+    sizes = {
+        size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
+        for size in ("10Gi", "12Gi", "42Gi")
+    }
+    profiles = [
+        profile({"gpu": SHARE}, profile_options={"memory": {"display_name": "Memory", "choices": sizes}}),
+        profile({"gpu": {"device_class": "gpu.exampel.com"}}, "typo"),
+    ]
+    code, output, messages = run("--objects", cluster, "--ignore", "share-not-enforced", profiles=profiles)
+    assert code == 1
+    assert messages == ""
+    assert output.splitlines() == [
+        "gpu, memory=12Gi",
+        "  info     15Gi of memory will be reserved: devices round 12Gi up",
+        "           profile_list[0].profile_options.memory.choices.12Gi.kubespawner_override.device_claims.gpu.capacity."
+        "memory (share-rounded)",
+        "",
+        "gpu, memory=42Gi",
+        "  error    45Gi of memory is more than any device gives; most is 40Gi",
+        "           profile_list[0].profile_options.memory.choices.42Gi.kubespawner_override.device_claims.gpu.capacity."
+        "memory (share-too-large)",
+        "",
+        "typo",
+        "  error    the cluster has no device class gpu.exampel.com; there are gpu.example.com, mig.example.com, "
+        "gpu-share.example.com",
+        "           profile_list[1].kubespawner_override.device_claims.gpu.device_class (device-class)",
+        "",
+        "note: not known, and so not checked: feature gates",
+        "2 errors, 1 info in 4 choices; checked against Kubernetes 1.36 with 34 devices of 2 drivers",
+    ]
+
+
+def test_what_choices_have_in_common_is_told_once(run, cluster):
+    images = {name: {"display_name": name, "kubespawner_override": {"image": name}} for name in ("a", "b", "c")}
+    profiles = [profile({"gpu": {"device_class": "x"}}, profile_options={"image": {"choices": images}})]
+    _, output, _ = run("--objects", cluster, profiles=profiles)
+    assert output.count("has no device class x") == 1
+    assert "(device-class; also in 2 other choices)" in output
+    assert "1 error in 3 choices" in output
+
+
+def test_without_a_cluster_it_says_what_was_not_checked(run):
+    code, output, _ = run(profiles=[profile({"gpu": {"device_class": "x"}})])
+    assert code == 0
+    assert "note: no cluster was given: device classes, devices, nodes and feature gates were not checked" in output
+    assert output.endswith("nothing found in 1 choice; checked without a cluster\n")
+
+
+OUTPUT_SCHEMA = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["errors", "warnings", "infos", "source", "cluster", "notChecked", "general", "choices"],
+    "properties": {
+        **{name: {"type": "integer"} for name in ("errors", "warnings", "infos")},
+        "source": {"type": "string"},
+        "notChecked": {"type": "array", "items": {"type": "string"}},
+        "cluster": {
+            "type": ["object", "null"],
+            "additionalProperties": False,
+            "properties": {
+                "kubernetesVersion": {"type": ["string", "null"], "pattern": r"^\d+\.\d+$"},
+                "nodes": {"type": ["integer", "null"]},
+                "devices": {"type": ["integer", "null"]},
+                "drivers": {"type": ["array", "null"], "items": {"type": "string"}},
+                "droppedFields": {"type": ["array", "null"], "items": {"type": "string"}},
+            },
+        },
+        "general": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
+        "choices": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["path", "profile", "picks", "findings"],
+                "properties": {
+                    "path": {"type": "string"},
+                    "profile": {"type": "string"},
+                    "picks": {"type": "object", "additionalProperties": {"type": "string"}},
+                    "findings": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
+                },
+            },
+        },
+    },
+    "$defs": {
+        "finding": {
+            "type": "object",
+            "additionalProperties": False,
+            "required": ["level", "rule", "path", "message"],
+            "properties": {
+                "level": {"enum": ["error", "warning", "info"]},
+                "rule": {"type": "string", "pattern": "^[a-z0-9-]+$"},
+                "path": {"type": "string"},
+                "message": {"type": "string", "minLength": 1},
+            },
+        }
+    },
+}
+
+
+@pytest.mark.parametrize("objects", [True, False])
+def test_json_for_programs(run, cluster, objects):
+    profiles = [profile({"gpu": SHARE}), profile({"gpu": {"device_class": "x", "count": 0}}, "bad"), {"slug": "odd"}]
+    arguments = ("--objects", cluster) if objects else ()
+    code, output, _ = run("--format", "json", *arguments, profiles=profiles)
+    answer = json.loads(output)
+    jsonschema.validate(answer, OUTPUT_SCHEMA)
+    assert code == 1
+    assert [choice["profile"] for choice in answer["choices"]] == ["gpu", "bad", "odd"]
+    assert [finding["path"] for finding in answer["general"]] == ["profile_list[2].display_name"]
+    assert answer["errors"] == 2
+    assert (answer["cluster"] is not None) is objects
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        pytest.param("- {display_name: x, kubespawner_override: {device_claims: {g: {}}}}", "profile_list[0].kubespawner_override.device_claims.g.device_class", id="list"),
+        pytest.param("profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profile_list[0].kubespawner_override.device_claims.g.device_class", id="profile_list"),
+        pytest.param("profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]", "profileList[0].kubespawner_override.device_claims.g.device_class", id="profileList"),
+        pytest.param("device_claims: {g: {}}", "device_claims.g.device_class", id="device_claims"),
+        pytest.param("g: {}", "device_claims.g.device_class", id="claims alone"),
+        pytest.param('{"g": {}}', "device_claims.g.device_class", id="JSON"),
+        pytest.param("singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}", "singleuser.profileList[0].kubespawner_override.device_claims.g.device_class", id="Helm values"),
+        pytest.param("jupyterhub: {singleuser: {profileList: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}", "jupyterhub.singleuser.profileList[0].kubespawner_override.device_claims.g.device_class", id="Helm values of a chart around it"),
+        pytest.param("hub: {config: {DRASpawner: {device_claims: {g: {}}}}}", "hub.config.DRASpawner.device_claims.g.device_class", id="hub.config"),
+        pytest.param("hub: {config: {KubeSpawner: {profile_list: [{display_name: x, kubespawner_override: {device_claims: {g: {}}}}]}}}", "hub.config.KubeSpawner.profile_list[0].kubespawner_override.device_claims.g.device_class", id="hub.config of KubeSpawner"),
+        pytest.param("hub: {extraConfig: {a: 'c.DRASpawner.device_claims = {\"g\": {}}'}}", "device_claims.g.device_class", id="hub.extraConfig"),
+    ],
+)  # fmt: skip
+def test_where_profiles_are_configured(run, text, path):
+    code, output, _ = run("--format", "json", profiles=text)
+    assert (code, paths(output)) == (1, [path])
+
+
+def test_standard_input(run):
+    code, output, _ = run("-", "--format", "json", stdin="device_claims: {g: {}}")
+    assert (code, paths(output)) == (1, ["device_claims.g.device_class"])
+
+
+def test_helm_values_are_merged_as_helm_does(run, tmp_path):
+    first, second = tmp_path / "values.yaml", tmp_path / "prod.yaml"
+    first.write_text(
+        "singleuser: {nodeSelector: {a: b, c: d}, profileList: [{display_name: first}]}\n"
+        "hub: {config: {DRASpawner: {device_claims: {g: {device_class: x}, h: {}}}}}\n"
+    )
+    second.write_text(
+        "singleuser: {nodeSelector: {a: null}, profileList: [{display_name: second}]}\n"
+        "hub: {config: {DRASpawner: {device_claims: {h: null}}}}\n"
+    )
+    code, output, _ = run(str(first), "-f", str(second), "--format", "json")
+    answer = json.loads(output)
+    assert code == 0
+    assert [choice["profile"] for choice in answer["choices"]] == ["second"]
+
+
+CONFIG = """
+c = get_config()
+c.KubeSpawner.tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+c.DRASpawner.profile_list = [{"display_name": "one", "kubespawner_override": {"device_claims": {"g": {"device_class": "x"}}}}]
+c.DRASpawner.profile_list += [{"display_name": "two", "kubespawner_override": {"device_claims": {"g": {}}}}]
+c.DRASpawner.ignored_profile_rules = ["device-class"]
+"""
+
+
+def test_a_hubs_configuration(run, tmp_path, cluster, monkeypatch):
+    path = tmp_path / "jupyterhub_config.py"
+    path.write_text(CONFIG)
+    monkeypatch.chdir(tmp_path)
+    code, output, _ = run("--format", "json", "--objects", cluster)
+    assert code == 1
+    assert paths(output) == ["profile_list[1].kubespawner_override.device_claims.g.device_class"]
+
+
+def test_the_shipped_configurations_are_sound(run):
+    for path in ("jupyterhub_config.d/10-dra-spawner.py", "helm-values/minimal.yaml"):
+        code, output, _ = run(str(ROOT / path))
+        assert code == 0
+        assert "2 choices" in output
+
+
+def test_a_profile_list_that_is_a_function(run, tmp_path):
+    path = tmp_path / "config.py"
+    path.write_text("c.DRASpawner.profile_list = lambda spawner: []\n")
+    code, output, _ = run(str(path))
+    assert code == 0
+    assert "(profile-function)" in output
+
+
+def test_free_text_is_remarked(run):
+    unlisted = {"enabled": True, "validation_regex": r"\d+Gi", "kubespawner_override": {"image": "{value}"}}
+    options = {"memory": {"choices": {"a": {"display_name": "a"}}, "unlisted_choice": unlisted}}
+    code, output, _ = run("--format", "json", profiles=[profile({}, profile_options=options)])
+    (finding,) = json.loads(output)["general"]
+    assert (code, finding["rule"]) == (0, "free-text")
+    assert finding["path"] == "profile_list[0].profile_options.memory.unlisted_choice"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "part"),
+    [
+        pytest.param("p.yaml", "a: [", "p.yaml, line 2: is not YAML", id="no YAML"),
+        pytest.param("p.json", '{"a": ', "p.json, line 1", id="no JSON"),
+        pytest.param("p.yaml", "5", "is no profile_list, no device_claims and no Helm values", id="a number"),
+        pytest.param("p.yaml", "a: {}\n---\nb: {}\n", "several documents can be Helm values only", id="documents"),
+        pytest.param("p.py", "c.X.y = 1\n1 / 0\n", "p.py, line 2: ends with ZeroDivisionError", id="code that fails"),
+        pytest.param("p.py", "c.X.y = (\n", "p.py, line 1: ends with SyntaxError", id="no Python"),
+        pytest.param("p.yaml", "", "has no objects in it", id="empty"),
+    ],
+)
+def test_input_that_cannot_be_read(run, tmp_path, name, text, part):
+    path = tmp_path / name
+    path.write_text(text)
+    code, output, messages = run(str(path))
+    assert (code, output) == (2, "")
+    assert part in messages
+    assert messages.startswith("dra-spawner check: ")
+
+
+def test_other_input_that_cannot_be_read(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run()[0] == 2
+    assert "jupyterhub_config.py: there is no such file" in run()[2]
+    assert "No such file" in run("missing.yaml")[2]
+    assert "not both" in run("x.yaml", "--objects", "a", "--kubeconfig", "b")[2]
+    (tmp_path / "kubeconfig").write_text("{}")
+    code, _, messages = run("--kubeconfig", str(tmp_path / "kubeconfig"), profiles=[profile({})])
+    assert (code, "cannot be used" in messages) == (2, True)
+    (tmp_path / "objects.json").write_text('{"kind": "ResourceSlice", "metadata": {"name": "x"}}')
+    code, _, messages = run("--objects", str(tmp_path / "objects.json"), profiles=[profile({})])
+    assert (code, "objects.json, line 1: spec" in messages) == (2, True)
+
+
+def test_extra_config_that_needs_the_hubs_image_is_said(run):
+    text = "hub: {extraConfig: {a: 'import z2jh_is_not_here'}}\nsingleuser: {profileList: [{display_name: x}]}\n"
+    code, output, _ = run(profiles=text)
+    assert code == 0
+    assert re.search(r"note: .*ModuleNotFoundError.*hub\.extraConfig\.a.*not checked", output)
+
+
+def test_colours_are_for_terminals_only(run, monkeypatch):
+    profiles = [profile({"gpu": {}})]
+    assert "\x1b" not in run(profiles=profiles)[1]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert "\x1b[31merror" in run(profiles=profiles)[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run(profiles=profiles)[1]
+
+
+def test_help_teaches(capsys):
+    for command in ("check", "render", "schema"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        assert "examples:" in capsys.readouterr().out

@@ -1,0 +1,144 @@
+"""``dra-spawner render`` and ``schema``."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+import pytest
+import yaml
+
+from dra_spawner.cli import main
+from dra_spawner.devcluster.api import resource_types as types
+from dra_spawner.devcluster.api.store import Store
+from dra_spawner.profiles import json_schema
+
+SIZES = {
+    size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
+    for size in ("5Gi", "10Gi")
+}
+PROFILES = [
+    {
+        "display_name": "GPU slice",
+        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu-share.example.com"}}},
+        "profile_options": {"memory": {"display_name": "Memory", "choices": SIZES}},
+    },
+    {
+        "display_name": "Two",
+        "slug": "two",
+        "kubespawner_override": {
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "device_claims": {
+                "team": {"claim": "team-gpu"},
+                "accelerator": {
+                    "requests": {"a": {"device_class": "x"}, "b": {"device_class": "y"}},
+                    "containers": {"notebook": ["a"], "sidecar": ["b"]},
+                },
+            },
+        },
+    },
+    {"display_name": "No device", "slug": "cpu"},
+]
+
+
+@pytest.fixture
+def render(tmp_path, capsys):
+    path = tmp_path / "profiles.yaml"
+    path.write_text(yaml.safe_dump(PROFILES, sort_keys=False))
+
+    def render(*arguments):
+        code = main(["render", str(path), *arguments])
+        printed = capsys.readouterr()
+        return code, printed.out, printed.err
+
+    return render
+
+
+def documents(text):
+    return list(yaml.safe_load_all(text))
+
+
+def test_one_choice(render):
+    code, output, _ = render("--profile", "gpu-slice", "--choose", "memory=10Gi", "--user", "ada", "--namespace", "hub")
+    template, pod = documents(output)
+    assert code == 0
+    assert template["kind"] == "ResourceClaimTemplate"
+    assert template["metadata"]["namespace"] == "hub"
+    assert template["metadata"]["labels"]["hub.jupyter.org/username"] == "ada"
+    assert template["metadata"]["labels"]["hub.jupyter.org/profile"] == "gpu-slice"
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["capacity"] == {"requests": {"memory": "10Gi"}}
+    name = template["metadata"]["name"]
+    assert pod["metadata"]["name"] == "jupyter-ada"
+    assert pod["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": name}]
+    assert pod["spec"]["containers"][0]["resources"] == {"claims": [{"name": "gpu"}]}
+    assert (
+        render("--profile", "gpu-slice", "--choose", "memory=10Gi", "--user", "ada", "--namespace", "hub")[1] == output
+    )
+
+
+def test_the_defaults_of_a_profile(render):
+    template, _ = documents(render("--profile", "gpu-slice")[1])
+    (request,) = template["spec"]["spec"]["devices"]["requests"]
+    assert request["exactly"]["capacity"] == {"requests": {"memory": "5Gi"}}
+
+
+def test_containers_claims_of_others_and_tolerations(render):
+    template, pod = documents(render("--profile", "two")[1])
+    assert pod["spec"]["resourceClaims"] == [
+        {"name": "team", "resourceClaimName": "team-gpu"},
+        {"name": "accelerator", "resourceClaimTemplateName": template["metadata"]["name"]},
+    ]
+    claims = {each["name"]: each["resources"]["claims"] for each in pod["spec"]["containers"]}
+    assert claims == {
+        "notebook": [{"name": "team"}, {"name": "accelerator", "request": "a"}],
+        "sidecar": [{"name": "accelerator", "request": "b"}],
+    }
+    assert pod["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+
+
+def test_every_choice_is_what_an_api_server_takes(render):
+    code, output, _ = render("--format", "json")
+    items = json.loads(output)["items"]
+    assert code == 0
+    assert [item["kind"] for item in items] == [*["ResourceClaimTemplate", "Pod"] * 3, "Pod"]
+    for item in items:
+        store = Store(lambda: datetime(2030, 1, 1, tzinfo=UTC))
+        kind = {"Pod": types.PODS, "ResourceClaimTemplate": types.RESOURCECLAIMTEMPLATES}[item["kind"]]
+        store.create(kind, item, "default")
+    assert len(documents(render()[1])) == len(items)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--profile", "x"), "there is no profile x; there are: gpu-slice, two, cpu"),
+        (("--profile", "two", "--choose", "a=b"), "profile two has no option a"),
+        (("--choose", "memory=1"), "option memory has no choice 1; there are: 5Gi, 10Gi"),
+    ],
+)
+def test_what_cannot_be_picked(render, arguments, message):
+    code, output, messages = render(*arguments)
+    assert (code, output) == (2, "")
+    assert message in messages
+
+
+def test_what_the_language_refuses(tmp_path, capsys):
+    path = tmp_path / "claims.yaml"
+    path.write_text("gpu: {device_class: x, count: 0}")
+    assert main(["render", str(path)]) == 1
+    assert "device_claims.gpu.count: error: found 0" in capsys.readouterr().err
+
+
+def test_placeholders_have_the_users_values(tmp_path, capsys):
+    config = [{"driver": "other.example.org", "parameters": {"user": "{unescaped_username}", "vlan": "{vlan}"}}]
+    path = tmp_path / "claims.yaml"
+    path.write_text(yaml.safe_dump({"x": {"requests": {"a": {"device_class": "y"}}, "config": config}}))
+    assert main(["render", str(path), "--user", "ada"]) == 0
+    template, _ = documents(capsys.readouterr().out)
+    assert template["spec"]["spec"]["devices"]["config"][0]["opaque"]["parameters"] == {"user": "ada", "vlan": 42}
+
+
+def test_the_schema_is_that_of_the_language(capsys):
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == json_schema()

@@ -1,0 +1,281 @@
+"""Each rule on the test beds: what it finds, where, in which words; and that sound choices are left alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.findings import Level
+from dra_spawner.profiles.lint import RULES
+from tests.profiles.drivers.beds import FACTS
+from tests.profiles.lint.choices import check, found, profile
+from tests.profiles.lint.shares import facts as shared_gpus
+
+GPU = {"device_class": "gpu.nvidia.com"}
+NIC = {"device_class": "dranet"}
+EXAMPLE = {"device_class": "gpu.example.com"}
+ROOT = "resource.kubernetes.io/pcieRoot"
+CLAIMS = "profile_list[0].kubespawner_override.device_claims"
+
+
+def where(expression, driver="gpu.nvidia.com"):
+    return {**GPU, "where": expression.replace("OWN", f'device.attributes["{driver}"]')}
+
+
+def raw(**exactly):
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.nvidia.com", **exactly}}
+    return {"spec": {"devices": {"requests": [request]}}}
+
+
+def pair(attribute, gpus=1, nics=1, **more):
+    requests = {"gpu": {**GPU, "count": gpus}, "nic": {**NIC, "count": nics}}
+    return {"x": {"requests": requests, "constraints": [{"match_attribute": attribute}], **more}}
+
+
+SOUND = [
+    pytest.param("a100-efa", {"gpu": {**GPU, "product": "*A100*", "min_memory": "40Gi"}}, id="words"),
+    pytest.param("a100-efa", {"gpu": where("has(OWN.productName) && OWN.productName == 'NVIDIA A100-SXM4-40GB'")}, id="guarded"),
+    pytest.param("a100-efa", {"gpu": where('"serial" in OWN || device.driver == "gpu.nvidia.com"')}, id="presence alone"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "count": 8}}, id="all of a node"),
+    pytest.param("a100-efa", pair(ROOT), id="gpu and nic on one root"),
+    pytest.param("a100-efa", pair(ROOT, gpus=2), id="two gpus on one root"),
+    pytest.param("gb300", {"gpu": {**GPU, "count": "all"}}, id="every one"),
+    pytest.param("mi300x", {"gpu": {"device_class": "gpu.amd.com"}}, id="amd"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bed", "claims"), SOUND)
+def test_sound_choices_are_left_alone(bed, claims):
+    assert found(claims, FACTS[bed]) == []
+
+
+def test_beds_are_there():
+    assert {case.values[0] for case in SOUND} <= set(FACTS)
+
+
+E_, W_, I_ = "error", "warning", "info"
+# What is asked, on which bed, and what is found: level, rule, path below the claims, part of the message.
+TABLE = [
+    pytest.param("a100-efa", {"gpu": {"device_class": "gpu.nvidia.co"}}, (E_, "device-class", ".gpu.device_class", "there are gpu.nvidia.com"), id="class misspelt"),
+    pytest.param("a100-efa", {"gpu": {"device_class": "gpu.intel.com"}}, (W_, "no-devices", ".gpu.device_class", "publishes a device of class gpu.intel.com now"), id="nothing of the class"),
+    pytest.param("a100-efa", {"gpu": where("OWN.index == 0")}, (E_, "selector-fails", ".gpu.where", 'put has(device.attributes["gpu.nvidia.com"].index) && before it'), id="attribute that was dropped"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "where": ["true", 'device.capacity["gpu.nvidia.com"].cores.isGreaterThan(quantity("1"))']}}, (E_, "selector-fails", ".gpu.where[1]", "capacity gpu.nvidia.com/cores"), id="capacity nobody has"),
+    pytest.param("a100-efa", {"gpu": raw(selectors=[{"cel": {"expression": 'device.attributes["gpu.nvidia.com"].index == 0'}}])}, (E_, "selector-fails", ".gpu.spec.devices.requests[0].exactly.selectors[0].cel.expression", "index"), id="raw spec"),
+    pytest.param("a100-efa", {"gpu": where("OWN.productName > 5")}, (E_, "selector-fails", ".gpu.where", "this CEL fails on device gpu.nvidia.com/a100-efa/gpu-0"), id="types that do not go together"),
+    pytest.param("a100-efa", {"gpu": where('"productNam" in OWN && OWN.productNam == "x" || true')}, (W_, "unpublished-attribute", ".gpu.where", "there are productName"), id="name nobody publishes, guarded"),
+    pytest.param("a100-efa", {"gpu": where('"gpu.nvidia.com/uuid" in device.attributes || true')}, (E_, "qualified-key", ".gpu.where", 'device.attributes["gpu.nvidia.com"].uuid'), id="domain and name in one key"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "capacity": {"mem": "1Gi"}}}, (E_, "unknown-capacity", ".gpu.capacity.mem", "names count as published: memory"), id="capacity misspelt"),
+    pytest.param("a100-efa", {"gpu": raw(capacity={"requests": {"mem": "1Gi"}})}, (E_, "unknown-capacity", ".gpu.spec.devices.requests[0].exactly.capacity.requests.mem", "memory"), id="capacity misspelt in a raw spec"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "10Gi"}}}, (W_, "whole-device", ".gpu.capacity", "cannot be shared"), id="capacity of a whole device"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "80Gi"}}}, (E_, "share-too-large", ".gpu.capacity.memory", "most is 40Gi"), id="more than there is"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "product": "H100*"}}, (E_, "never-fits", ".gpu", "none of the 8 devices of class gpu.nvidia.com"), id="product nobody has"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "count": 9}}, (E_, "never-fits", ".gpu", "only 8 of 9 devices"), id="more than a node has"),
+    pytest.param("a100-efa", {"gpu": {"first_available": {"h": {**GPU, "product": "H100*"}, "a": GPU}}}, (W_, "never-fits", ".gpu.first_available.h", "this alternative is never chosen"), id="alternative nobody has"),
+    pytest.param("a100-efa", {"gpu": {"first_available": [{"name": "h", **GPU, "capacity": {"mem": "1"}}, {"name": "a", **GPU}]}}, (W_, "unknown-capacity", ".gpu.first_available[0].capacity.mem", "memory"), id="alternative with an unknown capacity"),
+    pytest.param("gb200", pair(ROOT), (E_, "no-common-value", ".x.constraints[0]", "no node has devices for gpu and nic with the same"), id="roots that never meet"),
+    pytest.param("gb300", pair(ROOT), (E_, "no-common-value", ".x.constraints[0]", f"no device that nic can get publishes {ROOT}"), id="cards without a root"),
+    pytest.param("a100-efa", pair(ROOT, gpus=3), (E_, "too-few-alike", ".x.constraints[0]", "4 devices are to have the same"), id="three on a root of two"),
+    pytest.param("a100-efa", {"x": {"requests": {"a": GPU, "b": {**GPU, "count": 2}}, "constraints": [{"match_attribute": ROOT}]}}, (E_, "too-few-alike", ".x.constraints[0]", "on no node more than 2 have"), id="three in two requests"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "admin_access": True}}, (I_, "admin-access", ".gpu.admin_access", "only administrators"), id="administrators only"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("bed", "claims", "expected"), TABLE)
+def test_what_is_found(bed, claims, expected):
+    findings = check([profile(claims)], FACTS[bed])
+    level, rule, below, part = expected
+    assert [(finding.level.value, finding.rule, finding.path) for finding in findings] == [
+        (level, rule, f"{CLAIMS}{below}")
+    ]
+    assert part in findings[0].message
+
+
+@pytest.mark.parametrize(
+    ("bed", "claims", "level"),
+    [
+        ("a100-efa", {"gpu": {**GPU, "product": "H100*"}}, W_),
+        ("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "80Gi"}}}, W_),
+        ("gb200", pair(ROOT), W_),
+        ("a100-efa", {"gpu": {"device_class": "gpu.nvidia.co"}}, E_),
+        ("a100-efa", {"gpu": where("OWN.index == 0")}, E_),
+    ],
+)
+def test_what_new_nodes_could_mend_is_a_warning_where_they_may_come(bed, claims, level):
+    ((found_level, _),) = found(claims, replace(FACTS[bed], nodes_may_be_added=True))
+    assert found_level == level
+
+
+def test_shares_are_rounded_as_the_policy_says():
+    claims = {"gpu": {**EXAMPLE, "capacity": {"memory": "12Gi", "compute": 10}}}
+    (finding,) = check([profile(claims)], shared_gpus(step="5Gi"))
+    assert (finding.rule, finding.path) == ("share-rounded", f"{CLAIMS}.gpu.capacity.memory")
+    assert finding.message.startswith("15Gi of memory will be reserved")
+    claims = {"gpu": {**EXAMPLE, "capacity": {"memory": "10Gi", "compute": 10}}}
+    assert check([profile(claims)], shared_gpus(step="5Gi")) == []
+
+
+def test_what_is_not_said_of_a_share_is_taken_as_a_whole():
+    (finding,) = check([profile({"gpu": {**EXAMPLE, "capacity": {"memory": "10Gi"}}})], shared_gpus())
+    assert (finding.level, finding.rule, finding.path) == (Level.WARNING, "whole-capacity", f"{CLAIMS}.gpu.capacity")
+    assert "capacity compute" in finding.message
+    rules = [finding.rule for finding in check([profile({"gpu": EXAMPLE})], shared_gpus())]
+    assert rules == ["whole-capacity", "whole-capacity"]
+
+
+def test_a_share_above_the_policys_maximum():
+    claims = {"gpu": {**EXAMPLE, "capacity": {"memory": "30Gi", "compute": 1}}}
+    (finding,) = check([profile(claims)], shared_gpus(most="20Gi"))
+    assert (finding.rule, "most is 20Gi" in finding.message) == ("share-too-large", True)
+
+
+def test_choices_that_meet_on_a_device_with_different_parameters():
+    def shares(interval, **request):
+        parameters = {
+            "apiVersion": "gpu.resource.example.com/v1alpha1",
+            "kind": "GpuConfig",
+            "sharing": {"strategy": "TimeSlicing", "timeSlicingConfig": {"interval": interval}},
+        }
+        request = {**EXAMPLE, "capacity": {"memory": "5Gi", "compute": 1}, **request}
+        return {
+            "gpu": {"requests": {"g": request}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}
+        }
+
+    same = [profile(shares("Long"), "a"), profile(shares("Long"), "b")]
+    assert check(same, shared_gpus()) == []
+    different = [profile(shares("Long"), "a"), profile(shares("Short"), "b")]
+    (finding,) = check(different, shared_gpus())
+    assert finding.rule == "different-config"
+    assert finding.path == "profile_list[1].kubespawner_override.device_claims.gpu.requests.g"
+    assert "profile_list[0].kubespawner_override.device_claims.gpu.requests.g" in finding.message
+    apart = [profile(shares("Long"), "a"), profile(shares("Short", where="!device.allowMultipleAllocations"), "b")]
+    assert "different-config" not in [finding.rule for finding in check(apart, shared_gpus())]
+
+
+def test_access_for_administration_needs_the_namespaces_label():
+    claims = {"gpu": {**GPU, "admin_access": True}}
+    label = {"resource.kubernetes.io/admin-access": "true"}
+    assert found(claims, replace(FACTS["a100-efa"], namespace_labels={})) == [("error", "admin-access")]
+    assert found(claims, replace(FACTS["a100-efa"], namespace_labels=label)) == [("info", "admin-access")]
+    assert found(claims) == [("info", "admin-access")]
+
+
+@pytest.mark.parametrize(
+    ("field", "request_"),
+    [
+        ("capacity", {"capacity": {"memory": "1Gi"}}),
+        ("tolerations", {"tolerations": [{"operator": "Exists"}]}),
+        ("adminAccess", {"admin_access": True}),
+    ],
+)
+def test_a_field_that_the_cluster_drops(field, request_):
+    claims = {"gpu": {**GPU, **request_}}
+    dropped = ClusterFacts(dropped_fields=frozenset([field]))
+    assert ("error", "field-dropped") in found(claims, dropped)
+    assert ("error", "field-dropped") not in found(claims, ClusterFacts(dropped_fields=frozenset()))
+
+
+def test_other_fields_that_the_cluster_drops():
+    claims = {"gpu": {"first_available": {"a": GPU}}}
+    assert found(claims, ClusterFacts(dropped_fields=frozenset(["firstAvailable"]))) == [("error", "field-dropped")]
+    claims = {"x": {"requests": {"gpu": GPU}, "constraints": [{"distinct_attribute": ROOT}]}}
+    (finding,) = check([profile(claims)], ClusterFacts(dropped_fields=frozenset(["distinctAttribute"])))
+    assert finding.path == f"{CLAIMS}.x.constraints[0]"
+
+
+def test_what_a_release_drops_by_default_is_a_warning():
+    claims = {"gpu": {**GPU, "capacity": {"memory": "1Gi"}}}
+    assert found(claims, ClusterFacts(kubernetes_version=(1, 35))) == [("warning", "field-dropped")]
+    assert found(claims, ClusterFacts(kubernetes_version=(1, 36))) == []
+    assert found(claims, ClusterFacts(kubernetes_version=(1, 33))) == [("error", "api-version")]
+
+
+def test_without_a_cluster_unguarded_reads_are_remarked():
+    assert found({"gpu": where("OWN.index == 0")}) == [("info", "unguarded-attribute")]
+    assert found({"gpu": where("has(OWN.index) && OWN.index == 0")}) == []
+    assert found({"gpu": {**GPU, "product": "A100*"}}) == []
+
+
+def test_raw_specs_have_limits_of_their_own():
+    alternatives = [{"name": f"a{number}", "deviceClassName": "gpu.nvidia.com"} for number in range(9)]
+    alternatives[0]["adminAccess"] = True
+    claims = {"gpu": {"spec": {"devices": {"requests": [{"name": "gpu", "firstAvailable": alternatives}]}}}}
+    findings = check([profile(claims)])
+    assert [(each.rule, each.path) for each in findings] == [
+        ("alternatives", f"{CLAIMS}.gpu.spec.devices.requests[0].firstAvailable"),
+        ("alternatives", f"{CLAIMS}.gpu.spec.devices.requests[0].firstAvailable[0].adminAccess"),
+    ]
+
+
+def test_parameters_for_all_alternatives():
+    def claims(*requests):
+        config = {"driver": "gpu.nvidia.com", "parameters": {"x": 1}} | (
+            {"requests": list(requests)} if requests else {}
+        )
+        alternatives = {"whole": GPU, "slice": {"device_class": "mig.nvidia.com"}}
+        return {"x": {"requests": {"gpu": {"first_available": alternatives}}, "config": [config]}}
+
+    for requests in ((), ("gpu",)):
+        findings = check([profile(claims(*requests))])
+        assert [(each.rule, each.path) for each in findings] == [
+            ("config-for-all-alternatives", f"{CLAIMS}.x.config[0]")
+        ]
+    assert check([profile(claims("gpu/whole"))]) == []
+
+
+def test_node_selectors_count():
+    facts = FACTS["a100-efa"]
+    claims = [profile({"gpu": GPU})]
+    assert check(claims, facts, node_selector={"kubernetes.io/hostname": "a100-efa"}) == []
+    (finding,) = check(claims, facts, node_selector={"pool": "cpu"})
+    assert (finding.rule, "node_selector (pool=cpu) leaves out" in finding.message) == ("never-fits", True)
+
+
+def test_optional_devices_are_no_errors():
+    optional = {"gpu": {**GPU, "product": "H100*", "optional": True}}
+    assert found(optional, FACTS["a100-efa"]) == [("warning", "never-fits")]
+    missing = {"gpu": {"device_class": "missing.example.com", "optional": True}}
+    assert found(missing, FACTS["a100-efa"]) == [("warning", "device-class")]
+
+
+def test_findings_stand_where_the_value_was_written():
+    sizes = {
+        name: {"display_name": name, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {key: "1Gi"}}}}}
+        for name, key in (("small", "memory"), ("odd", "mem"))
+    }
+    option = {"size": {"display_name": "Size", "choices": sizes}}
+    findings = check([profile({"gpu": GPU}, profile_options=option)], FACTS["a100-efa"])
+    choices = "profile_list[0].profile_options.size.choices"
+    below = "kubespawner_override.device_claims.gpu.capacity"
+    assert [(each.rule, each.path) for each in findings] == [
+        ("whole-device", f"{choices}.small.{below}"),
+        ("unknown-capacity", f"{choices}.odd.{below}.mem"),
+    ]
+
+
+def test_extended_resources_need_a_class_or_a_plugin():
+    facts = FACTS["a100-efa"]
+    limits = {"extra_resource_limits": {"nvidia.com/gpu": "1"}}
+    assert found({}, facts, **limits) == [("warning", "extended-resource")]
+    (node,) = facts.nodes
+    plugin = {**node, "status": {**node["status"], "allocatable": {"nvidia.com/gpu": "8"}}}
+    assert found({}, replace(facts, nodes=(plugin,)), **limits) == []
+    gpu = replace(facts.device_classes["gpu.nvidia.com"], extended_resource_name="nvidia.com/gpu")
+    mapped = replace(facts, device_classes={**facts.device_classes, gpu.name: gpu})
+    assert found({}, mapped, **limits) == []
+    assert found({}, mapped, extra_resource_limits={"nvidia.com/gpu": "9"}) == [("error", "never-fits")]
+
+
+def test_what_the_language_refuses_is_a_finding_with_its_column():
+    (finding,) = check([profile({"gpu": where("OWN.productName ==")})])
+    assert (finding.rule, finding.path) == ("profile-language", f"{CLAIMS}.gpu.where")
+    assert "(column 51: " in finding.message
+
+
+def test_every_rule_is_in_these_tests():
+    text = Path(__file__).read_text()
+    untested = [rule.name for rule in RULES if f'"{rule.name}"' not in text]
+    # Of the command; see tests/check.
+    assert set(untested) <= {"profile-function", "free-text"}
