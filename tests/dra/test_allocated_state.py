@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.allocated_state import AllocatedState, consumed_in
 from dra_spawner.dra.features import Features
-from dra_spawner.dra.objects import AllocatedDevice, DeviceId
+from dra_spawner.dra.objects import AllocatedDevice, DeviceId, PoolId
 from dra_spawner.dra.quantity import Quantity
 from tests.dra.builders import DRIVER, make_claim, request, result, share, used
 
@@ -81,3 +81,15 @@ def test_removing_leaves_what_the_others_make(
     for results in removed:
         state.add(results)
     assert state == before
+
+
+@given(st.lists(st.lists(RESULTS, max_size=3), max_size=5))
+def test_uses_tell_what_the_single_questions_do(allocations: list[list[AllocatedDevice]]) -> None:
+    state = AllocatedState()
+    state.add_all(allocations)
+    uses = state.uses([(PoolId("d", "other"), ("a",)), (PoolId("d", "p"), ("a", "b", "c"))])
+    assert uses[0] is None
+    for name, use in zip("abc", uses[1:], strict=True):
+        device = DeviceId("d", "p", name)
+        assert consumed_in(use) == (state.is_taken(device), state.consumed_capacity(device))
+        assert (use is None) is not state.is_allocated(device)

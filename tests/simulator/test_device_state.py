@@ -194,3 +194,21 @@ def test_wrong_use():
     ):
         with pytest.raises(KeyError):
             question()
+
+
+def test_claims_of_the_start_are_held_under_their_names():
+    fleet = Fleet(3, shared=True, busy=0.5)
+    state = state_of(fleet)
+    claims = [ResourceClaim.from_json(item) for item in fleet.existing]
+    assert state.holders == {(claim.namespace, claim.name): claim.status.devices for claim in claims}
+    for key in list(state.holders):
+        state.release(key)
+    assert state.holders == {}
+    assert state.allocated == AllocatedState()
+
+
+def test_claims_of_the_start_with_one_name():
+    fleet = Fleet(1, shared=False, busy=1)
+    state = DeviceState(claims=[ResourceClaim.from_json(fleet.existing[0])] * 2)
+    with pytest.raises(ValueError, match="same namespace and name"):
+        state.release(("default", "any"))
