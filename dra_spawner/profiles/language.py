@@ -211,7 +211,7 @@ class _ClaimReader(ClaimPartsReader):
             for index, request in enumerate(wanted):
                 if requests is None:
                     self.follows(rules.NAME, request, f"{where}[{index}]")
-                elif request not in requests and request not in pairs.names:
+                elif not isinstance(request, str) or not (request in requests or request in pairs.names):
                     self.refuse(f"{where}[{index}]", request, f"one of the claim's requests: {known}")
                     return None
             return (name, pairs.expand(map(str, wanted)))

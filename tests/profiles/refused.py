@@ -34,6 +34,7 @@ _CYCLE["again"] = _CYCLE
 #: Case -> value, path below ``device_claims``, part of what was found, part of what is allowed.
 REFUSED: dict[str, tuple[Any, str, str, str]] = {
     "one claim twice": ({"a": {"claim": "team"}, "b": {"template": "team"}, "c": {"claim": "team"}}, ".c.claim", "'team'", "no other entry"),
+    "a container's request as a list": ({"a": {"pairs": PAIRS, "containers": {"notebook": [[]]}}}, ".a.containers.notebook[0]", "[]", "gpu-0"),
     "none alone": (first({"none": {}}), ".gpu.first_available", "", "at least one"),
     "none alone in a list": (first([{"name": "none"}]), ".gpu.first_available", "", "at least one"),
     "none with keys": (first({"x": CLASS, "none": CLASS}), ".gpu.first_available.none", "device_class", "an empty mapping"),
