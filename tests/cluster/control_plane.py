@@ -17,6 +17,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -55,6 +56,8 @@ class ControlPlane:
     client_qps
         Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
         (50 and 20 requests a second), which a benchmark wants and most tests do not.
+    feature_gates
+        Of all components, as far as they differ from their defaults.
 
     Attributes
     ----------
@@ -64,10 +67,19 @@ class ControlPlane:
         For a member of ``system:masters``.
     """
 
-    def __init__(self, binary: Path, directory: Path, *, client_qps: int | None = None) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        directory: Path,
+        *,
+        client_qps: int | None = None,
+        feature_gates: Mapping[str, bool] | None = None,
+    ) -> None:
         self.binary = binary
         self.directory = directory
         self.client_qps = client_qps
+        gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (feature_gates or {}).items())
+        self._gates = [f"--feature-gates={gates}"] if gates else []
         self.url = ""
         self.admin_kubeconfig = directory / "admin.kubeconfig"
         self.admin_token = secrets.token_urlsafe(24)
@@ -144,13 +156,20 @@ class ControlPlane:
             f"--service-account-signing-key-file={self._certificates.service_account_key}",
             "--service-cluster-ip-range=10.96.0.0/16",
             "--shutdown-watch-termination-grace-period=0s",
+            *self._gates,
         )
         self.write_kubeconfig(self.admin_kubeconfig, self.admin_token)
         self._wait_ready()
         limits = []
         if self.client_qps is not None:
             limits = [f"--kube-api-qps={self.client_qps}", f"--kube-api-burst={2 * self.client_qps}"]
-        client = [f"--kubeconfig={self.admin_kubeconfig}", "--leader-elect=false", "--secure-port=0", *limits]
+        client = [
+            f"--kubeconfig={self.admin_kubeconfig}",
+            "--leader-elect=false",
+            "--secure-port=0",
+            *limits,
+            *self._gates,
+        ]
         self._launch("kube-scheduler", *client)
         self._launch(
             "kube-controller-manager",

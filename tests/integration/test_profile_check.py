@@ -1,0 +1,220 @@
+"""Profiles checked against clusters: what is read with the hub's rights, what the hub logs and refuses, and that it heals."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+import yaml
+
+from dra_spawner.cli import main
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.facts import ADMIN_ACCESS_LABEL, read_facts
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.fault_proxy import Fault
+from tests.integration.devices import classes, device_class, node_with, shareable, whole
+from tests.integration.hub_process import HubProcess, eventually
+
+pytestmark = pytest.mark.timeout(180)
+
+PROFILES = [
+    {
+        "display_name": "share",
+        "kubespawner_override": {
+            "device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+        },
+    },
+    {
+        "display_name": "whole",
+        "kubespawner_override": {
+            "device_claims": {
+                "gpu": {"first_available": {"a": {"device_class": "gpu.example.com"}}},
+                "pair": {
+                    "requests": {"x": {"device_class": "gpu.example.com", "tolerations": [{"operator": "Exists"}]}},
+                    "constraints": [{"distinct_attribute": "gpu.example.com/model"}],
+                },
+            }
+        },
+    },
+]
+
+
+async def checked(capsys, *arguments):
+    """Exit code and JSON of the command, which runs a loop of its own."""
+    code = await asyncio.to_thread(main, ["check", *arguments, "--format", "json"])
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return code, json.loads(printed.out)
+
+
+async def test_facts_with_the_rights_of_a_hub(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as api:
+        facts = await read_facts(api, cluster.namespace)
+        assert facts.kubernetes_version == (1, 36)
+        assert facts.dropped_fields == frozenset()
+        assert set(facts.device_classes) == {"gpu-share.example.com", "gpu.example.com"}
+        assert [device.id.device for item in facts.slices for device in item.devices] == ["gpu-0", "gpu-1"]
+        assert [node["metadata"]["name"] for node in facts.nodes] == ["node-a"]
+        assert ADMIN_ACCESS_LABEL not in facts.namespace_labels
+
+        label = {"metadata": {"labels": {ADMIN_ACCESS_LABEL: "true"}}}
+        await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
+        facts = await read_facts(api, cluster.namespace)
+        assert facts.namespace_labels[ADMIN_ACCESS_LABEL] == "true"
+        assert facts.dropped_fields == frozenset()
+    assert (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"] == []
+
+
+async def test_an_account_that_may_do_little_knows_little(real_cluster):
+    cluster = real_cluster
+    await cluster.admin.create(cluster.path("serviceaccounts"), {"metadata": {"name": "nobody"}})
+    path = resource_path("v1", "serviceaccounts", cluster.namespace, "nobody", "token")
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    token = (await cluster.admin.create(path, request))["status"]["token"]
+    kubeconfig = json.loads(cluster.hub_kubeconfig.read_text())
+    kubeconfig["users"][0]["user"]["token"] = token
+    file = cluster.directory / "nobody.kubeconfig"
+    file.write_text(json.dumps(kubeconfig))
+    async with await KubernetesApi.from_kubeconfig(file) as api:
+        facts = await read_facts(api, cluster.namespace)
+    assert facts.kubernetes_version == (1, 36)
+    for name in ("device_classes", "slices", "nodes", "namespace_labels", "dropped_fields"):
+        assert getattr(facts, name) is None
+
+
+async def test_the_command_asks_a_cluster(cluster, capsys):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    file = cluster.directory / "profiles.yaml"
+    file.write_text(yaml.safe_dump(PROFILES))
+    kubeconfig = ("--kubeconfig", str(cluster.hub_kubeconfig), "--namespace", cluster.namespace)
+    code, answer = await checked(capsys, str(file), *kubeconfig)
+    rules = [finding["rule"] for choice in answer["choices"] for finding in choice["findings"]]
+    assert code == 1
+    assert "field-dropped" not in rules
+    # Two whole GPUs are asked for, one is there.
+    assert "never-fits" in rules
+    assert answer["cluster"] == {
+        "kubernetesVersion": "1.36",
+        "nodes": 1,
+        "devices": 2,
+        "drivers": ["gpu.example.com"],
+        "droppedFields": [],
+    }
+    assert answer["notChecked"] == []
+
+
+async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tmp_path, capsys):
+    """A share would silently be a whole device there."""
+    gates = {"DRAConsumableCapacity": False, "DRADeviceTaints": False, "DRAPrioritizedList": False}
+    plane = ControlPlane(control_plane_path, tmp_path / "plane", feature_gates=gates)
+    await asyncio.to_thread(plane.start)
+    try:
+        async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig) as api:
+            for name in ("gpu.example.com", "gpu-share.example.com"):
+                # CEL knows no device.allowMultipleAllocations there.
+                await api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class(name, "true"))
+            facts = await read_facts(api, "default")
+        assert facts.dropped_fields == {"capacity", "distinctAttribute", "tolerations", "firstAvailable"}
+        file = tmp_path / "profiles.yaml"
+        file.write_text(yaml.safe_dump(PROFILES))
+        code, answer = await checked(capsys, str(file), "--kubeconfig", str(plane.admin_kubeconfig))
+    finally:
+        await asyncio.to_thread(plane.stop)
+    assert code == 1
+    dropped = [
+        (finding["level"], finding["path"].partition("device_claims")[2], finding["message"])
+        for choice in answer["choices"]
+        for finding in choice["findings"]
+        if finding["rule"] == "field-dropped"
+    ]
+    assert {(level, path) for level, path, _ in dropped} == {
+        ("error", ".gpu.capacity"),
+        ("error", ".gpu.first_available.a"),
+        ("error", ".pair.requests.x.tolerations"),
+        ("error", ".pair.constraints[0]"),
+    }
+    (share,) = (message for _, path, message in dropped if path == ".gpu.capacity")
+    assert "DRAConsumableCapacity is off): the server would get a whole device instead of a share" in share
+
+
+MORE = """
+def profile(slug, **claim):
+    return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": {"gpu": claim}}}
+
+c.DRASpawner.profile_list += [
+    profile("late", device_class="late.example.com"),
+    profile("huge", device_class="gpu-share.example.com", capacity={"memory": "42Gi"}),
+    profile("fails", device_class="gpu.example.com", where='device.attributes["gpu.example.com"].nothing == 1'),
+]
+"""
+
+
+def hub_on(cluster, more=""):
+    return HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, MORE + more)
+
+
+async def logged(hub, text):
+    await eventually(lambda: text in hub.log.read_text(), f"the hub logs {text!r}")
+
+
+async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    async with hub_on(cluster) as hub:
+        await logged(hub, "Checked device profiles: choices=5 errors=2 warnings=1")
+        log = hub.log.read_text()
+        assert "Device profile cannot work on this cluster: profile_list[2].kubespawner_override" in log
+        assert "the cluster has no device class late.example.com" in log
+        assert "Device profile: profile_list[3]" in log
+
+        status, body = await hub.spawn("ada", {"profile": "late"})
+        assert status == 400
+        assert body["message"].startswith(
+            "This choice cannot work on this cluster: the cluster has no device class late.example.com; there are "
+        )
+        assert body["message"].endswith(". An administrator has to mend it.")
+        status, body = await hub.spawn("ada", {"profile": "fails"})
+        assert status == 400
+        assert "which device gpu.example.com/node-a/gpu-1 does not publish" in body["message"]
+
+        # Nobody restarts the hub.
+        await cluster.publish(device_class("late.example.com", "!device.allowMultipleAllocations"))
+        status, body = await hub.spawn("ada", {"profile": "late"})
+        assert status in (201, 202), body
+        await hub.until_ready("ada")
+        await hub.stop_server("ada")
+
+
+async def test_what_no_present_node_can_do_is_refused_where_no_others_come(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
+        status, body = await hub.spawn("ada", {"profile": "huge"})
+        assert status == 400
+        assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
+
+
+async def test_rules_can_be_ignored(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = "c.DRASpawner.nodes_may_be_added = False\nc.DRASpawner.ignored_profile_rules = ['share-too-large', 'never-fits']\n"
+    async with hub_on(cluster, more + "c.DRASpawner.start_timeout = 5\n") as hub:
+        # KubeSpawner gives up, in its own time.
+        status, body = await hub.spawn("ada", {"profile": "huge"})
+        assert status == 503
+        assert body["message"].startswith("Gave up after 5 seconds.")
+
+
+async def test_a_cluster_that_cannot_be_asked_refuses_nobody(cluster):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
+    async with cluster.fault_proxy() as proxy:
+        proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="deviceclasses", times=None)
+        hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig_for(proxy.url), cluster.namespace, MORE)
+        async with hub:
+            await logged(hub, "Profiles are not checked against the cluster, which cannot be asked")
+            status, body = await hub.spawn("ada", {"profile": "gpu-slice"})
+            assert status in (201, 202), body
+            await hub.until_ready("ada")
+            await hub.stop_server("ada")
+            status, body = await hub.spawn("ada", {"profile": "late"})
+            assert status == 202, body
+            assert hub.log.read_text().count("which cannot be asked") == 1
