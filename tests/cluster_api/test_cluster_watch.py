@@ -375,6 +375,38 @@ async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster
         assert [each.key.name for each in watch.snapshot.broken] == ["broken2", "s"]
 
 
+async def test_what_follows_from_a_pod_is_left_to_the_claim_controller(
+    embedded_cluster: ClusterUnderTest, caplog: pytest.LogCaptureFixture
+):
+    """Its changes come as claims of their own: a device is not free before the API server says so."""
+    async with await KubernetesApi.from_kubeconfig(embedded_cluster.admin_kubeconfig) as api:
+        watch = ClusterWatch(api)
+        key = ObjectKey("ns", "p")
+        body = pod("p", ["true"], resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}], nodeName="n1")
+        body["metadata"] |= {"namespace": "ns", "uid": "u"}
+        held = claim("c", "5Gi")
+        held["metadata"] |= {
+            "namespace": "ns",
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u", "controller": True}],
+        }
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
+        reserved = [{"resource": "pods", "name": "p", "uid": "u"}]
+        held["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+        watch.put(Kind.POD, body)
+        watch.put(Kind.RESOURCE_CLAIM, held)
+        for ended in (
+            {**body, "status": {"phase": "Succeeded"}},
+            {**body, "metadata": {**body["metadata"], "uid": "v"}},
+        ):
+            watch.put(Kind.POD, ended)
+            assert watch.snapshot.claims[ObjectKey("ns", "c")].claim.is_allocated
+        watch.remove(Kind.POD, key)
+        assert watch.snapshot.state.devices.holders
+        watch.remove(Kind.RESOURCE_CLAIM, ObjectKey("ns", "c"))
+        assert not watch.snapshot.state.devices.holders
+    assert not caplog.records
+
+
 async def test_what_decides_nothing_is_no_change_of_the_snapshot(embedded_cluster: ClusterUnderTest):
     async with await KubernetesApi.from_kubeconfig(embedded_cluster.admin_kubeconfig) as api:
         watch = ClusterWatch(api)

@@ -154,32 +154,29 @@ async def test_errors_of_the_api_server_end_a_term_and_are_told(embedded_cluster
 
 
 @pytest.mark.parametrize("jump_seconds", [3600, -3600])
-async def test_clock_that_jumps_makes_no_second_leader(
+async def test_a_lease_runs_out_by_a_clock_that_does_not_jump(
     embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch, jump_seconds: int
 ):
-    stage = Stage()
-    parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
-    async with replicas(stage, *parts) as (first, second):
-        first.start()
-        await eventually(lambda: stage.acting, "one leads")
-        second.start()
-        await eventually(lambda: second.elector.leader, "the other sees it")
-        real, renewed = time.time, first.elector._leads_until
-        monkeypatch.setattr(time, "time", lambda: real() + jump_seconds)
-        await eventually(
-            lambda: first.elector._leads_until > renewed + TIMES.lease_seconds, "it is renewed for a while"
-        )
-        assert stage.seen == ["a"]
-        # Neither does it keep the other from its turn.
-        assert first.task is not None
-        first.elector._lock.release = _never_released  # type: ignore[method-assign]
-        await first.stop()
-        await eventually(lambda: stage.acting == {"b"}, "the other leads", within_seconds=3 * TIMES.lease_seconds)
-    assert not stage.clashes
-
-
-async def _never_released() -> None:
-    """As when the process is killed."""
+    api, namespace = embedded_cluster.admin, embedded_cluster.namespace
+    spec = {"holderIdentity": "gone", "leaseDurationSeconds": 3, "renewTime": "2026-01-01T00:00:00.000000Z"}
+    spec["acquireTime"] = spec["renewTime"]
+    lease = {"metadata": {"name": LEASE}, "spec": spec}
+    await api.create(resource_path("coordination.k8s.io/v1", "leases", namespace), lease)
+    clock = 1000.0
+    elector = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
+    assert not await elector._try()
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + jump_seconds)
+    # Forward, the Lease seems to have run out long ago; it has been seen for two seconds.
+    clock += 2
+    assert not await elector._try()
+    assert not elector.is_leader
+    # Backward, it seems to last for another hour.
+    clock += 1.5
+    assert await elector._try()
+    assert elector.is_leader
+    clock += TIMES.renew_deadline_seconds
+    assert not elector.is_leader
 
 
 async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: ClusterUnderTest):
@@ -191,6 +188,21 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
         second.start()
         await eventually(lambda: stage.acting == {"b"}, "the other leads")
     assert not stage.clashes
+
+
+async def test_who_saw_a_leader_does_not_take_a_lease_that_was_deleted(embedded_cluster: ClusterUnderTest):
+    api, namespace = embedded_cluster.admin, embedded_cluster.namespace
+    clock = 1000.0
+    first = LeaderElector(api, namespace, LEASE, identity="a", times=TIMES, clock=lambda: clock)
+    second = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
+    assert await first._try()
+    assert not await second._try()
+    await api.delete(resource_path("coordination.k8s.io/v1", "leases", namespace, LEASE))
+    clock += 1
+    assert first.is_leader
+    assert not await second._try()
+    clock += TIMES.lease_seconds
+    assert await second._try()
 
 
 async def test_deleted_lease_is_not_taken_from_who_holds_it(embedded_cluster: ClusterUnderTest):

@@ -14,7 +14,6 @@ from dra_spawner.cluster.api import KubernetesApi
 from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, allocated_devices
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
-from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.web.figures import NodeFigures
 from tests.simulator import strategies as some
@@ -81,24 +80,27 @@ def test_figures_follow_any_changes(cluster: list[Any], data: st.DataObject):
     for item in cluster:
         tell(watch, item)
     for _ in range(data.draw(st.integers(1, 12))):
-        match data.draw(st.integers(0, 3)):
-            case 0 if found := present(watch.snapshot):
-                forget(watch, *data.draw(st.sampled_from(found)))
-            case 1 if watch.snapshot.claims:
-                key = data.draw(st.sampled_from(sorted(watch.snapshot.claims)))
-                tell(watch, allocated(watch.snapshot, watch.snapshot.claims[key].deallocated()))
-            case 2:
-                asyncio.run(figures.refresh())
-            case _:
-                item = data.draw(some.objects)
-                if isinstance(item, Pod) and data.draw(st.booleans()):
-                    continue
-                tell(watch, item)
-    asyncio.run(figures.refresh())
-    fresh = NodeFigures(watch, ("zone",))
-    asyncio.run(fresh.refresh())
-    assert figures.by_class == fresh.by_class
-    assert figures.unknown_nodes == fresh.unknown_nodes
+        change(watch, data)
+        asyncio.run(figures.refresh())
+        fresh = NodeFigures(watch, ("zone",))
+        asyncio.run(fresh.refresh())
+        assert figures.by_class == fresh.by_class
+        assert figures.unknown_nodes == fresh.unknown_nodes
+
+
+def change(watch: ClusterWatch, data: st.DataObject) -> None:
+    """One change; claims come and go with devices more often than anything else."""
+    action = data.draw(st.sampled_from(["allocate", "allocate", "deallocate", "forget", "put"]))
+    if action == "forget" and (found := present(watch.snapshot)):
+        forget(watch, *data.draw(st.sampled_from(found)))
+    elif action in ("allocate", "deallocate") and watch.snapshot.claims:
+        claim = watch.snapshot.claims[data.draw(st.sampled_from(sorted(watch.snapshot.claims)))]
+        if action == "deallocate":
+            tell(watch, claim.deallocated())
+        elif not claim.claim.is_allocated:
+            tell(watch, allocated(watch.snapshot, claim))
+    else:
+        tell(watch, data.draw(some.objects))
 
 
 def test_pages_of_nodes():
