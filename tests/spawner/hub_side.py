@@ -96,7 +96,8 @@ def kubernetes_of(kubeconfig: Path) -> Iterator[None]:
 async def end_hub_side() -> None:
     """Stop what spawners share in a process: reflectors, sweeps, clients."""
     await DRASpawner._stop_all_reflectors()
-    for task in DRASpawner._sweepers.values():
-        task.cancel()
-    DRASpawner._sweepers.clear()
+    for sweepers in (DRASpawner._sweepers, DRASpawner._vlan_sweepers):
+        for task in sweepers.values():
+            task.cancel()
+        sweepers.clear()
     logging.getLogger("traitlets").handlers.clear()

@@ -1,0 +1,361 @@
+"""VLANs of servers that start and stop, many at once and through every fault: none is given twice, none is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from aiohttp import web
+from jupyterhub import orm
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases
+from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
+from dra_spawner.profiles.vlans import leases_from_data
+from dra_spawner.spawner import DRASpawner
+from dra_spawner.vlan_spawner import VlanSpawner
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.test_faults import Faulty
+from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+pytestmark = pytest.mark.timeout(120)
+
+MAPS = "configmaps"
+CLAIMS = {"nic": {"device_class": VLAN_CLASS, "capacity": {"bandwidth": "100M"}, "vlan": {"id": "{vlan}"}}}
+
+
+class Hub(Faulty):
+    """A hub's side on the cluster with the cards; ``ada`` is its user."""
+
+    @property
+    def spawner(self) -> DRASpawner:
+        """Made when it is first asked for, as the configuration is then."""
+        return self.user.spawner
+
+    def person(self, name: str, *groups: str) -> Any:
+        user = self.side.user(name)
+        for group in groups:
+            found = orm.Group.find(self.side._db, group) or orm.Group(name=group)
+            self.side._db.add(found)
+            found.users.append(user.orm_user)
+        self.side._db.commit()
+        return user
+
+    async def start(self, user: Any) -> BaseException | None:
+        try:
+            await user.spawn("", {})
+        except Exception as error:
+            return error
+        return None
+
+    async def account(self) -> dict[int, set[str]]:
+        """VLAN -> owners, as the ConfigMap has it."""
+        maps = (await self.cluster.admin.list(self.cluster.path(MAPS)))["items"]
+        found = next((each for each in maps if each["metadata"]["name"] == CONFIG_MAP), {})
+        leases = leases_from_data(found.get("data"))
+        return {vlan: {holder.owner for holder in holders} for vlan, holders in leases.items()}
+
+    async def set_account(self, data: dict[str, str]) -> None:
+        await self.cluster.publish(
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": data}
+        )
+
+    async def until_account(self, expected: dict[int, set[str]]) -> None:
+        async with asyncio.timeout(20):
+            while await self.account() != expected:  # noqa: ASYNC110 - nothing tells but asking
+                await asyncio.sleep(0.05)
+
+    async def vlans_of_pods(self) -> dict[str, str]:
+        pods = (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
+        return {pod["metadata"]["name"]: pod["metadata"]["labels"].get("hub.jupyter.org/vlan", "") for pod in pods}
+
+    def leases(self, *, later: timedelta = timedelta()) -> VlanLeases:
+        """The account as an administrator's program would keep it, at another time."""
+        namespace = self.cluster.namespace
+        return VlanLeases(self.cluster.admin, namespace, namespace, now=lambda: datetime.now(UTC) + later)
+
+
+@pytest.fixture
+async def hub(cluster: ClusterUnderTest):
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+    await cluster.publish(*vlan_devices())
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig):
+            side = HubSide(kubeconfig, cluster.namespace)
+            config = side.spawner_config
+            config.port = runner.addresses[0][1]
+            config.start_timeout = 25
+            config.k8s_api_request_timeout = 1
+            config.k8s_api_request_retry_timeout = 4
+            config.device_claims = CLAIMS
+            config.vlans = {"range": "100-102"}
+            yield Hub(cluster, proxy, side)
+            proxy.heal()
+            for task in VlanSpawner._releasing:
+                task.cancel()
+            await end_hub_side()
+    await runner.cleanup()
+
+
+async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(hub: Hub):
+    assert await hub.spawn() is None
+    ((vlan, owners),) = (await hub.account()).items()
+    assert vlan in (100, 101, 102)
+    assert owners == {"user:ada"}
+    assert await hub.vlans_of_pods() == {"jupyter-ada": str(vlan)}
+    (claim,) = (await hub.cluster.admin.list(hub.cluster.path("resourceclaims")))["items"]
+    (entry,) = claim["status"]["allocation"]["devices"]["config"]
+    assert entry["opaque"]["parameters"]["config"]["plugins"] == [{"type": "vlan", "vlanId": vlan, "ipam": {}}]
+    assert hub.proxy.count("create", MAPS) == 1
+    await hub.stop()
+    assert await hub.account() == {}
+    await hub.nothing_is_left()
+    assert await hub.spawn() is None
+    assert set(await hub.account()) == {vlan}, "mostly the same again"
+    await hub.stop()
+
+
+async def test_a_second_server_shares_it_and_the_last_one_gives_it_back(hub: Hub):
+    assert await hub.spawn() is None
+    hub.side.spawner(hub.user, "second")
+    await hub.user.spawn("second", {})
+    assert len(await hub.account()) == 1
+    assert len(set((await hub.vlans_of_pods()).values())) == 1
+    await hub.stop()
+    assert len(await hub.account()) == 1
+    await hub.user.stop("second")
+    assert await hub.account() == {}
+
+
+@pytest.mark.parametrize("hubs", ["one hub", "hubs of their own"])
+async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
+    """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
+    if hubs != "one hub":
+        monkeypatch.setattr("dra_spawner.start_values.turn_of", lambda _: contextlib.nullcontext())
+    people = [hub.person(f"user-{number}") for number in range(6)]
+    errors = await asyncio.gather(*map(hub.start, people))
+    running = [person for person, error in zip(people, errors, strict=True) if error is None]
+    assert len(running) == 3, errors
+    for error in filter(None, errors):
+        assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
+        assert error.reason == "no-vlan"
+    assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
+    assert await hub.account() == {
+        int(vlan): {f"user:{name.removeprefix('jupyter-')}"} for name, vlan in (await hub.vlans_of_pods()).items()
+    }
+    await asyncio.gather(*(person.stop("") for person in running))
+    assert await hub.account() == {}
+    await hub.nothing_is_left()
+
+
+async def test_vlans_of_groups(hub: Hub):
+    hub.side.spawner_config.vlans = {"by": "group", "groups": ["maths", "physics"], "range": "100-102"}
+    ada, bob, eve, dan = (
+        hub.person("ada", "physics"),
+        hub.person("bob", "physics", "maths"),
+        hub.person("eve", "maths"),
+        hub.person("dan", "art"),
+    )
+    for person in (ada, bob, eve):
+        assert await hub.start(person) is None
+    refused = await hub.start(dan)
+    assert str(refused) == "This choice is for members of groups maths or physics; you are in no such group."
+    assert refused.status_code == 403
+    pods = await hub.vlans_of_pods()
+    assert pods["jupyter-bob"] == pods["jupyter-eve"] != pods["jupyter-ada"]
+    assert {owner for owners in (await hub.account()).values() for owner in owners} == {"group:maths", "group:physics"}
+    await bob.stop("")
+    assert len(await hub.account()) == 2, "one of the group is still there"
+    await asyncio.gather(ada.stop(""), eve.stop(""))
+    assert await hub.account() == {}
+
+
+async def test_a_mapping_alone_needs_no_account(hub: Hub):
+    hub.side.spawner_config.vlans = {"mapping": {"ada": {"id": 42, "address": "10.42.0.7/24"}}}
+    ipam = {"type": "static", "addresses": [{"address": "{address}"}]}
+    hub.side.spawner_config.device_claims = {
+        "nic": {"device_class": VLAN_CLASS, "vlan": {"id": "{vlan}", "ipam": ipam}}
+    }
+    assert await hub.spawn() is None
+    assert await hub.vlans_of_pods() == {"jupyter-ada": "42"}
+    (claim,) = (await hub.cluster.admin.list(hub.cluster.path("resourceclaims")))["items"]
+    plugin = claim["spec"]["devices"]["config"][0]["opaque"]["parameters"]["config"]["plugins"][0]
+    assert plugin["ipam"]["addresses"] == [{"address": "10.42.0.7/24"}]
+    refused = await hub.start(hub.person("bob"))
+    assert str(refused) == "No VLAN is set up for you. An administrator can do that."
+    await hub.stop()
+    assert hub.proxy.count(resource=MAPS) == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [("get", MAPS), ("create", MAPS), ("update", MAPS), ("create", "pods")],
+    ids=lambda value: value,
+)
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault.refuse(), id="refused connection"),
+        pytest.param(Fault.lose_answer(), id="lost answer"),
+        pytest.param(Fault.hold_answer(), id="done without answer"),
+        pytest.param(Fault.answer(409, "Conflict"), id="conflict"),
+        pytest.param(Fault.answer(403, "Forbidden", "is forbidden"), id="forbidden"),
+        pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
+    ],
+)
+async def test_one_failed_request_of_a_start(hub: Hub, verb: str, resource: str, fault: Fault):
+    if verb == "update":
+        await hub.set_account({"777": '[{"owner": "nobody"}]'})
+    before = await hub.account()
+    hub.proxy.fail(fault, verb=verb, resource=resource)
+    error = await hub.spawn()
+    assert hub.proxy.count(verb, resource), "the fault has to be met"
+    if error is None:
+        await hub.stop()
+    else:
+        assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
+        await hub.nothing_is_left()
+    await hub.leases(later=timedelta(minutes=5)).reconcile()
+    await hub.until_account(before)
+    assert await hub.spawn() is None, "the next start works"
+    await hub.stop()
+    await hub.until_account(before)
+
+
+async def test_an_api_that_is_away_is_told(hub: Hub):
+    hub.side.spawner_config.start_timeout = 40
+    hub.proxy.fail(Fault.refuse(), resource=MAPS, times=None)
+    error = await hub.spawn()
+    assert str(error) == "Kubernetes does not answer, so no VLAN can be given. Please try again later."
+    hub.proxy.heal()
+    await hub.nothing_is_left()
+    assert hub.proxy.count("create", "pods") == 0
+
+
+async def test_a_storm_of_conflicts_is_told(hub: Hub):
+    hub.side.spawner_config.start_timeout = 40
+    await hub.set_account({"777": '[{"owner": "nobody"}]'})
+    hub.proxy.fail(Fault.answer(409, "Conflict"), verb="update", resource=MAPS, times=None)
+    error = await hub.spawn()
+    assert str(error) == "Too many servers with VLANs start at the moment. Please try again."
+    hub.proxy.heal()
+    assert await hub.account() == {777: {"nobody"}}
+
+
+async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
+    data = {"100": "[{]"}
+    await hub.set_account(data)
+    error = await hub.spawn()
+    assert "(ConfigMap dra-spawner-vlans) cannot be read, an administrator has to mend it: VLAN 100: no JSON" in str(
+        error
+    )
+    assert (await hub.cluster.admin.get(hub.cluster.path(MAPS, CONFIG_MAP)))["data"] == data
+    await hub.cluster.admin.delete(hub.cluster.path(MAPS, CONFIG_MAP))
+    assert await hub.spawn() is None
+    await hub.stop()
+    assert await hub.account() == {}
+
+
+async def test_a_hub_that_is_killed_between_the_vlan_and_the_pod(hub: Hub):
+    """As far as the cluster sees it: the account was written, and then nothing more came."""
+    await hub.spawner.load_user_options()
+    (vlan,) = await hub.account()
+    await hub.leases().reconcile()
+    assert set(await hub.account()) == {vlan}, "the start may still be under way"
+    await hub.leases(later=timedelta(seconds=25 + 4 + 61)).reconcile()
+    assert await hub.account() == {}
+
+
+async def test_a_pod_that_goes_by_itself_is_found_by_the_sweep(hub: Hub):
+    assert await hub.spawn() is None
+    await hub.cluster.admin.delete(hub.cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
+    await hub.cluster.wait_gone(hub.cluster.path("pods"))
+    await hub.leases(later=timedelta(minutes=5)).reconcile()
+    assert await hub.account() == {}
+
+
+async def test_a_pod_that_stays_keeps_its_vlan_however_its_stop_ended(hub: Hub):
+    assert await hub.spawn() is None
+    before = await hub.account()
+    hub.proxy.fail(Fault.answer(500), verb="delete", resource="pods", times=None)
+    with contextlib.suppress(Exception):
+        await hub.stop()
+    assert await hub.vlans_of_pods()
+    await hub.leases(later=timedelta(days=1)).reconcile()
+    assert await hub.account() == before
+    hub.proxy.heal()
+    await hub.cluster.admin.delete(hub.cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
+    await hub.leases(later=timedelta(days=1)).reconcile()
+    assert await hub.account() == {}
+
+
+async def test_a_stop_goes_on_giving_back_until_the_api_answers(hub: Hub):
+    assert await hub.spawn() is None
+    hub.proxy.fail(Fault.answer(500), verb="update", resource=MAPS, times=3)
+    await hub.stop()
+    await hub.until_account({})
+
+
+async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
+    assert await hub.spawn() is None
+    again = hub.side.user("ada")
+    assert again.spawner is not hub.spawner
+    again.spawner.load_state(hub.spawner.get_state())
+    assert again.spawner._values is None
+    await again.spawner.stop()
+    assert await hub.account() == {}
+
+
+async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
+    assert await hub.spawn() is None
+    before = await hub.account()
+    await hub.cluster.admin.delete(hub.cluster.path(MAPS, CONFIG_MAP))
+    bob = hub.person("bob")
+    assert await hub.start(bob) is None
+    after = await hub.account()
+    assert before.items() <= after.items()
+    assert len(after) == 2
+    await asyncio.gather(hub.stop(), bob.stop(""))
+    assert await hub.account() == {}
+
+
+async def test_the_sweep_runs_with_the_hub(hub: Hub):
+    hub.spawner.begin_sweeping()
+    (sweeper,) = VlanSpawner._vlan_sweepers.values()
+    assert not sweeper.done()
+    async with asyncio.timeout(10):
+        while not hub.proxy.count("get", MAPS):  # noqa: ASYNC110 - nothing tells but asking
+            await asyncio.sleep(0.02)
+
+
+async def test_a_hub_without_the_right_says_so(hub: Hub):
+    if hub.cluster.kind == "embedded":
+        hub.proxy.fail(Fault.answer(403, "Forbidden", "cannot get"), verb="get", resource=MAPS, times=None)
+    else:
+        async with await KubernetesApi.from_kubeconfig(hub.cluster.admin_kubeconfig) as api:
+            await api.delete(
+                f"/apis/rbac.authorization.k8s.io/v1/namespaces/{hub.cluster.namespace}/rolebindings/dra-spawner"
+            )
+        async with asyncio.timeout(10):
+            error = None
+            while not (error and "helm-values/rbac.yaml" in str(error)):
+                if error is None:
+                    await hub.stop()
+                error = await hub.spawn()
+        return
+    assert "helm-values/rbac.yaml" in str(await hub.spawn())
