@@ -179,6 +179,21 @@ async def test_a_lease_runs_out_by_a_clock_that_does_not_jump(
     assert not elector.is_leader
 
 
+async def test_a_leader_that_says_it_holds_on_for_longer_is_believed(embedded_cluster: ClusterUnderTest):
+    api, namespace = embedded_cluster.admin, embedded_cluster.namespace
+    clock = 1000.0
+    longer = LeaseTimes(lease_seconds=10, renew_deadline_seconds=8, retry_seconds=1)
+    first = LeaderElector(api, namespace, LEASE, identity="a", times=longer, clock=lambda: clock)
+    second = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
+    assert await first._try()
+    assert not await second._try()
+    clock += TIMES.lease_seconds + 1
+    assert first.is_leader
+    assert not await second._try()
+    clock += longer.lease_seconds
+    assert await second._try()
+
+
 async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: ClusterUnderTest):
     stage = Stage()
     parts = [(embedded_cluster.admin, embedded_cluster.namespace, name) for name in ("a", "b")]
