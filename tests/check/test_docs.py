@@ -1,0 +1,31 @@
+"""docs/check.md says what is so."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+
+from dra_spawner.checked_choices import CheckedSpawner
+from dra_spawner.profiles.lint import RULES
+from tests.check.test_check import OUTPUT_SCHEMA
+
+TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
+
+
+def test_the_table_has_every_rule():
+    rows = re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \| (yes|no) \| (.*) \|$", TEXT, re.MULTILINE)
+    assert rows == [
+        (rule.name, ", ".join(rule.levels), "yes" if rule.needs_cluster else "no", rule.meaning) for rule in RULES
+    ]
+
+
+def test_the_example_of_the_output_is_one():
+    (example,) = re.findall(r"```json\n(.*?)```", TEXT, re.DOTALL)
+    jsonschema.validate(json.loads(example), OUTPUT_SCHEMA)
+
+
+def test_traits_have_the_defaults_that_are_told():
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| `([^`]+)` \|", TEXT, re.MULTILINE))
+    own = CheckedSpawner.class_own_traits(config=True)
+    assert rows == {name: repr(trait.default()) for name, trait in own.items()}
