@@ -37,6 +37,7 @@ _SETTINGS = (
     "privileged",
     "tolerations",
     "uid",
+    "vlans",
 )
 
 

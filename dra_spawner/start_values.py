@@ -16,7 +16,7 @@ from kubespawner.slugs import safe_slug
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.cluster.start_objects import new_nonce
 from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases, pod_marks, turn_of
-from dra_spawner.profiles.claim_templates import VLAN_NUMBERS, claim_placeholders, expand_claims, vlan_numbers
+from dra_spawner.profiles.claim_templates import FROM_VLANS, claim_placeholders, expand_claims, vlan_numbers
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
@@ -24,8 +24,6 @@ from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_p
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
 from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
 
-#: What only ``vlans`` gives a value.
-_FROM_VLANS = VLAN_NUMBERS | {"group", "address", "subnet", "gateway"}
 _SLUG_CHARACTERS = 48  # as KubeSpawner has it for user names
 _STATUS = {
     VlanRefusal.NO_GROUP: 403,
@@ -83,9 +81,9 @@ class StartValues:
 
     async def _fill(self, claims: tuple[DeviceClaim, ...], path: str) -> tuple[DeviceClaim, ...]:
         names = claim_placeholders(claims)
-        values = self._plain_values(names - _FROM_VLANS)
-        if names & _FROM_VLANS:
-            values |= await self._vlan_values(names & _FROM_VLANS, path)
+        values = self._plain_values(names - FROM_VLANS)
+        if names & FROM_VLANS:
+            values |= await self._vlan_values(names & FROM_VLANS, path)
         return expand_claims(claims, values, path)
 
     def _plain_values(self, names: Iterable[str]) -> dict[str, str | int]:

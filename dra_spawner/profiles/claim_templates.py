@@ -18,6 +18,10 @@ from dra_spawner.profiles.vlan_attachments import map_vlans, vlans_of
 
 #: Placeholders whose values come from the VLAN's number.
 VLAN_NUMBERS = frozenset({"vlan", "vlan_high", "vlan_low"})
+#: Those whose values go with a VLAN in the mapping.
+FROM_MAPPING = frozenset({"address", "subnet", "gateway"})
+#: All to which only the spawner's ``vlans`` gives values.
+FROM_VLANS = VLAN_NUMBERS | FROM_MAPPING | {"group"}
 
 
 def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:

@@ -21,6 +21,7 @@ from dra_spawner.profiles.lint.selectors import selector_findings
 from dra_spawner.profiles.lint.sharing import meeting_findings
 from dra_spawner.profiles.lint.wants import WantedClaim, wanted_claims
 from dra_spawner.profiles.problems import Problem
+from dra_spawner.profiles.vlan_findings import vlan_findings
 
 __all__ = ["CheckedChoice", "Report", "check_choice", "check_choices", "problem_finding"]
 
@@ -168,6 +169,7 @@ def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: I
     for finding in driver_findings(choice, inventory.facts):
         yield _where_written(choice, finding)
     yield from intel_gas_findings(choice, inventory.facts)
+    yield from vlan_findings(choice)
 
 
 def _class_level(choice: Choice, claim: WantedClaim) -> Level:

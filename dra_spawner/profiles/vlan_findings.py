@@ -1,0 +1,80 @@
+"""What can be wrong with a choice that has placeholders or legs in VLANs, beside what the language refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dra_spawner.profiles.choices import TRAIT as CLAIMS_TRAIT
+from dra_spawner.profiles.choices import Choice
+from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_placeholders
+from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.language import parse_device_claims
+from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.templates import placeholder_names
+from dra_spawner.profiles.vlan_attachments import vlans_of
+from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
+
+#: The spawner's trait.
+TRAIT = "vlans"
+#: Names of the rules: a placeholder has no value; a VLAN may be given twice; ``vlans`` itself is wrong.
+NO_VALUE, GIVEN_TWICE, WRONG_VLANS = "placeholder-without-value", "vlan-given-twice", "vlans"
+
+
+def vlan_findings(choice: Choice) -> Iterator[Finding]:
+    """What would stop a start of this choice, or put two owners into one VLAN."""
+    try:
+        policy = parse_vlan_policy(choice.settings.get(TRAIT), "")
+    except ProfileError as error:
+        written = [layer for layer in choice.layers if TRAIT in layer.settings]
+        where = written[-1].path_to(TRAIT) if written else TRAIT
+        for problem in error.problems:
+            found = f"found {problem.found}" if problem.found else "nothing found"
+            yield Finding(Level.ERROR, WRONG_VLANS, f"{where}{problem.path}", f"{found}; allowed: {problem.allowed}")
+        return
+    claims = _claims_as_written(choice)
+    for claim in claims:
+        path = choice.path_of(f".{claim.name}")
+        for name in sorted(claim_placeholders((claim,)) & FROM_VLANS):
+            yield from _placeholder_findings(name, policy, path)
+        if policy is not None:
+            yield from _literal_findings(claim, policy, path)
+
+
+def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
+    """The claims with their placeholders, in place of which a choice has samples; none if there are none."""
+    written = choice.settings.get(CLAIMS_TRAIT)
+    legs = any(True for claim in choice.claims for request in claim.requests for _ in vlans_of(request))
+    return parse_device_claims(written, "", admin_access=True) if legs or placeholder_names(written) else ()
+
+
+def _placeholder_findings(name: str, policy: VlanPolicy | None, path: str) -> Iterator[Finding]:
+    if policy is None:
+        message = f"{{{name}}} has no value: set vlans of the spawner, such as {{range: 100-199}}"
+        yield Finding(Level.ERROR, NO_VALUE, path, message)
+    elif name == "group" and policy.by is not OwnerKind.GROUP:
+        yield Finding(Level.ERROR, NO_VALUE, path, "{group} has a value only where vlans are by: group")
+    elif name in FROM_MAPPING:
+        having = [owner for owner, mapped in policy.mapping.items() if name in dict(mapped.values)]
+        wanting = sorted(set(policy.mapping) - set(having))
+        if not having:
+            message = f"{{{name}}} has no value: no entry of vlans.mapping has a {name}"
+            yield Finding(Level.ERROR, NO_VALUE, path, message)
+        elif wanting or policy.allocates:
+            whom = (
+                f"{', '.join(wanting[:3])}{' and others' if len(wanting) > 3 else ''}"
+                or "whoever is not in the mapping"
+            )
+            message = f"{{{name}}} has no value for {whom}: their starts are refused"
+            yield Finding(Level.WARNING, NO_VALUE, path, message)
+
+
+def _literal_findings(claim: DeviceClaim, policy: VlanPolicy, path: str) -> Iterator[Finding]:
+    for request in claim.requests:
+        for reference, leg in vlans_of(request):
+            if leg.vlan in policy.vlans:
+                message = (
+                    f"VLAN {leg.vlan} of {reference} is in the range of vlans, too, and may be given to others: "
+                    "exclude it there"
+                )
+                yield Finding(Level.WARNING, GIVEN_TWICE, path, message)

@@ -1,0 +1,70 @@
+"""Checks of choices with placeholders and VLANs."""
+
+from __future__ import annotations
+
+import pytest
+
+from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.lint import check_choices
+
+CNI = {"device_class": "vlan-cni.networking.x-k8s.io"}
+CLAIMS = "profile_list[0].kubespawner_override.device_claims"
+MINE = {"placeholder-without-value", "vlan-given-twice", "vlans"}
+
+
+def leg(**vlan):
+    return {"nic": {**CNI, "vlan": {"id": "{vlan}", **vlan}}}
+
+
+def found(claims, vlans=None, own=None):
+    override = {"device_claims": claims, **({"vlans": vlans} if vlans is not None else {})}
+    profiles = [{"display_name": "p", "slug": "p", "kubespawner_override": override}]
+    settings = {"vlans": own} if own is not None else {}
+    report = check_choices(list_choices(profiles, settings), ClusterFacts())
+    return [(f.level.value, f.rule, f.path, f.message) for f in report.findings if f.rule in MINE]
+
+
+@pytest.mark.parametrize(
+    ("claims", "vlans"),
+    [
+        pytest.param(leg(), {"range": "100-199"}, id="a range"),
+        pytest.param(leg(), {"mapping": {"ada": 5}}, id="a mapping"),
+        pytest.param(leg(id=42), None, id="no placeholder"),
+        pytest.param(leg(id=42), {"range": "40-50", "exclude": 42}, id="excluded"),
+        pytest.param(leg(ipam={"a": "{address}"}), {"mapping": {"ada": {"id": 5, "address": "10.0.0.1/24"}}}, id="an address for everybody"),
+        pytest.param(leg(ipam={"a": "{group}-{username}"}), {"by": "group", "mapping": {"lab": 5}}, id="a group"),
+    ],
+)  # fmt: skip
+def test_sound(claims, vlans):
+    assert found(claims, vlans) == []
+    assert found(claims, None, vlans) == []
+
+
+@pytest.mark.parametrize(
+    ("claims", "vlans", "level", "rule", "message"),
+    [
+        pytest.param(leg(), None, "error", "placeholder-without-value", "{vlan} has no value: set vlans", id="no vlans"),
+        pytest.param(leg(ipam={"a": "{group}"}), {"range": 5}, "error", "placeholder-without-value", "by: group", id="group by user"),
+        pytest.param(leg(ipam={"a": "{subnet}"}), {"range": 5}, "error", "placeholder-without-value", "no entry of vlans.mapping has a subnet", id="nobody's subnet"),
+        pytest.param(leg(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}, "bob": 6}}, "warning", "placeholder-without-value", "no value for bob", id="somebody's subnet"),
+        pytest.param(leg(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}}, "range": 7}, "warning", "placeholder-without-value", "whoever is not in the mapping", id="subnet with a range"),
+        pytest.param(leg(id=42), {"range": "40-50"}, "warning", "vlan-given-twice", "VLAN 42 of nic", id="in the range"),
+    ],
+)  # fmt: skip
+def test_found(claims, vlans, level, rule, message):
+    ((found_level, found_rule, path, text),) = found(claims, vlans)
+    assert (found_level, found_rule, path) == (level, rule, f"{CLAIMS}.nic")
+    assert message in text
+
+
+def test_wrong_vlans_are_told_where_they_stand():
+    ((level, rule, path, message),) = found(leg(), {"range": "200-100"})
+    assert (level, rule, path) == ("error", "vlans", "profile_list[0].kubespawner_override.vlans.range")
+    assert "found '200-100'" in message
+    assert found(leg(), None, {"range": "200-100"})[0][2] == "vlans.range"
+
+
+def test_overrides_are_merged_as_kubespawner_does():
+    assert found(leg(id=42), {"exclude": [42]}, {"range": "40-50"}) == []
+    assert found(leg(), {"range": None}, {"range": "40-50"})[0][1] == "placeholder-without-value"
