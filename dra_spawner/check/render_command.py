@@ -32,7 +32,7 @@ from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.lint import problem_finding
-from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
 
@@ -78,7 +78,7 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
         return 2
     finally:
         progress.clear()
-    problems = list(dict.fromkeys(problem for choice in listed for problem in choice.problems))
+    problems = list(dict.fromkeys(problem for choice in listed for problem in _problems(choice)))
     for problem in problems:
         messages.write(f"dra-spawner render: {problem_finding(problem)}\n")
     rendered = [
@@ -90,6 +90,16 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
     else:
         output.write("".join(_yaml(choice, objects) for choice, objects in rendered))
     return 1 if problems else 0
+
+
+def _problems(listed: ListedChoice) -> Iterator[Problem]:
+    """What is refused of a choice, the legacy form for Intel GPUs included."""
+    yield from listed.problems
+    if listed.choice is not None:
+        try:
+            parse_intel_gas(listed.choice.settings.get("intel_gas"), f"{listed.path}: intel_gas")
+        except ProfileError as error:
+            yield from error.problems
 
 
 def _asked(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoice]:

@@ -41,8 +41,8 @@ def profile_list_problems(
 
     Notes
     -----
-    Each choice of each option is merged with the profile alone, not with every combination of the other options.
-    The combination a user really picks is checked again before the first API call.
+    Each choice of each option is merged with the profile and the defaults of its other options, see `list_choices`; not
+    every combination. The one that a user really picks is checked again before the first API call.
     """
     problems = _problems_of(list_choices(None, {TRAIT: device_claims or {}}))
     if problems or not profile_list or callable(profile_list):

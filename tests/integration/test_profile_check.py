@@ -139,6 +139,36 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
     assert "DRAConsumableCapacity is off): the server would get a whole device instead of a share" in share
 
 
+async def test_what_render_prints_is_taken_by_a_real_api_server(real_cluster, capsys):
+    cluster = real_cluster
+    network = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "net"}, "data": {"user": "{username}"}}
+    request = {"device_class": "gpu.example.com"}
+    shared = {
+        "requests": {"gpu": request},
+        "shared": {"by": "group", "group": "lab"},
+        "companions": {"net": {"manifest": network}},
+    }
+    gas = {"display_name": "gas", "kubespawner_override": {"intel_gas": {"resource": "i915", "count": 1}}}
+    profiles = [*PROFILES, {"display_name": "team", "kubespawner_override": {"device_claims": {"team": shared}}}, gas]
+    file = cluster.directory / "profiles.yaml"
+    file.write_text(yaml.safe_dump(profiles))
+    code = await asyncio.to_thread(
+        main, ["render", str(file), "--namespace", cluster.namespace, "--user", "Ada@example"]
+    )
+    printed = capsys.readouterr()
+    assert (code, printed.err) == (0, "")
+    plurals = {"ResourceClaimTemplate": "resourceclaimtemplates", "ResourceClaim": "resourceclaims", "Pod": "pods"}
+    documents = list(yaml.safe_load_all(printed.out))
+    for document in documents:
+        path = cluster.path(plurals.get(document["kind"], "configmaps"))
+        answer = await cluster.admin.create(path, document, params={"dryRun": "All"})
+        assert answer["metadata"]["name"] == document["metadata"]["name"]
+    *_, gas_pod = documents
+    assert gas_pod["spec"]["containers"][0]["resources"]["limits"] == {"gpu.intel.com/i915": "1"}
+    kinds = {document["kind"] for document in documents}
+    assert kinds == {"ResourceClaimTemplate", "ResourceClaim", "ConfigMap", "Pod"}
+
+
 MORE = """
 def profile(slug, **claim):
     return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": {"gpu": claim}}}
