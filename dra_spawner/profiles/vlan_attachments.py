@@ -27,6 +27,7 @@ _DRIVER_OF_CLASS: Mapping[str, str] = {
     "vlan-cni.networking.x-k8s.io": CNI,
     "sriovnetwork.k8snetworkplumbingwg.io": SRIOV,
     **dict.fromkeys(("dra.net", "dranet", "dranet.net", "multinic", "rdma-net"), DRANET),
+    **dict.fromkeys(("efa.networking.k8s.aws", "erdma.alibaba.dra.net"), DRANET),
 }
 #: Keys, beside id and driver, that each driver can be told; any other driver is told ``parameters``.
 _KEYS_OF: Mapping[str, tuple[str, ...]] = {

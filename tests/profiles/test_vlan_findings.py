@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from dra_spawner.profiles import ProfileError, parse_device_claims
 from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.drivers import known_driver
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import check_choices
+from dra_spawner.profiles.vlan_attachments import CNI as CNI_DRIVER
+from dra_spawner.profiles.vlan_attachments import DRANET, SRIOV
 
 CNI = {"device_class": "vlan-cni.networking.x-k8s.io"}
 CLAIMS = "profile_list[0].kubespawner_override.device_claims"
@@ -56,6 +60,31 @@ def test_found(claims, vlans, level, rule, message):
     ((found_level, found_rule, path, text),) = found(claims, vlans)
     assert (found_level, found_rule, path) == (level, rule, f"{CLAIMS}.nic")
     assert message in text
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        pytest.param(leg(ipam={"type": "dhcp"}), id="vlan"),
+        pytest.param(leg(type="macvlan", master="eth1", mode="bridge", mtu=9000), id="macvlan"),
+        pytest.param({"nic": {"device_class": SRIOV, "vlan": {"id": "{vlan}"}}}, id="sriov"),
+        pytest.param({"a": {"requests": {"x": leg()["nic"], "y": leg(id=5)["nic"]}}}, id="two"),
+    ],
+)
+def test_what_legs_come_to_is_sound_to_what_is_known_of_the_drivers(claims):
+    override = {"device_claims": claims, "vlans": {"range": "100-199"}}
+    profiles = [{"display_name": "p", "slug": "p", "kubespawner_override": override}]
+    facts = ClusterFacts(attachment_definitions=frozenset())
+    assert check_choices(list_choices(profiles, {}), facts).findings == ()
+
+
+@pytest.mark.parametrize("name", [CNI_DRIVER, SRIOV, DRANET])
+def test_all_classes_of_the_known_drivers_tell_them(name):
+    """Both tables are of the same drivers; this one comes before the other can be imported."""
+    for known in known_driver(name).classes:
+        with pytest.raises(ProfileError) as caught:
+            parse_device_claims({"nic": {"device_class": known.name, "vlan": {"id": 5, "parameters": {}}}})
+        assert name in str(caught.value)
 
 
 def test_wrong_vlans_are_told_where_they_stand():
