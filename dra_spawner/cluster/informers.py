@@ -38,16 +38,23 @@ _SHORT_WATCH_SECONDS: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A collection of the API, in all namespaces."""
+    """A collection of the API, in all namespaces, or one object of it."""
 
     kind: str
     group_version: str
     """As in ``apiVersion``."""
     plural: str
+    namespace: str = ""
+    name: str = ""
+    """Only the object of this name, which is to be in `namespace`."""
 
     @property
     def path(self) -> str:
-        return resource_path(self.group_version, self.plural)
+        return resource_path(self.group_version, self.plural, self.namespace or None)
+
+    @property
+    def field_selector(self) -> str:
+        return f"metadata.name={self.name}" if self.name else ""
 
     @property
     def group(self) -> str:
@@ -220,6 +227,7 @@ class Informer:
         gone = set(self._known)
         pages = self._api.list_pages(
             self.resource.path,
+            field_selector=self.resource.field_selector,
             page_size=self._settings.page_size,
             timeout_seconds=self._settings.list_timeout_seconds,
         )
@@ -242,6 +250,7 @@ class Informer:
         seconds = self._settings.watch_seconds
         events = self._api.watch(
             self.resource.path,
+            field_selector=self.resource.field_selector,
             resource_version=version,
             bookmarks=True,
             watch_seconds=max(1, round(seconds * self._random.uniform(0.8, 1.2))),
@@ -323,9 +332,11 @@ class Informer:
 
 
 def missing_rule(resource: Resource, error: KubernetesError) -> str:
-    """What to grant when the account may not list and watch: a rule of a ClusterRole, ready to be copied."""
-    rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}], verbs: [list, watch]}}'
-    return f"its account lacks the ClusterRole rule {rule} (the API server says: {error.message})"
+    """What to grant when the account may not list and watch: a rule of a role, ready to be copied."""
+    names = f", resourceNames: [{resource.name}]" if resource.name else ""
+    rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}]{names}, verbs: [list, watch]}}'
+    role = f"rule {rule} in namespace {resource.namespace}" if resource.namespace else f"ClusterRole rule {rule}"
+    return f"its account lacks the {role} (the API server says: {error.message})"
 
 
 def _key(obj: JsonObject) -> ObjectKey:

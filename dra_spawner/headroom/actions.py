@@ -34,6 +34,19 @@ class Cause(StrEnum):
         return self in (Cause.MOVE, Cause.DRAIN, Cause.SURPLUS)
 
 
+class Denial(StrEnum):
+    """Why a placeholder that should go is not evicted yet."""
+
+    #: Too many were evicted in a short time.
+    BUDGET = "budget"
+    #: Enough are evicted from its node in this round.
+    PER_NODE = "per-node"
+    #: Too few warm ones would be left.
+    FLOOR = "floor"
+    #: Its replacement would not come up where it should.
+    LANDING = "landing"
+
+
 @dataclass(frozen=True, slots=True)
 class CreatePlaceholder:
     """Make a placeholder.

@@ -9,8 +9,10 @@ from functools import cached_property
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.headroom import labels
 from dra_spawner.headroom.view import View
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import CPU, MEMORY
 from dra_spawner.simulator.weighted_utilization import weighted_utilization
 
@@ -57,9 +59,8 @@ class NodesBusyness:
         view = self._view
         users = len(view.users_of_node.get(name, ()))
         state = view.snapshot.nodes[name]
-        kept = {id(each.pod) for each in view.placeholders_of_node.get(name, ())}
         figures = [_ZERO]
-        others = [pod for pod in state.pods if id(pod) not in kept and pod.controller not in _DAEMONS]
+        others = [pod for pod in state.pods if not _is_placeholder(pod) and pod.controller not in _DAEMONS]
         for resource in (CPU, MEMORY):
             total = state.node.allocatable.get(resource, 0)
             if total:
@@ -77,7 +78,7 @@ class NodesBusyness:
         keys = {
             ObjectKey(pod.namespace, each.claim)
             for pod in view.snapshot.nodes[name].pods
-            if ObjectKey.of(pod) not in view.placeholders
+            if not _is_placeholder(pod)
             for each in pod.claims
             if each.claim
         }
@@ -105,3 +106,8 @@ class NodesBusyness:
             if item.node_name:
                 found.setdefault(item.node_name, set()).add(item.pool_id)
         return found
+
+
+def _is_placeholder(pod: Pod) -> bool:
+    """Ours, or one of the chart's own."""
+    return pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER

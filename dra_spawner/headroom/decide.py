@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
-from dra_spawner.headroom.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndPlaceholder, LabelNode
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.hand_over import decide_hand_overs
@@ -33,12 +33,15 @@ class Decisions:
         To be given to the next decision.
     frozen
         Why nothing is done at present; empty if all is well.
+    denied
+        Placeholders that should go and may not yet, with the rule that keeps them.
     """
 
     actions: tuple[Action, ...]
     waiting: tuple[Waiting, ...]
     memory: Memory
     frozen: str = ""
+    denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
 
 
 def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
@@ -58,6 +61,7 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     if frozen:
         # The bucket does not fill while nobody looks.
         return Decisions((), (), replace(memory, tokens=Tokens(memory.tokens.left, view.now)), frozen)
+    memory = memory.not_after(view.now)
     busyness = NodesBusyness(view)
     hand_overs = decide_hand_overs(view, policy)
     yields, waiting = decide_yields(view, policy, busyness)
@@ -73,15 +77,16 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
             if not (isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices)
         )
     tokens = memory.tokens.refilled(policy.budget, view.now)
-    numbers, tokens = _within_budget(numbers, tokens)
+    numbers, tokens, denied = _within_budget(numbers, tokens)
     attraction = decide_attraction(view, policy)
     draining = decide_draining(view, policy, memory, busyness)
     moves: tuple[EndPlaceholder, ...] = ()
     if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
         # Only when all else is at rest; the next round sees what came of it.
-        moves, tokens = decide_moves(view, policy, tokens, ending | _ended(numbers))
+        moves, tokens, stay = decide_moves(view, policy, tokens, ending | _ended(numbers))
+        denied |= stay
     actions = (*hand_overs, *yields, *readiness, *numbers, *attraction, *draining, *moves)
-    return Decisions(actions, waiting, replace(memory, tokens=tokens))
+    return Decisions(actions, waiting, replace(memory, tokens=tokens), denied=denied)
 
 
 def _frozen(view: View, policy: Policy) -> str:
@@ -96,14 +101,18 @@ def _ended(actions: Iterable[Action]) -> frozenset[ObjectKey]:
     return frozenset(each.key for each in actions if isinstance(each, EndPlaceholder))
 
 
-def _within_budget(actions: tuple[Action, ...], tokens: Tokens) -> tuple[tuple[Action, ...], Tokens]:
-    """Evictions for which there is a token, and everything that is none."""
+def _within_budget(
+    actions: tuple[Action, ...], tokens: Tokens
+) -> tuple[tuple[Action, ...], Tokens, dict[ObjectKey, Denial]]:
+    """Evictions for which there is a token, and everything that is none; what is left of the bucket; who must wait."""
+    denied: dict[ObjectKey, Denial] = {}
     kept: list[Action] = []
     for each in actions:
         if isinstance(each, EndPlaceholder) and each.cause.is_eviction:
             rest = tokens.take()
             if rest is None:
+                denied[each.key] = Denial.BUDGET
                 continue
             tokens = rest
         kept.append(each)
-    return tuple(kept), tokens
+    return tuple(kept), tokens, denied

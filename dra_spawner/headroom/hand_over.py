@@ -9,13 +9,17 @@ along, or be nobody's for a moment, and its device anybody's.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim, UngatePod
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.view import Placeholder, View, age, reservation_of
+from dra_spawner.headroom.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
+
+#: Clocks of two leaders differ by less.
+_CLOCKS_APART = timedelta(minutes=5)
 
 
 def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
@@ -26,7 +30,7 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
         pod = takers.get(key)
         if pod is not None:
             actions += _hand_over(view, placeholder, pod)
-        elif placeholder.reservation is not None and view.now >= placeholder.reservation.until:
+        elif placeholder.reservation is not None and _is_over(placeholder.reservation, view, policy):
             # Its pod may still come, late; nobody else must have the claim then.
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
@@ -47,6 +51,12 @@ def _takers(view: View) -> dict[ObjectKey, Pod]:
             if holder is not None and not pod.is_deleted:
                 found.setdefault(holder.key, pod)
     return found
+
+
+def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
+    """Whether nobody need be waited for. A promise that seems to last for long was given by a clock that went wrong."""
+    left = reservation.until - view.now
+    return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.promise
 
 
 def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
@@ -82,7 +92,7 @@ def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
         if tracked.key in used or tracked.consumers or tracked.is_deleted:
             continue
         reservation = reservation_of(tracked)
-        if reservation is not None and view.now < reservation.until:
+        if reservation is not None and not _is_over(reservation, view, policy):
             continue
         if age(tracked.created, view.now) >= policy.grace.orphan:
             yield DeleteClaim(tracked.key, "its placeholder is gone, and nobody uses it")

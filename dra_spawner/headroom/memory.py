@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dra_spawner.headroom.budget import Tokens
@@ -32,6 +32,15 @@ class Memory:
     ready_since: Mapping[str, datetime] = field(default_factory=dict)
     busy: Mapping[str, datetime] = field(default_factory=dict)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def not_after(self, now: datetime) -> Memory:
+        """The same with nothing that is yet to come: when the clock was set back, everything begins now."""
+        return replace(
+            self,
+            lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
+            ready_since={name: min(when, now) for name, when in self.ready_since.items()},
+            busy={name: min(when, now) for name, when in self.busy.items()},
+        )
 
     @classmethod
     def fresh(cls, now: datetime) -> Memory:

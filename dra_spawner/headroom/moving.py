@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Cause, EndPlaceholder, LabelNode
+from dra_spawner.headroom.actions import Cause, Denial, EndPlaceholder, LabelNode
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.memory import Memory
@@ -115,13 +115,13 @@ class _Evictions:
     warm: Counter[str]
     of_node: Counter[str]
 
-    def allows(self, placeholder: Placeholder) -> bool:
-        kept = self.policy.headroom_of(placeholder.shape).kept
-        return (
-            self.tokens.left >= 1.0
-            and self.of_node[placeholder.node] < self.policy.budget.per_node
-            and self.warm[placeholder.shape] > kept
-        )
+    def denial(self, placeholder: Placeholder) -> Denial | None:
+        """Why this one must stay; None if it may go."""
+        if self.warm[placeholder.shape] <= self.policy.headroom_of(placeholder.shape).kept:
+            return Denial.FLOOR
+        if self.of_node[placeholder.node] >= self.policy.budget.per_node:
+            return Denial.PER_NODE
+        return Denial.BUDGET if self.tokens.left < 1.0 else None
 
     def take(self, placeholder: Placeholder) -> None:
         tokens = self.tokens.take()
@@ -133,8 +133,8 @@ class _Evictions:
 
 def decide_moves(
     view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
-) -> tuple[tuple[EndPlaceholder, ...], Tokens]:
-    """Which placeholders are evicted so that their replacements come up where they should be.
+) -> tuple[tuple[EndPlaceholder, ...], Tokens, dict[ObjectKey, Denial]]:
+    """Which placeholders are evicted so that their replacements come up where they should be, and which stay and why.
 
     Parameters
     ----------
@@ -145,20 +145,25 @@ def decide_moves(
     """
     pending = sum(1 for each in view.placeholders.values() if each.is_pending)
     if pending > policy.budget.most_pending or view.waiting_users or view.leaving:
-        return (), tokens
+        return (), tokens, {}
     warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
     evictions = _Evictions(policy, tokens, warm, Counter())
     ended: list[EndPlaceholder] = []
+    denied: dict[ObjectKey, Denial] = {}
     with view.snapshot.trial():
         for placeholder, cause, goal in _movers(view, policy, ending):
-            if not evictions.allows(placeholder) or not _lands(view, policy, placeholder, cause, goal, len(ended)):
+            denial = evictions.denial(placeholder)
+            if denial is None and not _lands(view, policy, placeholder, cause, goal, len(ended)):
+                denial = Denial.LANDING
+            if denial is not None:
+                denied[placeholder.key] = denial
                 continue
             evictions.take(placeholder)
             to = f"node {goal}" if goal else "another node"
             why = "is new and empty" if cause is Cause.MOVE else f"node {placeholder.node} is to become empty"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
             ended.append(EndPlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
-    return tuple(ended), evictions.tokens
+    return tuple(ended), evictions.tokens, denied
 
 
 def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:

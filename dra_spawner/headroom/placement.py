@@ -69,7 +69,7 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
     """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty."""
     busyness = NodesBusyness(view)
     warm = sorted(
-        (each for each in view.warm(shape.id) if _is_usable(view, each)),
+        (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
         key=lambda each: (busyness.of(each.node).rank, each.key),
     )
     if warm:
@@ -97,8 +97,10 @@ def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:
     return view.snapshot.fits_on(replace(pod, claims=placeholder.pod.claims), placeholder.node, explain=False).fits
 
 
-def _is_usable(view: View, placeholder: Placeholder) -> bool:
-    """Whether what a placeholder keeps can be taken over at once."""
+def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
+    """Whether what a placeholder keeps can be taken over at once; claims only within their namespace."""
+    if placeholder.claims and placeholder.pod.namespace != namespace:
+        return False
     claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
     state = view.snapshot.nodes[placeholder.node]
     return (

@@ -61,8 +61,8 @@ class Grace:
     ----------
     yield_again
         After placeholders made way for a pod, before others do.
-    hand_over
-        A user's pod has so long to be bound to the node of its warm claim.
+    promise
+        A warm claim is kept so long for the pod that it was promised to.
     new_node
         A node that just came is not drained.
     freed_node
@@ -72,7 +72,7 @@ class Grace:
     """
 
     yield_again: timedelta = timedelta(seconds=10)
-    hand_over: timedelta = timedelta(seconds=30)
+    promise: timedelta = timedelta(seconds=30)
     new_node: timedelta = timedelta(minutes=10)
     freed_node: timedelta = timedelta(minutes=10)
     orphan: timedelta = timedelta(seconds=60)
@@ -110,6 +110,8 @@ class Policy:
         By id.
     headroom
         By id of a shape; a shape that is not there has none.
+    is_complete
+        Whether these are all shapes; if not, a placeholder of another one is left alone.
     newest
         A node counts as new for so long; placeholders are drawn to the newest.
     drain_below
@@ -122,6 +124,7 @@ class Policy:
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
     headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    is_complete: bool = True
     budget: Budget = Budget()
     grace: Grace = Grace()
     readiness: Readiness = Readiness()

@@ -37,7 +37,7 @@ def decide_numbers(
         there = [each for each in view.placeholders_of_shape.get(shape, ()) if each.key not in ending]
         actions += _of_shape(shape, policy, there, beside.get(shape, []))
     for shape, there in view.placeholders_of_shape.items():
-        if shape not in policy.shapes:
+        if shape not in policy.shapes and policy.is_complete:
             actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
     return tuple(actions)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import combinations
 
 from dra_spawner.headroom import labels
@@ -101,7 +102,8 @@ def _help(
     if isinstance(where := view.snapshot.place(pod), str):
         return None, Waiting(key, f"fits on node {where}")
     given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
-    if given is not None and view.now - given < policy.grace.yield_again:
+    # What is said of a time to come was said by a clock that went wrong.
+    if given is not None and timedelta(0) <= view.now - given < policy.grace.yield_again:
         return None, Waiting(key, "placeholders have just made way for it", has_way=True)
     way = find_way(view.snapshot, pod, free.values(), busyness)
     if way is None:
