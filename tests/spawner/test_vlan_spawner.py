@@ -1,0 +1,136 @@
+"""Values of placeholders, and VLANs from a mapping: what a start makes of them before its first request."""
+
+from __future__ import annotations
+
+import pytest
+from jupyterhub import orm
+
+from dra_spawner.spawn_refusal import SpawnRefused
+from dra_spawner.start_values import leases_of
+
+CLASS = "vlan-cni.networking.x-k8s.io"
+
+
+def leg(**vlan):
+    return {"nic": {"device_class": CLASS, "vlan": {"id": "{vlan}", **vlan}}}
+
+
+def told(value):
+    """Claims whose driver is told ``value``."""
+    config = {"driver": "x.example.com", "parameters": {"a": value}}
+    return {"a": {"requests": {"x": {"device_class": "x.example.com"}}, "config": [config]}}
+
+
+async def parameters(spawner, **options):
+    spawner.user_options = options
+    spawner.clear_state()
+    await spawner.load_user_options()
+    await spawner.get_pod_manifest()
+    (template,) = spawner._start_objects.templates.values()
+    (config,) = template["spec"]["spec"]["devices"]["config"]
+    return config["opaque"]["parameters"]
+
+
+async def vlan_of(spawner, **options):
+    return (await parameters(spawner, **options))["config"]["plugins"][0]["vlanId"]
+
+
+@pytest.mark.parametrize(
+    ("template", "user", "server", "expected"),
+    [
+        pytest.param("{username}", "ada", "", "ada", id="a plain name"),
+        pytest.param("{username}", "Ada.L@example.org", "", "ada-l-example-org---9d7ee9de", id="a name made safe"),
+        pytest.param("{user_server}/{servername}", "ada", "work", "ada--work/work", id="a named server"),
+        pytest.param("[{servername}]", "ada", "", "[]", id="the default server"),
+        pytest.param("{unescaped_username}", "Ada.L@example.org", "", "Ada.L@example.org", id="a name as it is"),
+        pytest.param("{unescaped_servername}", "ada", "My_work", "My_work", id="a server's name as it is"),
+        pytest.param("{pod_name}.{namespace}", "ada", "", "jupyter-ada.jupyterhub", id="the pod"),
+    ],
+)
+async def test_values(nowhere, template, user, server, expected):
+    nowhere.spawner_config.device_claims = told(template)
+    found = await parameters(nowhere.spawner(nowhere.user(user), server))
+    if "---" in expected:
+        assert found["a"].startswith(expected.partition("---")[0])
+    else:
+        assert found["a"] == expected
+
+
+@pytest.mark.parametrize("user", ['a"b', "a b", "a\\b", "a{vlan}b", "a'b;c", "ä", "x" * 64, "-a", "a/../b"])
+async def test_a_name_that_could_do_harm_is_refused_where_it_would_be_used_as_it_is(nowhere, user):
+    nowhere.spawner_config.device_claims = told("{unescaped_username}")
+    with pytest.raises(SpawnRefused, match=r"uses \{unescaped_username\}, which must be a name of letters") as caught:
+        await parameters(nowhere.user(user).spawner)
+    assert caught.value.status_code == 403
+    assert user not in str(caught.value)
+
+
+@pytest.mark.parametrize("user", ['a"b', "a{vlan}b", "ä ö", "x" * 200, "a--b"])
+async def test_every_name_may_be_used_when_it_is_made_safe(nowhere, user):
+    nowhere.spawner_config.device_claims = told("{username}")
+    found = await parameters(nowhere.user(user).spawner)
+    assert set(found["a"]) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+async def test_a_profile_may_change_vlans_and_the_next_one_does_not_inherit_it(nowhere):
+    def profile(slug, **vlans):
+        override = {"device_claims": leg(), **({"vlans": vlans} if vlans else {})}
+        return {"display_name": slug, "slug": slug, "kubespawner_override": override}
+
+    nowhere.spawner_config.vlans = {"mapping": {"ada": 42}}
+    nowhere.spawner_config.profile_list = [profile("plain"), profile("own", mapping={"ada": 43})]
+    spawner = nowhere.user("ada").spawner
+    assert [await vlan_of(spawner, profile=slug) for slug in ("plain", "own", "plain")] == [42, 43, 42]
+
+
+async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
+    nowhere.spawner_config.vlans = {
+        "by": "group",
+        "groups": ["Maths Dept", "lab"],
+        "mapping": {"lab": 7, "Maths Dept": 8},
+    }
+    nowhere.spawner_config.device_claims = leg(ipam={"name": "{group}"})
+    user = nowhere.user("ada")
+    for name in ("lab", "Maths Dept"):
+        group = orm.Group(name=name)
+        nowhere._db.add(group)
+        group.users.append(user.orm_user)
+        nowhere._db.commit()
+        found = (await parameters(user.spawner))["config"]["plugins"][0]
+        assert found["vlanId"] == {"lab": 7, "Maths Dept": 8}[name]
+        assert found["ipam"]["name"].startswith(name.lower().replace(" ", "-"))
+
+
+@pytest.mark.parametrize(
+    ("vlans", "claims", "sentence"),
+    [
+        pytest.param({}, leg(), "only with DRASpawner.vlans set", id="no vlans"),
+        pytest.param({"range": "9-1"}, leg(), "found '9-1'", id="wrong vlans"),
+        pytest.param({"mapping": {"bob": 5}}, leg(), "No VLAN is set up for you.", id="not mapped"),
+        pytest.param({"by": "group", "mapping": {"lab": 5}}, leg(), "for members of group lab; you are in no such group", id="no member"),
+        pytest.param({"mapping": {"ada": 5}}, leg(ipam={"a": "{address}"}), "needs the address that goes with a VLAN, and none is set up for ada", id="no address"),
+        pytest.param({"mapping": {"ada": 5}}, leg(ipam={"a": "{group}"}), "needs the group", id="no group"),
+    ],
+)  # fmt: skip
+async def test_refusals(nowhere, vlans, claims, sentence):
+    nowhere.spawner_config.vlans = vlans
+    nowhere.spawner_config.device_claims = claims
+    with pytest.raises(SpawnRefused) as caught:
+        await parameters(nowhere.user("ada").spawner)
+    assert sentence in str(caught.value)
+
+
+async def test_without_placeholders_vlans_do_not_matter(nowhere):
+    nowhere.spawner_config.vlans = {"range": "9-1"}
+    nowhere.spawner_config.device_claims = leg(id=5)
+    spawner = nowhere.user("ada").spawner
+    assert await vlan_of(spawner) == 5
+    assert [problem.path for problem in spawner.configuration_problems()] == ["vlans.range"]
+
+
+async def test_with_a_namespace_for_each_user_the_account_is_the_hubs(nowhere):
+    spawner = nowhere.user("ada").spawner
+    assert (leases_of(spawner)._namespace, leases_of(spawner)._pods_namespace) == ("jupyterhub", "jupyterhub")
+    nowhere.spawner_config.enable_user_namespaces = True
+    other = nowhere.user("bob").spawner
+    assert (leases_of(other)._namespace, leases_of(other)._pods_namespace) == ("default", None)
