@@ -138,7 +138,9 @@ def local_pool(slices: Sequence[ResourceSlice], features: Features) -> Pool | No
     slices
         All slices of the pool, those without counters first.
     """
-    relevant = [item for item in slices if _is_understood(item, features)]
+    relevant: Sequence[ResourceSlice] = slices
+    if not features.partitionable_devices:
+        relevant = [item for item in slices if _is_understood(item, features)]
     if len(relevant) > 1:
         newest = max([item.generation for item in relevant])
         relevant = [item for item in relevant if item.generation == newest]
@@ -196,7 +198,7 @@ def _add_slice(pools: dict[PoolId, list[ResourceSlice]], item: ResourceSlice) ->
 
 
 def _make_pool(
-    pool_id: PoolId, relevant: list[ResourceSlice], everywhere: Sequence[ResourceSlice], features: Features
+    pool_id: PoolId, relevant: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice], features: Features
 ) -> Pool | None:
     """The pool made of these relevant slices; None when a newer generation exists on other nodes.
 
@@ -219,7 +221,7 @@ def _make_pool(
 
 
 def _build_pool(
-    pool_id: PoolId, relevant: list[ResourceSlice], others: list[ResourceSlice], features: Features
+    pool_id: PoolId, relevant: Sequence[ResourceSlice], others: list[ResourceSlice], features: Features
 ) -> Pool:
     if features.partitionable_devices:
         slices = tuple([item for item in relevant if not item.shared_counters])
@@ -240,7 +242,7 @@ def _build_pool(
                 return Pool(pool_id, PoolState.INVALID, f"counter set {set_name} is defined twice")
             set_names.add(set_name)
             counters.update((CounterName(set_name, name), value) for name, value in values.items())
-    problem = _unknown_counter(relevant, set_names, counters) or _unknown_counter(others, set_names, counters)
+    problem = _unknown_counter((*relevant, *others), set_names, counters)
     if problem:
         return Pool(pool_id, PoolState.INVALID, problem)
     other_slices = tuple(others)

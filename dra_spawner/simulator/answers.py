@@ -179,7 +179,9 @@ class Answers:
         return AllocationError(fatal.reason, fatal.message)
 
     def _group(self, node_class: NodeClass, found: _Found, explain: bool) -> ShapeGroup:
-        names = tuple(sorted(node_class.nodes, key=self._places.__getitem__))
+        names = tuple(node_class.nodes)
+        if len(names) > 1:
+            names = tuple(sorted(names, key=self._places.__getitem__))
         view = self._divisions.view(names[0])
         return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
 

@@ -26,12 +26,12 @@ class Holders:
     __slots__ = ("_by_key", "_first")
 
     def __init__(self, claims: Iterable[ResourceClaim] = ()) -> None:
-        self._first = [claim for claim in claims if claim.status.devices is not None]
+        self._first = list(claims)
         self._by_key: dict[Hashable, Held] = {}
 
     def held_at_first(self) -> list[Held]:
         """What the claims hold that were there from the start; to be asked before anything changes."""
-        return [claim.status.devices or () for claim in self._first]
+        return [held for claim in self._first if (held := claim.status.devices) is not None]
 
     @property
     def by_key(self) -> dict[Hashable, Held]:
@@ -43,8 +43,9 @@ class Holders:
             When two claims of the start have the same namespace and name.
         """
         if self._first:
-            self._by_key = {(claim.namespace, claim.name): claim.status.devices or () for claim in self._first}
-            if len(self._by_key) < len(self._first):
+            allocated = [claim for claim in self._first if claim.status.devices is not None]
+            self._by_key = {(claim.namespace, claim.name): claim.status.devices or () for claim in allocated}
+            if len(self._by_key) < len(allocated):
                 raise ValueError("two of the allocated claims have the same namespace and name")
             self._first = []
         return self._by_key
