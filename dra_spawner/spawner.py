@@ -308,7 +308,8 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
             await objects.ensure(named)
         except KubernetesError as error:
             if not error.retryable:
-                what = f"the {error.kind or 'device claim'} of this choice"
+                of_devices = not error.kind or error.kind.startswith("resourceclaim")
+                what = f"the {'device claim' if of_devices else error.kind} of this choice"
                 raise refusal_of_kubernetes_error(what, error.status, error.message) from error
             self.log.warning("Could not create what the pod needs, trying again: %s", error)
             return False
