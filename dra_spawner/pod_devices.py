@@ -76,9 +76,11 @@ def named_templates_and_claims(pod: Any) -> set[str]:
 
 
 def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
-    """What the scheduler says about a pod that it found no node for; ``None`` of any other."""
+    """What the scheduler says about a pod that it found no node for; ``None`` of any other, of gated ones too."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
+            if condition.get("reason") == "SchedulingGated":
+                return None
             return str(condition.get("message") or "")
     return None
 

@@ -30,6 +30,7 @@ class RefusalReason(StrEnum):
     PERMISSION = "hub-lacks-permission"
     DEVICE_CLASS = "unknown-device-class"
     NO_DEVICE = "no-device-in-time"
+    NO_NODE = "no-node-can-have-it"
     VLAN = "no-vlan"
     TIMEOUT = "not-started-in-time"
     POD = "pod-failed"

@@ -25,7 +25,9 @@ from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, utc_now
+from dra_spawner.hand_over_gate import HandOverStuck
 from dra_spawner.intel_gas_spawner import IntelGasSpawner
+from dra_spawner.placed_spawner import PlacedSpawner
 from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.pod_devices import (
     NoSuchContainer,
@@ -64,7 +66,7 @@ from dra_spawner.start_watch import DevicesGone, StartWatch
 from dra_spawner.vlan_spawner import VlanSpawner
 
 
-class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
+class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, CheckedSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     device_claims = Dict(
@@ -283,6 +285,8 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create what the final pod needs, then the pod. Runs again at each retry."""
         objects = self._start_objects
+        if objects is not None and self._gpu_start is None:
+            await self.find_place(pod, objects)
         if objects is None or not (self._plan.claims or asks_for_extended_resources(pod)):
             return bool(await super()._make_create_pod_request(pod, request_timeout))
         # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
@@ -339,7 +343,7 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
 
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
-        self._goes_without = False
+        self._goes_without, self._takes_over = False, True
         self._messages = StartMessages(self.namespace, self.pod_name)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
@@ -355,17 +359,21 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
             raise refusal from error
 
     async def _start_or_go_without(self) -> str:
-        """Start the pod; where an optional device was taken in between, once more without."""
-        try:
-            return await self._start_once()
-        except DevicesGone as gone:
-            self._messages.tell(str(gone))
-        self._goes_without = True
-        await self._abandon()
-        return await self._start_once()
+        """Start the pod; where what was kept for it or an optional device is not to be had, once more without."""
+        why: Exception
+        while True:
+            try:
+                return await self._start_once()
+            except HandOverStuck as stuck:
+                self._takes_over, why = False, stuck
+            except DevicesGone as gone:
+                self._goes_without, why = True, gone
+            self._messages.tell(str(why))
+            await self._abandon()
 
     async def _start_once(self) -> str:
         self._start_objects = self._watch = self._following = None
+        self.forget_place()
         try:
             async with asyncio.TaskGroup() as self._accompanying:
                 url = await super()._start()

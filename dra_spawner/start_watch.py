@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import Logger
 from typing import Any
 
@@ -15,6 +15,7 @@ from dra_spawner.cluster.api import KubernetesError, resource_path
 from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.hand_over_gate import HandOverGate
 from dra_spawner.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.profiles import ClaimPlan
 from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
@@ -69,6 +70,10 @@ class StartWatch:
     _unschedulable_since: float | None = None
     _next_diagnosis: float = 0.0
     _next_hold: float = 0.0
+    _gate: HandOverGate = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._gate = HandOverGate(self.objects.api, self.log)
 
     async def _own_pod(self) -> Mapping[str, Any]:
         """The pod, as soon as the reflector shows it."""
@@ -104,6 +109,8 @@ class StartWatch:
             Where waiting cannot help.
         DevicesGone
             Where it should start without optional devices.
+        HandOverStuck
+            Where it should start without a warm claim.
         """
         await self._see_or_miss()
         self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
@@ -138,6 +145,8 @@ class StartWatch:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
             await self._hold_again()
+        if await self._gate.is_closed(pod):
+            return
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
@@ -154,7 +163,7 @@ class StartWatch:
         await self._explain(message, impatient=now >= out_of_patience)
 
     async def _explain(self, message: str, impatient: bool) -> None:
-        standing = {name: each.object.name for name, each in self.objects.standing.items()}
+        standing = {name: each.object.name for name, each in self.objects.standing.items()} | self.objects.taken
         try:
             pod = self.look() or {}
             diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace, pod)

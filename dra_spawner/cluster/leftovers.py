@@ -139,7 +139,9 @@ class Sweep:
         companion_kinds
             Kinds of companion objects that profiles of this hub use.
         """
-        own = [(_TEMPLATE_KIND, TEMPLATE_LABELS), *((kind, COMPANION_LABELS) for kind in sorted(companion_kinds))]
+        # Claims that were made from templates belong to their pods; those that a start took over may not.
+        own = [(_TEMPLATE_KIND, TEMPLATE_LABELS), (_CLAIM_KIND, TEMPLATE_LABELS)]
+        own += [(kind, COMPANION_LABELS) for kind in sorted(companion_kinds)]
         for kind, labels in own:
             await self._sweep_own(kind, await self._list(kind, label_selector(labels)))
         for kind in (_CLAIM_KIND, *sorted(companion_kinds)):

@@ -12,12 +12,15 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Any
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.api_objects import (
     CLAIMS,
+    RESOURCE_API,
     START_ANNOTATION,
     START_ENDS_ANNOTATION,
+    TEMPLATE_LABELS,
     TEMPLATES,
     ApiObject,
 )
@@ -83,6 +86,7 @@ class StartObjects:
     _made: set[str] = field(default_factory=set)
     _owned: set[str] = field(default_factory=set)
     _maybe_held: dict[str, StandingObject] = field(default_factory=dict)
+    _taken: dict[str, ApiObject] = field(default_factory=dict)
 
     async def ensure(self, named_by_pod: Collection[str]) -> None:
         """Create what the pod needs and is not there yet. May be repeated.
@@ -130,6 +134,60 @@ class StartObjects:
                 raise
         self._made.add(path)
 
+    async def take_over(self, claims: Mapping[str, str], kept_for: Mapping[str, str], marks: Mapping[str, Any]) -> None:
+        """Make claims that somebody else kept ready this start's own, if they are kept for it.
+
+        From here on they go with its pod, or when it fails.
+
+        Parameters
+        ----------
+        claims
+            Name of the claim by the pod's entry that is to name it.
+        kept_for
+            Labels that say so.
+        marks
+            ``labels`` and ``annotations`` that they get, as a template would have given them.
+
+        Raises
+        ------
+        KubernetesError
+            Where one cannot be had: status 422 if it is not kept for this start, 404 if it is gone. Others may be this
+            start's by then; see `leave_taken`.
+        """
+        annotations = {
+            **marks["annotations"],
+            START_ANNOTATION: self.nonce,
+            START_ENDS_ANNOTATION: self.ends.isoformat(),
+        }
+        labels = {**marks["labels"], **TEMPLATE_LABELS}
+        body = [
+            *({"op": "test", "path": _label_path(key), "value": value} for key, value in kept_for.items()),
+            *({"op": "add", "path": _label_path(key), "value": value} for key, value in labels.items()),
+            {"op": "add", "path": "/metadata/annotations", "value": annotations},
+        ]
+        for entry, name in claims.items():
+            claim = ApiObject(CLAIMS, {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}})
+            # Where no answer comes, it may be marked all the same: then the sweep removes it.
+            await self.api.patch(claim.path(self.namespace), body, patch_type=PatchType.JSON)
+            self._taken[entry] = self._maybe_made[claim.path(self.namespace)] = claim
+            self._made.add(claim.path(self.namespace))
+
+    @property
+    def taken(self) -> dict[str, str]:
+        """Name of the claim that was taken over, by the pod's entry."""
+        return {entry: claim.name for entry, claim in self._taken.items()}
+
+    def leave_taken(self) -> StartObjects | None:
+        """What removes the claims that were taken over, which the pod does without; None if there are none."""
+        if not self._taken:
+            return None
+        paths = {claim.path(self.namespace): claim for claim in self._taken.values()}
+        self._taken = {}
+        for path in paths:
+            self._maybe_made.pop(path, None)
+        self._made -= paths.keys()
+        return StartObjects(self.api, self.namespace, self.nonce, self.ends, {}, _maybe_made=paths)
+
     async def give_to_pod(self, pod_name: str, pod_uid: str) -> None:
         """Make the pod the owner of the start's own objects, so that they go when it goes."""
         for path in sorted(self._made - self._owned):
@@ -173,6 +231,11 @@ class StartObjects:
         except KubernetesError as error:
             if not (error.not_found or error.conflict):  # gone, or another pod of that name by now
                 raise
+
+
+def _label_path(key: str) -> str:
+    """Of a label, as a JSON pointer (RFC 6901)."""
+    return f"/metadata/labels/{key.replace('~', '~0').replace('/', '~1')}"
 
 
 async def adopt(api: KubernetesApi, path: str, pod_name: str, pod_uid: str) -> None:

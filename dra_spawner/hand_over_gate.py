@@ -1,0 +1,79 @@
+"""The scheduling gate of a pod that takes over a placeholder's place, should nobody else open it.
+
+The service opens it as soon as the placeholder is gone. A service that has ended meanwhile does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from logging import Logger
+from typing import Any, Final
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.headroom import labels
+
+__all__ = ["HandOverGate", "HandOverStuck"]
+
+#: For so long a service that is alive has needed a hundredth of it.
+_PATIENCE_SECONDS: Final = 10.0
+
+
+class HandOverStuck(Exception):
+    """Raised where the gate cannot be opened; the server is to start anew, without a warm claim."""
+
+
+@dataclass
+class HandOverGate:
+    """Looks after the gate of one pod.
+
+    Attributes
+    ----------
+    patience_seconds
+        For how long it is the service's.
+    """
+
+    api: KubernetesApi
+    log: Logger
+    patience_seconds: float = _PATIENCE_SECONDS
+    _closed_since: float | None = None
+
+    async def is_closed(self, pod: Mapping[str, Any]) -> bool:
+        """Whether a pod waits at the gate; after a while it is opened here.
+
+        Raises
+        ------
+        HandOverStuck
+            If the hub may not.
+        """
+        gates = [each["name"] for each in pod["spec"].get("schedulingGates") or ()]
+        if labels.HAND_OVER_GATE not in gates:
+            return False
+        now = asyncio.get_running_loop().time()
+        if self._closed_since is None:
+            self._closed_since = now
+        if now - self._closed_since >= self.patience_seconds:
+            await self._open(pod["metadata"], gates.index(labels.HAND_OVER_GATE))
+        return True
+
+    async def _open(self, metadata: Mapping[str, Any], index: int) -> None:
+        self.log.warning("The service has not let the pod in yet, so the hub does: pod=%s", metadata["name"])
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
+            {"op": "test", "path": f"/spec/schedulingGates/{index}/name", "value": labels.HAND_OVER_GATE},
+            {"op": "remove", "path": f"/spec/schedulingGates/{index}"},
+        ]
+        path = resource_path("v1", "pods", metadata["namespace"], metadata["name"])
+        try:
+            await self.api.patch(path, body, patch_type=PatchType.JSON)
+        except KubernetesError as error:
+            if error.status == 403:
+                self.log.warning(
+                    "The hub may not open scheduling gates; add this rule to its Role (helm-values/rbac.yaml): "
+                    'apiGroups: [""], resources: [pods], verbs: [patch]. Kubernetes says: %s',
+                    error.message,
+                )
+                raise HandOverStuck("What was kept for this server does not become free; it starts anew.") from error
+            if not (error.not_found or error.status == 422):  # gone, or opened by now
+                self.log.warning("Could not let the pod in, trying again: %s", error)

@@ -1,0 +1,107 @@
+"""What a placement changes in a pod (a model of the Kubernetes client), and how that is undone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shapes import Shape, shape_of
+from dra_spawner.headroom.simulated import requiring_readiness
+from dra_spawner.placement_answer import PlacementAnswer
+
+__all__ = ["OriginalPod", "shape_of_pod"]
+
+JsonObject = dict[str, Any]
+
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_NODE_NAME = "metadata.name"
+#: Node labels that only answers of the service make pods require.
+_OUR_LABELS = frozenset((labels.IMAGES_READY,))
+_MOST_WEIGHT = 100
+
+
+def manifest_of(pod: Any, client: ApiClient) -> JsonObject:
+    """A pod as it is sent to the API server; numbers with a point as the text that is sent."""
+    manifest: JsonObject = json.loads(json.dumps(client.sanitize_for_serialization(pod)), parse_float=str)
+    return manifest
+
+
+def shape_of_pod(manifest: Mapping[str, Any], specs: Mapping[str, JsonObject]) -> Shape | None:
+    """The shape of a pod; None if it has claims that are not made for it alone: no placeholder can keep those.
+
+    Parameters
+    ----------
+    specs
+        Spec of the claim by the name of the template that the start makes of it.
+    """
+    claims = {}
+    for entry in manifest["spec"].get("resourceClaims") or ():
+        spec = specs.get(entry.get("resourceClaimTemplateName") or "")
+        if spec is None:
+            return None
+        claims[entry["name"]] = spec
+    return shape_of(manifest, claims, _OUR_LABELS)
+
+
+@dataclass(frozen=True, slots=True)
+class OriginalPod:
+    """The parts of a pod that a placement changes, as they were.
+
+    Attributes
+    ----------
+    claims, gates, affinity
+        ``resourceClaims``, ``schedulingGates`` and ``affinity`` as the API has them.
+    """
+
+    claims: tuple[JsonObject, ...]
+    gates: tuple[JsonObject, ...]
+    affinity: JsonObject
+
+    @classmethod
+    def of(cls, manifest: Mapping[str, Any]) -> OriginalPod:
+        spec = manifest["spec"]
+        return cls(
+            tuple(spec.get("resourceClaims") or ()),
+            tuple(spec.get("schedulingGates") or ()),
+            spec.get("affinity") or {},
+        )
+
+    @property
+    def entries(self) -> tuple[str, ...]:
+        """Names of the entries of ``resourceClaims``."""
+        return tuple(each["name"] for each in self.claims)
+
+    def restore(self, pod: Any) -> None:
+        """Let a pod have claims of its own, and go to any node."""
+        self._set(pod, list(self.claims), list(self.gates), self.affinity)
+
+    def place(self, pod: Any, answer: PlacementAnswer) -> None:
+        """Send a pod where the service says: to ready nodes only, best to the one it names, to the warm claims."""
+        claims = [
+            {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
+            for each in self.claims
+        ]
+        gates = [*({"name": gate} for gate in answer.gates), *self.gates]
+        self._set(pod, claims, gates, _affinity(self.affinity, answer.node))
+
+    @staticmethod
+    def _set(pod: Any, claims: list[JsonObject], gates: list[JsonObject], affinity: JsonObject) -> None:
+        pod.spec.resource_claims = claims or None
+        pod.spec.scheduling_gates = gates or None
+        pod.spec.affinity = affinity or None
+
+
+def _affinity(affinity: JsonObject, node: str) -> JsonObject:
+    ready = requiring_readiness(affinity)
+    if not node:
+        return ready
+    nodes = ready["nodeAffinity"]
+    # Not by the label kubernetes.io/hostname, which on some clouds is another name.
+    field = {"key": _NODE_NAME, "operator": "In", "values": [node]}
+    preference = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [field]}}
+    return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [preference, *(nodes.get(_PREFERRED) or ())]}}

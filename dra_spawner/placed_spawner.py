@@ -1,0 +1,82 @@
+"""The part of `DRASpawner` that asks the service where a server gets its place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kubespawner import KubeSpawner
+from traitlets import Unicode
+
+from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.placement_service import service_of_hub
+from dra_spawner.start_messages import StartMessages
+from dra_spawner.start_place import StartPlace
+
+__all__ = ["PlacedSpawner"]
+
+
+class PlacedSpawner(KubeSpawner):
+    """KubeSpawner whose pods take over what placeholders keep."""
+
+    placement_service = Unicode(
+        "dra-spawner",
+        config=True,
+        help="""
+        Name of the JupyterHub service that is asked where a server gets its place: ``dra-spawner service``. Empty to
+        ask none. Where the hub has no service of this name, none is asked, either.
+
+        Servers of profiles of which it keeps some ready (``c.DRASpawnerService.headroom``) take over what it keeps. It
+        is asked once for each start, for a second at most; a start never fails because of it.
+        """,
+    )
+
+    _place: StartPlace | None = None
+    _messages: StartMessages
+    #: Whether this start may still take over what a placeholder keeps.
+    _takes_over = True
+    #: How often a pod was stopped: KubeSpawner does so in the middle of a start, if one of that name is there.
+    _stops = 0
+
+    def forget_place(self) -> None:
+        """Let the next try of a start find a place for itself."""
+        self._place = None
+
+    async def find_place(self, pod: Any, objects: StartObjects) -> None:
+        """Send a pod that is about to be created to its place, if there is a service that knows one.
+
+        All that a ``modify_pod_hook`` has changed counts by now.
+
+        Raises
+        ------
+        SpawnRefused
+            If no node can ever have it.
+        """
+        if self._place is None:
+            address = service_of_hub(self.placement_service)
+            if address is None:
+                return
+            self._place = StartPlace(
+                address=address,
+                client=self.api.api_client,
+                pod_name=self.pod_name,
+                hands_over=self._takes_over and not self.enable_user_namespaces,
+                marks={"labels": self._build_common_labels({}), "annotations": self._build_common_annotations({})},
+                tell=self._messages.tell,
+                log=self.log,
+            )
+        await self._place.settle(pod, objects)
+
+    async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
+        stops, created = self._stops, False
+        try:
+            created = bool(await super()._make_create_pod_request(pod, request_timeout))
+        finally:
+            # It was another pod that KubeSpawner has stopped; without that, this one may be there.
+            if not created and stops == self._stops and self._place is not None:
+                self._place.pod_may_be_there = True
+        return created
+
+    async def stop(self, now: bool = False) -> None:
+        """Stop the pod."""
+        self._stops += 1
+        await super().stop(now)

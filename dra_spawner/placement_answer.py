@@ -1,0 +1,139 @@
+"""The service's answer to where a server gets its place: read as strictly as what a stranger says.
+
+Whatever is not exactly as expected makes the whole answer nonsense; the start then goes on as if there were no service.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.placement import PlacementKind
+
+__all__ = ["AnswerMakesNoSense", "PlacementAnswer", "read_answer"]
+
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME: Final = 253
+_LONGEST_REASON: Final = 300
+#: No service promises anything for longer; a time beyond is no time.
+_LONGEST_PROMISE: Final = timedelta(minutes=30)
+#: So long before a promise ends, the pod is not made any more: its creation takes a while, and clocks differ.
+_MARGIN: Final = timedelta(seconds=2)
+_GATES: Final = frozenset((labels.HAND_OVER_GATE,))
+
+
+class AnswerMakesNoSense(ValueError):
+    """Raised for an answer that no service of ours gives; the message says what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlacementAnswer:
+    """Where a server gets its place.
+
+    Attributes
+    ----------
+    node
+        That is preferred; empty for none.
+    reason
+        For the user, a few plain words without a full stop.
+    claims
+        Warm claims by the entry of the pod's ``resourceClaims`` that is to name them.
+    gates
+        Scheduling gates of the pod.
+    until
+        When the claims are not kept for it any more; None without claims.
+    """
+
+    kind: PlacementKind
+    node: str = ""
+    reason: str = ""
+    claims: Mapping[str, str] = field(default_factory=dict)
+    gates: tuple[str, ...] = ()
+    until: datetime | None = None
+
+    def holds(self, now: datetime) -> bool:
+        """Whether a pod that is made now may have the claims."""
+        return self.until is None or now < self.until - _MARGIN
+
+
+def read_answer(answer: object, entries: Collection[str], now: datetime) -> PlacementAnswer:
+    """Read an answer, decoded from JSON.
+
+    Parameters
+    ----------
+    entries
+        Names of the pod's ``resourceClaims`` entries whose claims are made for it: warm claims stand for all of them,
+        or for none.
+
+    Raises
+    ------
+    AnswerMakesNoSense
+        With what is wrong.
+    """
+    if not isinstance(answer, Mapping):
+        raise AnswerMakesNoSense("it is no JSON object")
+    try:
+        kind = PlacementKind(str(answer.get("kind")))
+    except ValueError:
+        raise AnswerMakesNoSense(f"its kind is {_shown(answer.get('kind'))}") from None
+    node = answer.get("node") or ""
+    if node and not _is_name(node):
+        raise AnswerMakesNoSense(f"its node is {_shown(node)}")
+    claims = _claims(answer.get("claims") or {}, entries)
+    if claims and kind is not PlacementKind.WARM:
+        raise AnswerMakesNoSense(f"it has claims, but its kind is {kind}")
+    gates = answer.get("gates") or []
+    if not isinstance(gates, list) or not all(isinstance(gate, str) and gate in _GATES for gate in gates):
+        raise AnswerMakesNoSense(f"its gates are {_shown(gates)}")
+    if len(set(gates)) < len(gates) or (gates and not claims):
+        raise AnswerMakesNoSense(f"its gates {_shown(gates)} are for nothing")
+    until = _moment(answer.get("until"), now) if claims else None
+    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, tuple(gates), until)
+
+
+def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:
+    if not isinstance(claims, Mapping) or not all(_is_name(name) for name in claims.values()):
+        raise AnswerMakesNoSense(f"its claims are {_shown(claims)}")
+    if claims and set(claims) != set(entries):
+        raise AnswerMakesNoSense(f"its claims are for {_shown(sorted(map(str, claims)))}, not for {sorted(entries)}")
+    if len(set(claims.values())) < len(claims):
+        raise AnswerMakesNoSense("one claim stands for several entries")
+    return dict(claims)
+
+
+def _moment(until: object, now: datetime) -> datetime:
+    """RFC 3339 with a zone, or seconds since 1970."""
+    try:
+        if isinstance(until, str):
+            moment = datetime.fromisoformat(until)
+        elif isinstance(until, int | float) and not isinstance(until, bool):
+            moment = datetime.fromtimestamp(until, UTC)
+        else:
+            raise ValueError(until)
+        if moment.tzinfo is None or moment > now + _LONGEST_PROMISE:
+            raise ValueError(until)
+    except (ValueError, OverflowError, OSError):
+        raise AnswerMakesNoSense(f"its claims are kept until {_shown(until)}") from None
+    return moment
+
+
+def _is_name(value: object) -> bool:
+    """Whether something is a name of an object (a DNS subdomain, RFC 1123)."""
+    return isinstance(value, str) and len(value) <= _LONGEST_NAME and _SUBDOMAIN.fullmatch(value) is not None
+
+
+def _plain_text(value: Any) -> str:
+    """Printable text of one line, not long; nothing if it is no text."""
+    if not isinstance(value, str):
+        return ""
+    text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split()).rstrip(".")
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 1]}…"
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
