@@ -35,3 +35,6 @@ RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
 #: On a waiting user's pod: when placeholders last made way for it (seconds since 1970).
 YIELDED_AT: Final = "hub.jupyter.org/yielded-at"
+
+#: Annotation of a placeholder: why it was made.
+REASON: Final = "hub.jupyter.org/reason"

@@ -88,7 +88,7 @@ class CarryOut:
         """
         match action:
             case CreatePlaceholder():
-                return await self._create(shapes[action.shape])
+                return await self._create(shapes[action.shape], action.reason)
             case EndPlaceholder():
                 return await self._end(action.key, action.uid)
             case LabelNode():
@@ -103,7 +103,7 @@ class CarryOut:
             case DeleteClaim():
                 return await self._delete_claim(action.claim)
 
-    async def _create(self, shape: Shape) -> tuple[Expectation, ...]:
+    async def _create(self, shape: Shape, reason: str) -> tuple[Expectation, ...]:
         name = self._new_name(shape)
         namespace = self._settings.namespace
         claims: list[str] = []
@@ -114,6 +114,7 @@ class CarryOut:
                 claims.append(manifest["metadata"]["name"])
             self._may_act()
             manifest = placeholder_pod(shape, name, self._settings)
+            manifest["metadata"]["annotations"][labels.REASON] = reason
             pod = await self._api.create(resource_path("v1", "pods", namespace), manifest)
         except KubernetesError:
             for claim in claims:  # what cannot be deleted now is found as an orphan later

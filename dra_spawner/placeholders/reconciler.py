@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.cluster.leader import NotLeading
+from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
     CreatePlaceholder,
     DeleteClaim,
+    Denial,
     EndPlaceholder,
     LabelNode,
     LabelPod,
@@ -27,7 +30,9 @@ from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
+from dra_spawner.placeholders.refusals import Refusals
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["Reconciler", "ReconcilerTimes"]
 
@@ -53,12 +58,16 @@ class ReconcilerTimes:
         What was written and has not been seen after so long is not waited for any more.
     pause
         After several requests have failed one after the other, nothing is done for so long.
+    first_refusal, longest_refusal
+        What the API server refuses is tried again after so long; the delay doubles each time.
     """
 
     gather: float = 0.02
     idle: float = 5.0
     unseen: float = 10.0
     pause: float = 10.0
+    first_refusal: float = 5.0
+    longest_refusal: float = 300.0
 
 
 @dataclass
@@ -77,6 +86,10 @@ class Reconciler:
         Remembers it.
     namespaces
         Where users' servers are; None is everywhere.
+    name_of
+        The choice by which people know a shape; empty if there is none.
+    on_denial
+        Told once of each placeholder that should go and may not, and by which rule.
     """
 
     watch: ClusterWatch
@@ -86,6 +99,8 @@ class Reconciler:
     namespaces: frozenset[str] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     times: ReconcilerTimes = ReconcilerTimes()
+    name_of: Callable[[str], str] = lambda shape: ""
+    on_denial: Callable[[Denial], None] = lambda denial: None
     latest: Decisions | None = None
     """What was decided last."""
     promised: dict[ObjectKey, Reservation] = field(default_factory=dict)
@@ -93,9 +108,15 @@ class Reconciler:
     _ending: set[ObjectKey] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _failures: int = 0
-    _failed_at: datetime | None = None
+    _failed_at: float = 0.0
     _problem: str = ""
+    _bug: str = ""
     _frozen: str = ""
+    _refusals: Refusals = field(init=False)
+    _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
 
     def wake(self) -> None:
         """Decide soon."""
@@ -109,13 +130,36 @@ class Reconciler:
         end = self.watch.on_change(self._note)
         try:
             while True:
-                memory = await self.round(memory)
+                memory = await self._safe_round(memory)
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
                 await asyncio.sleep(self.times.gather)
         finally:
             end()
+
+    async def _safe_round(self, memory: Memory) -> Memory:
+        """A round; one that fails does not end the next."""
+        try:
+            memory = await self.round(memory)
+        except NotLeading:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            if problem != self._bug:
+                log.exception("It cannot be decided what to do.")
+            self._bug = problem
+            await asyncio.sleep(self.times.idle)
+        else:
+            self._bug = ""
+        return memory
+
+    def problems(self) -> tuple[str, ...]:
+        """Why less is done than should be, as sentences."""
+        found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
+        if self._frozen:
+            found.append(f"Placeholders: {self._frozen}.")
+        return (*found, *(f"Placeholders: {each}." for each in self._refusals.problems()))
 
     async def round(self, memory: Memory) -> Memory:
         """One round: decide, act, and wait until what was done can be seen."""
@@ -126,9 +170,11 @@ class Reconciler:
         if decided.frozen and decided.frozen != self._frozen:
             log.warning("%s", decided.frozen)
         self._frozen = decided.frozen
-        self._ending = {each.key for each in decided.actions if isinstance(each, EndPlaceholder)}
+        self._note_denials(decided.denied)
+        actions = self._refusals.without(decided.actions)
+        self._ending = {each.key for each in actions if isinstance(each, EndPlaceholder)}
         try:
-            expected = await self._act(decided.actions, policy)
+            expected = await self._act(actions, policy)
             await self._until_seen(expected)
         finally:
             self._ending = set()
@@ -153,12 +199,18 @@ class Reconciler:
     @property
     def _is_failing(self) -> bool:
         """Whether requests fail one after the other; after a while it is tried again."""
-        pause = timedelta(seconds=self.times.pause)
-        return self._failures >= _FAILURES and self._failed_at is not None and self.now() - self._failed_at < pause
+        since = asyncio.get_running_loop().time() - self._failed_at
+        return self._failures >= _FAILURES and since < self.times.pause
 
     def _note(self, change: Change) -> None:
         if change.decides:
             self._woken.set()
+
+    def _note_denials(self, denied: Mapping[ObjectKey, Denial]) -> None:
+        for key, denial in denied.items():
+            if self._denied.get(key) is not denial:
+                self.on_denial(denial)
+        self._denied = denied
 
     async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -172,23 +224,72 @@ class Reconciler:
 
     async def _do(self, action: Action, policy: Policy, limit: asyncio.Semaphore) -> tuple[Expectation, ...]:
         outcome = "done"
+        found: tuple[Expectation, ...] = ()
+        decision = self._decision(action)
         async with limit:
             try:
                 found = await self.carry_out.do(action, policy.shapes)
+            except NotLeading as error:
+                outcome = str(error)
             except KubernetesError as error:
                 outcome = str(error)
-                self._failures += 1
-                self._failed_at = self.now()
-                self._problem = f"the API server answered: {error}"
-                log.warning("Could not carry out a decision: action=%s error=%s", action, error)
-                found = ()
+                self._note_failure(action, error)
             else:
                 self._failures = 0
-        self.decisions.append(_decision(action, self.now(), outcome))
+                self._refusals.forget(action)
+        if isinstance(action, CreatePlaceholder):
+            made = next((each.key for each in found if each.kind is Kind.POD), None)
+            if made is not None:
+                decision = replace(decision, subject=f"Pod {made}")
+        self.decisions.append(replace(decision, at=self.now(), outcome=outcome))
         return found
+
+    def _note_failure(self, action: Action, error: KubernetesError) -> None:
+        if error.retryable:
+            self._failures += 1
+            self._failed_at = asyncio.get_running_loop().time()
+            self._problem = f"the API server fails: {error}"
+        else:
+            self._failures = 0
+        problem = self._refusals.note(action, error) or str(error)
+        log.warning("Could not carry out a decision: kind=%s problem=%s", _KINDS[type(action)], problem)
+
+    def _decision(self, action: Action) -> Decision:
+        """A decision as people and programs read it."""
+        node = code = shape = ""
+        details: dict[str, str] = {}
+        match action:
+            case CreatePlaceholder():
+                subject, shape = f"shape {action.shape}", action.shape
+                if action.beside is not None:
+                    details["beside"] = str(action.beside)
+            case EndPlaceholder():
+                subject, code = f"Pod {action.key}", action.cause.value
+                pod = self.watch.snapshot.pods.get(action.key)
+                if pod is not None:
+                    node, shape = pod.node_name, pod.labels.get(labels.SHAPE, "")
+                if action.pod is not None:
+                    details["for"] = str(action.pod)
+            case LabelNode():
+                subject, node = f"Node {action.node}", action.node
+                code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
+            case LabelPod() | UngatePod():
+                subject = f"Pod {action.key}"
+            case ReserveClaim():
+                subject = f"ResourceClaim {action.claim}"
+                details["for"] = str(action.pod)
+            case DeleteClaim():
+                subject = f"ResourceClaim {action.claim}"
+        if shape:
+            details["shape"] = shape
+        kind = _KINDS[type(action)]
+        profile = self.name_of(shape) if shape else ""
+        return Decision(self.now(), kind, subject, action.reason, code, node, profile, details=details)
 
     async def _until_seen(self, expected: list[Expectation]) -> None:
         """Wait until the watch shows what was written; else the same would be decided again."""
+        if not expected:
+            return
         loop = asyncio.get_running_loop()
         end = loop.time() + self.times.unseen
         while expected := [each for each in expected if not each.is_met(self.watch)]:
@@ -209,24 +310,6 @@ def _groups(actions: tuple[Action, ...]) -> list[list[Action]]:
     labels_gone: list[Action] = [each for each in actions if isinstance(each, LabelNode) and each.value is None]
     rest = [each for each in actions if each not in first and each not in labels_gone]
     return [group for group in (first, labels_gone, rest) if group]
-
-
-def _decision(action: Action, now: datetime, outcome: str) -> Decision:
-    """A decision as people and programs read it."""
-    node = code = ""
-    match action:
-        case CreatePlaceholder():
-            subject = f"shape {action.shape}"
-        case EndPlaceholder():
-            subject, code = f"Pod {action.key}", action.cause.value
-        case LabelNode():
-            subject, node = f"Node {action.node}", action.node
-            code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-        case LabelPod() | UngatePod():
-            subject = f"Pod {action.key}"
-        case _:
-            subject = f"ResourceClaim {action.claim}"
-    return Decision(now, _KINDS[type(action)], subject, action.reason, code=code, node=node, outcome=outcome)
 
 
 _KINDS = {

@@ -1,0 +1,32 @@
+"""Rights that an account lacks, named as the rule to add."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from dra_spawner.cluster.errors import KubernetesError
+
+__all__ = ["missing_right"]
+
+_REFUSED: Final = re.compile(
+    r'cannot (?P<verb>[\w:-]+) resource "(?P<resource>[^"]+)" in API group "(?P<group>[^"]*)"'
+    r'(?: in the namespace "(?P<namespace>[^"]+)")?'
+)
+
+
+def missing_right(error: KubernetesError) -> str:
+    """The rule that would have let a request pass, as part of a role; empty if it was refused for another reason.
+
+    The API server says so in the message of its 403 (k8s.io/apiserver, ``responsewriters.forbiddenMessage``); with
+    finer checks, such as those of ``resourceclaims/binding``, that is not the right that the request itself shows.
+    """
+    if error.status != 403:
+        return ""
+    found = _REFUSED.search(error.message)
+    if found is None:
+        return ""
+    rule = f'{{apiGroups: ["{found["group"]}"], resources: [{found["resource"]}], verbs: [{found["verb"]}]}}'
+    if found["namespace"]:
+        return f"its account lacks the rule {rule} in namespace {found['namespace']}"
+    return f"its account lacks the ClusterRole rule {rule}"

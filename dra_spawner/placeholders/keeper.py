@@ -1,0 +1,281 @@
+"""Placeholders, as the service has them: the wanted policy, the view, and, while it leads, the work."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.errors import KubernetesError
+from dra_spawner.cluster.leader import NotLeading
+from dra_spawner.cluster.rights import missing_right
+from dra_spawner.headroom.actions import Denial
+from dra_spawner.headroom.decide import Decisions
+from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.headroom.view import View
+from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
+from dra_spawner.placeholders.carry_out import CarryOut
+from dra_spawner.placeholders.hand_over_times import HandOverTimes
+from dra_spawner.placeholders.placements import Promise, Promises
+from dra_spawner.placeholders.reconciler import Reconciler, ReconcilerTimes
+from dra_spawner.placeholders.settings import KeeperSettings
+from dra_spawner.placeholders.shapes_source import ShapesSource
+from dra_spawner.placeholders.steady_clock import SteadyClock
+
+__all__ = ["KeeperCounts", "PlaceholderKeeper", "UnknownShape"]
+
+log = logging.getLogger(__name__)
+
+#: Nothing older is known than this, in seconds, when nothing was ever known.
+_NEVER: Final = 10.0**6
+
+
+class UnknownShape(Exception):
+    """A shape was asked for that the hub does not publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What follows from what is published, while that stays so."""
+
+    published: PublishedShapes
+    has_devices: bool
+    policy: Policy
+    problems: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class KeeperCounts:
+    """What happened since the start of the process.
+
+    Attributes
+    ----------
+    placements
+        Answers by kind.
+    ended
+        Placeholders that ended, by cause.
+    denials
+        Placeholders that should have gone and were not evicted, by rule.
+    """
+
+    placements: Counter[PlacementKind] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    denials: Counter[Denial] = field(default_factory=Counter)
+
+
+class PlaceholderKeeper:
+    """Keeps placeholders while its process leads, and knows of them in any case.
+
+    Parameters
+    ----------
+    watch
+        What is known of the cluster.
+    decisions
+        Remembers what was decided.
+    now
+        The time.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        watch: ClusterWatch,
+        decisions: DecisionLog,
+        settings: KeeperSettings,
+        *,
+        now: Callable[[], datetime] | None = None,
+        times: ReconcilerTimes | None = None,
+    ) -> None:
+        self.settings = settings
+        self.shapes = ShapesSource(api, settings.hub_namespace, on_change=self._wake)
+        self.watch = watch
+        self.hand_over_times = HandOverTimes(watch)
+        self.now = now or SteadyClock()
+        self._api = api
+        self._decisions = decisions
+        self._times = times or ReconcilerTimes()
+        self._reconciler: Reconciler | None = None
+        self._promises: Promises | None = None
+        self._known: _Wanted | None = None
+        self._told: frozenset[str] = frozenset()
+        self._refused_promise = ""
+        self.counts = KeeperCounts()
+        decisions.on_append(self._count)
+
+    # --- what is wanted -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any head-room is configured."""
+        return bool(self.settings.headroom)
+
+    @property
+    def policy(self) -> Policy:
+        """All that bears on decisions, for what the hub publishes at present."""
+        return self._wanted.policy
+
+    @property
+    def published(self) -> PublishedShapes:
+        """What the hub publishes, or published last that made sense."""
+        return self.shapes.published
+
+    def names_of(self, shape: str) -> tuple[str, ...]:
+        """Choices with a shape: first those that have head-room of their own, and short names."""
+        named = [name for name, each in self.published.shapes.items() if each.id == shape]
+        return tuple(sorted(named, key=lambda name: (name not in self.settings.headroom, len(name), name)))
+
+    def name_of(self, shape: str) -> str:
+        """The choice by which people know a shape; empty if there is none."""
+        return next(iter(self.names_of(shape)), "")
+
+    def problems(self) -> tuple[str, ...]:
+        """All that is wrong about placeholders, as sentences."""
+        if not self.is_on:
+            return ()
+        found = [f"{each}." for each in self._wanted.problems]
+        if self.shapes.problem:
+            found.insert(0, f"Placeholders: {self.shapes.problem}.")
+        if self._reconciler is not None:
+            found += self._reconciler.problems()
+        if self._refused_promise:
+            found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
+        return tuple(found)
+
+    @property
+    def _wanted(self) -> _Wanted:
+        published, has_devices = self.shapes.published, self.watch.has_devices
+        known = self._known
+        if known is None or known.published is not published or known.has_devices != has_devices:
+            known = self._known = self._want(published, has_devices)
+        return known
+
+    def _want(self, published: PublishedShapes, has_devices: bool) -> _Wanted:
+        base, headroom = self.settings.policy, self.settings.headroom
+        if not self.is_on:
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}), ())
+        if not self.shapes.is_usable:
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}, is_complete=False), ())
+        policy, problems = policy_with(base, published, headroom)
+        if not has_devices:
+            left_out = {name for name, shape in published.shapes.items() if shape.wants_devices and name in headroom}
+            kept = {shape: each for shape, each in policy.headroom.items() if not policy.shapes[shape].wants_devices}
+            policy = replace(policy, headroom=kept)
+            if left_out:
+                names = ", ".join(sorted(left_out))
+                problems.append(f"headroom of {names}: nothing is kept, as the cluster has no devices")
+        told = frozenset(problems)
+        for problem in sorted(told - self._told):
+            log.warning("Placeholders: %s", problem)
+        self._told = told
+        return _Wanted(published, has_devices, policy, tuple(problems))
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> Decisions | None:
+        """What was decided last by this process; None if it does not lead."""
+        return self._reconciler.latest if self._reconciler is not None else None
+
+    def view(self) -> View:
+        """The cluster as placeholders see it; with what was promised, if this process leads."""
+        if self._reconciler is not None:
+            return self._reconciler.view()
+        stale = min(self.watch.staleness_seconds(), _NEVER)
+        return View(
+            self.watch.snapshot, self.now(), namespaces=self.settings.namespaces, stale=timedelta(seconds=stale)
+        )
+
+    # --- while it leads -----------------------------------------------------------------------------------------------
+
+    async def lead(self, may_act: Callable[[], None]) -> None:
+        """Keep placeholders until cancelled.
+
+        Parameters
+        ----------
+        may_act
+            Called before each request; raises `NotLeading` if this process must not act.
+        """
+        await self.watch.wait_synced()
+        if self.is_on:
+            await self.shapes.wait_synced()
+        carry_out = CarryOut(self._api, self.settings.placeholders, may_act=may_act, new_name=self._new_name)
+        reconciler = Reconciler(
+            self.watch,
+            lambda: self.policy,
+            carry_out,
+            self._decisions,
+            self.settings.namespaces,
+            now=self.now,
+            times=self._times,
+            name_of=self.name_of,
+            on_denial=self._count_denial,
+        )
+        self._reconciler = reconciler
+        self._promises = Promises(self._api, reconciler, may_act, self.settings.promise)
+        try:
+            await reconciler.run()
+        finally:
+            self._reconciler = self._promises = None
+
+    async def place(self, shape: str, namespace: str, pod: str) -> Promise:
+        """Where a server gets its place; see `Promises.place`.
+
+        Raises
+        ------
+        UnknownShape
+        NotLeading
+        KubernetesError
+        """
+        if self._promises is None or self._reconciler is None:
+            raise NotLeading("this replica keeps no placeholders at present")
+        known = self.policy.shapes.get(shape)
+        if known is None:
+            raise UnknownShape(shape)
+        try:
+            promise = await self._promises.place(known, namespace, pod)
+        except KubernetesError as error:
+            self._refused_promise = missing_right(error)
+            raise
+        self._refused_promise = ""
+        self.counts.placements[promise.placement.kind] += 1
+        if promise.claims:
+            self.hand_over_times.begin(namespace, pod)
+        self._reconciler.wake()
+        return promise
+
+    async def __aenter__(self) -> Self:
+        """Follow what the hub publishes, if anything is to be kept."""
+        if self.is_on:
+            await self.shapes.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_on:
+            await self.shapes.__aexit__(exc_type, exc, traceback)
+
+    def _count(self, numbered: NumberedDecision) -> None:
+        decision = numbered.decision
+        if decision.kind == "end-placeholder" and decision.outcome == "done":
+            self.counts.ended[decision.code] += 1
+
+    def _count_denial(self, denial: Denial) -> None:
+        self.counts.denials[denial] += 1
+
+    def _wake(self) -> None:
+        if self._reconciler is not None:
+            self._reconciler.wake()
+
+    def _new_name(self, shape: Shape) -> str:
+        return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"

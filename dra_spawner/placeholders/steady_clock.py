@@ -1,0 +1,52 @@
+"""The time, from a clock that may be set: a jump is taken over when nothing depends on the time before it any more."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["SteadyClock"]
+
+
+class SteadyClock:
+    """Tells the time as the wall clock does, but does not jump with it at once.
+
+    Parameters
+    ----------
+    wall
+        Seconds since 1970 by a clock that may be set.
+    steady
+        Seconds by one that may not.
+    follow
+        A difference of less is nothing: clocks are kept right by small steps.
+    settle
+        A jump is taken over when it has lasted so long; longer than any promise lasts.
+    """
+
+    def __init__(
+        self,
+        *,
+        wall: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
+        follow: timedelta = timedelta(seconds=2),
+        settle: timedelta = timedelta(minutes=2),
+    ) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._follow = follow.total_seconds()
+        self._settle = settle.total_seconds()
+        self._offset = wall() - steady()
+        self._jumped_at: float | None = None
+
+    def __call__(self) -> datetime:
+        """The time, in UTC."""
+        steady = self._steady()
+        offset = self._wall() - steady
+        if abs(offset - self._offset) <= self._follow:
+            self._offset, self._jumped_at = offset, None
+        elif self._jumped_at is None:
+            self._jumped_at = steady
+        elif steady - self._jumped_at >= self._settle:
+            self._offset, self._jumped_at = offset, None
+        return datetime.fromtimestamp(steady + self._offset, UTC)
