@@ -49,7 +49,7 @@ class KnownDevices:
         self._fresh_seconds, self._retry_seconds = fresh_seconds, retry_seconds
         self._next_reading = -math.inf
         self._reading: asyncio.Task[None] | None = None
-        self._problem = ""
+        self._failed = False
 
     async def learn(self, api: KubernetesApi) -> DeviceCatalog:
         """What is known, after a short wait for news if it is old; an API server that does not answer is no error."""
@@ -69,12 +69,13 @@ class KnownDevices:
                 *(api.list(resource_path(_RESOURCE_API, plural)) for plural in ("deviceclasses", "resourceslices"))
             )
         except KubernetesError as error:
-            if str(error) != self._problem:
+            # Once: which of the two requests fails first, and how, differs from time to time.
+            if not self._failed:
                 log.warning("The spawn form knows no devices, or old ones: %s", error)
-            self._problem = str(error)
+            self._failed = True
             self._next_reading = loop.time() + self._retry_seconds
             return
-        self._problem = ""
+        self._failed = False
         # Not in the event loop: a large cluster has thousands of slices.
         facts = await asyncio.to_thread(_facts, classes["items"], slices["items"])
         if facts != self.catalog.facts:

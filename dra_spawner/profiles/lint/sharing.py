@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_spawner.dra.devices import DeviceId
+from dra_spawner.dra.consumable_capacity import ShareRefused, share_of
+from dra_spawner.dra.devices import Device, DeviceId
+from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.drivers.registry import known_driver
 from dra_spawner.profiles.findings import Finding
 from dra_spawner.profiles.lint import rules
@@ -16,6 +18,8 @@ from dra_spawner.profiles.lint.wants import Want, WantedClaim
 __all__ = ["meeting_findings"]
 
 _Parameters = tuple[str, ...]
+#: What is asked of a device's capacities.
+_Capacity = frozenset[tuple[str, Quantity]]
 
 
 def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Inventory) -> Iterator[tuple[int, Finding]]:
@@ -33,31 +37,63 @@ def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Invent
     """
     if not any(_has_config(claim, inventory) for claims in choices for claim in claims):
         return
-    devices: dict[tuple[str, ...], tuple[DeviceId, ...]] = {}
-    first: dict[DeviceId, tuple[_Parameters, str]] = {}
+    devices: dict[tuple[str, ...], tuple[Device, ...]] = {}
+    met: dict[DeviceId, dict[_Parameters, dict[_Capacity, Want]]] = {}
     for position, claims in enumerate(choices):
         told: set[str] = set()
         for claim in claims:
             for want in claim.wants:
+                if inventory.device_class(want.devices.device_class_name) is None:
+                    continue  # it gets no device at all
                 expressions = inventory.expressions(want.devices.device_class_name, want.selectors)
                 if expressions not in devices:
                     found = inventory.all_candidates(expressions)
                     devices[expressions] = tuple(
-                        device.id for device in found if device.is_shared and _wants_equal_parameters(device.id.driver)
+                        device for device in found if device.is_shared and _wants_equal_parameters(device.id.driver)
                     )
+                capacity = frozenset((want.devices.capacity_requests or {}).items())
+                by_driver: dict[str, _Parameters] = {}
                 for device in devices[expressions]:
-                    parameters = _parameters(claim, want, device.driver, inventory)
-                    other, path = first.setdefault(device, (parameters, want.path))
-                    if other != parameters and path not in told:
-                        told.add(path)
-                        yield (
-                            position,
-                            rules.DIFFERENT_CONFIG.finding(
-                                want.path,
-                                f"can share device {device} with {path}, which has other parameters for "
-                                f"{device.driver}; drivers refuse the second of two such servers on a device",
-                            ),
-                        )
+                    driver = device.id.driver
+                    parameters = by_driver.get(driver)
+                    if parameters is None:
+                        parameters = by_driver[driver] = _parameters(claim, want, driver, inventory)
+                    there = met.setdefault(device.id, {})
+                    for other in _others(there, parameters):
+                        if other.path not in told and _both_fit(device, want, other):
+                            told.add(other.path)
+                            yield (
+                                position,
+                                rules.DIFFERENT_CONFIG.finding(
+                                    want.path,
+                                    f"can share device {device.id} with {other.path}, which has other parameters for "
+                                    f"{driver}; drivers refuse the second of two such servers on a device",
+                                ),
+                            )
+                    there.setdefault(parameters, {}).setdefault(capacity, want)
+
+
+def _others(there: Mapping[_Parameters, Mapping[_Capacity, Want]], parameters: _Parameters) -> Iterator[Want]:
+    """Those who were on a device before, with other parameters."""
+    if len(there) == 1 and parameters in there:
+        return
+    for other, wants in there.items():
+        if other != parameters:
+            yield from wants.values()
+
+
+def _both_fit(device: Device, *wants: Want) -> bool:
+    """Whether a device has room for both at a time; whoever says nothing of a capacity may take all of it."""
+    taken: dict[str, int] = {}
+    for want in wants:
+        share = share_of(device.description.capacity, want.devices.capacity_requests)
+        if isinstance(share, ShareRefused):
+            return False
+        for name, amount, all_of_it in share.checks:
+            taken[name] = taken.get(name, 0) + amount
+            if taken[name] > all_of_it:
+                return False
+    return True
 
 
 def _wants_equal_parameters(driver: str) -> bool:

@@ -150,6 +150,13 @@ def test_choices_that_meet_on_a_device_with_different_parameters():
     assert finding.rule == "different-config"
     assert finding.path == "profile_list[1].kubespawner_override.device_claims.gpu.requests.g"
     assert "profile_list[0].kubespawner_override.device_claims.gpu.requests.g" in finding.message
+    # Without a word about compute the first takes all of it; then nobody else gets on the device.
+    alone = [profile(shares("Long", capacity={"memory": "5Gi"}), "a"), profile(shares("Short"), "b")]
+    assert "different-config" not in [finding.rule for finding in check(alone, shared_gpus())]
+    third = check([*alone, profile(shares("Long"), "c")], shared_gpus())
+    assert [finding.path[:15] for finding in third if finding.rule == "different-config"] == ["profile_list[2]"]
+    nowhere = [profile(shares("Long"), "a"), profile(shares("Short", device_class="gpu.exampel.com"), "b")]
+    assert [finding.rule for finding in check(nowhere, shared_gpus())] == ["device-class"]
     apart = [profile(shares("Long"), "a"), profile(shares("Short", where="!device.allowMultipleAllocations"), "b")]
     assert "different-config" not in [finding.rule for finding in check(apart, shared_gpus())]
 
