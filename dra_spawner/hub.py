@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,12 @@ from jupyterhub.app import JupyterHub
 from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
+from dra_spawner.placement_service import is_configured
+from dra_spawner.shape_publication import Nobody, ShapePublication
 from dra_spawner.spawner import DRASpawner
+
+#: Stands for whoever a spawner is for that only looks after things.
+_THE_HUB = Nobody("hub", 0)
 
 
 def setup(c: Config) -> None:
@@ -68,11 +74,13 @@ def _begin() -> None:
     spawner.begin_sweeping()
     # In the background: the hub's start does not wait for the cluster.
     spawner.begin_checking()
+    if is_configured(spawner.placement_service):
+        ShapePublication(partial(_spawner_of_nobody, hub)).begin()
 
 
-def _spawner_of_nobody(hub: JupyterHub) -> DRASpawner:
+def _spawner_of_nobody(hub: JupyterHub, nobody: Nobody = _THE_HUB) -> DRASpawner:
     """A spawner as the hub configures it, which never starts anything."""
-    user: Any = SimpleNamespace(name="hub", id=0, url=hub.base_url)
+    user: Any = SimpleNamespace(name=nobody.name, id=nobody.id, url=hub.base_url, admin=False, groups=[])
     spawner_class = hub.spawner_class if issubclass(hub.spawner_class, DRASpawner) else DRASpawner
     return spawner_class(
         config=hub.config, user=user, hub=SimpleNamespace(base_url=hub.base_url, public_host="", url="")

@@ -1,0 +1,146 @@
+"""What counts as an answer of the service, and what makes all of it nonsense."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dra_spawner.headroom.labels import HAND_OVER_GATE
+from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.placement_answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+
+NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
+SOON = NOW + timedelta(seconds=30)
+WARM = {
+    "kind": "warm",
+    "node": "node-a",
+    "reason": "kept ready on node node-a",
+    "claims": {"gpu": "placeholder-1-gpu"},
+    "gates": [],
+    "until": SOON.isoformat(),
+}
+
+
+def read(answer, entries=("gpu",)):
+    return read_answer(answer, entries, NOW)
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        pytest.param(
+            WARM,
+            PlacementAnswer(
+                PlacementKind.WARM, "node-a", "kept ready on node node-a", {"gpu": "placeholder-1-gpu"}, (), SOON
+            ),
+            id="warm",
+        ),
+        pytest.param(
+            {"kind": "warm", "claims": {"gpu": "p.x"}, "gates": [HAND_OVER_GATE], "until": SOON.timestamp()},
+            PlacementAnswer(PlacementKind.WARM, claims={"gpu": "p.x"}, gates=(HAND_OVER_GATE,), until=SOON),
+            id="warm, with a gate and seconds",
+        ),
+        pytest.param(
+            {"kind": "warm", "node": "n", "claims": {}, "until": None},
+            PlacementAnswer(PlacementKind.WARM, "n"),
+            id="warm without devices",
+        ),
+        pytest.param(
+            {"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n"), id="fresh"
+        ),
+        pytest.param({"kind": "yield", "node": None}, PlacementAnswer(PlacementKind.YIELD), id="yield"),
+        pytest.param(
+            {"kind": "scale-up", "reason": " no\nroom\x1b[31m. "},
+            PlacementAnswer(PlacementKind.SCALE_UP, reason="no room [31m"),
+            id="a reason is one printable line",
+        ),
+        pytest.param(
+            {"kind": "never", "reason": "x" * 1000},
+            PlacementAnswer(PlacementKind.NEVER, reason="x" * 299 + "…"),
+            id="a reason is short",
+        ),
+        pytest.param({"kind": "fresh", "reason": 7}, PlacementAnswer(PlacementKind.FRESH), id="no reason"),
+    ],
+)
+def test_answers(answer, expected):
+    assert read(answer) == expected
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        None,
+        [],
+        "warm",
+        {},
+        {"kind": "hot"},
+        {"kind": ["warm"]},
+        {"kind": "fresh", "node": "../secrets"},
+        {"kind": "fresh", "node": "Node_A"},
+        {"kind": "fresh", "node": "n" * 254},
+        {"kind": "fresh", "node": 7},
+        {"kind": "fresh", "node": "a\n"},
+        {**WARM, "kind": "fresh"},
+        {**WARM, "claims": ["placeholder-1-gpu"]},
+        {**WARM, "claims": {"gpu": "a/b"}},
+        {**WARM, "claims": {"gpu": ""}},
+        {**WARM, "claims": {"gpu": None}},
+        {**WARM, "claims": {"gpu": {"name": "x"}}},
+        {**WARM, "claims": {"nic": "x"}},
+        {**WARM, "claims": {"gpu": "x", "nic": "y"}},
+        {**WARM, "gates": ["other.example.com/gate"]},
+        {**WARM, "gates": HAND_OVER_GATE},
+        {**WARM, "gates": [HAND_OVER_GATE, HAND_OVER_GATE]},
+        {**WARM, "gates": [{"name": HAND_OVER_GATE}]},
+        {"kind": "fresh", "gates": [HAND_OVER_GATE]},
+        {**WARM, "until": None},
+        {**WARM, "until": "soon"},
+        {**WARM, "until": True},
+        {**WARM, "until": "2026-08-20T12:00:30"},
+        {**WARM, "until": 1e300},
+        {**WARM, "until": float("nan")},
+        {**WARM, "until": "9999-01-01T00:00:00Z"},
+    ],
+    ids=lambda answer: json.dumps(answer)[:60],
+)
+def test_nonsense(answer):
+    with pytest.raises(AnswerMakesNoSense, match=r"."):
+        read(answer)
+
+
+def test_a_claim_stands_for_one_entry_and_all_entries_have_one():
+    two = ("gpu", "nic")
+    assert read({**WARM, "claims": {"gpu": "a", "nic": "b"}}, two).claims == {"gpu": "a", "nic": "b"}
+    for claims in ({"gpu": "a"}, {"gpu": "a", "nic": "a"}):
+        with pytest.raises(AnswerMakesNoSense):
+            read({**WARM, "claims": claims}, two)
+
+
+def test_a_promise_holds_until_shortly_before_its_end():
+    answer = read(WARM)
+    assert answer.holds(NOW)
+    assert answer.holds(SOON - timedelta(seconds=2.1))
+    assert not answer.holds(SOON - timedelta(seconds=2))
+    assert not answer.holds(SOON + timedelta(days=1))
+    assert read({"kind": "fresh"}).holds(SOON + timedelta(days=1))
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(st.dictionaries(st.sampled_from(list(WARM)), json_values) | json_values)
+def test_whatever_comes_is_an_answer_or_nonsense(answer):
+    try:
+        found = read(answer)
+    except AnswerMakesNoSense as error:
+        assert str(error).isprintable() or "\n" not in str(error)
+    else:
+        assert found.claims == {} or set(found.claims) == {"gpu"}

@@ -1,0 +1,151 @@
+"""Which choices have a shape, and that it is the one of the pod that a user gets; without a cluster."""
+
+from __future__ import annotations
+
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from dra_spawner.headroom.published_shapes import published_config_map, read_config_map
+from dra_spawner.hub import _spawner_of_nobody
+from dra_spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.shape_publication import published_shapes
+from dra_spawner.spawner import DRASpawner
+
+GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
+SIZES = {
+    "memory": {
+        "display_name": "Memory",
+        "choices": {
+            size: {
+                "display_name": size,
+                "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
+                **({"default": True} if size == "10Gi" else {}),
+            }
+            for size in ("5Gi", "10Gi", "20Gi")
+        },
+    }
+}
+
+
+def profile(slug, claims=None, *, options=None, **override):
+    return {
+        "display_name": slug,
+        "slug": slug,
+        "kubespawner_override": {"device_claims": claims or {}, **override},
+        **({"profile_options": options} if options else {}),
+    }
+
+
+async def published(side, *profiles):
+    if profiles:
+        side.spawner_config.profile_list = list(profiles)
+    hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
+    return await published_shapes(partial(_spawner_of_nobody, hub))
+
+
+async def shape_of_user(side, **options):
+    """What a real user's start would ask for."""
+    spawner = side.user("Ada.Lovelace@example.org").spawner
+    spawner.user_options = options
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    templates = spawner._start_objects.templates.values()
+    specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in templates}
+    return shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
+
+
+async def test_each_choice_has_the_shape_of_its_users_pods(nowhere):
+    nowhere.spawner_config.cpu_guarantee = 0.5
+    nowhere.spawner_config.mem_limit = "1G"
+    nowhere.spawner_config.node_selector = {"pool": "users"}
+    found = await published(
+        nowhere,
+        profile("gpu", {"gpu": GPU}, options=SIZES, tolerations=[{"key": "gpu", "operator": "Exists"}]),
+        profile("cpu", cpu_guarantee=2, image="example/other:2"),
+    )
+    assert found.skipped == {}
+    assert list(found.shapes) == ["gpu", "gpu/memory=5Gi", "gpu/memory=20Gi", "cpu"]
+    assert len({shape.id for shape in found.shapes.values()}) == 4
+    for name, shape in found.shapes.items():
+        slug, _, choice = name.partition("/")
+        options = dict([choice.split("=")]) if choice else {}
+        assert await shape_of_user(nowhere, profile=slug, **options) == shape
+    assert found.shapes["gpu"].claims["gpu"]["devices"]["requests"][0]["exactly"]["capacity"] == {
+        "requests": {"memory": "10Gi"}
+    }
+    assert found.shapes["gpu"].containers[0]["requests"] == {"cpu": "500m", "memory": "1073741824"}
+    assert found.shapes["cpu"].images == {"example/other:2"}
+    assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
+
+
+async def test_without_profiles_there_is_one_choice(nowhere):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    found = await published(nowhere)
+    assert list(found.shapes) == ["default"]
+    assert found.shapes["default"] == await shape_of_user(nowhere)
+
+
+PARAMETERS = {"requests": {"gpu": GPU}, "config": [{"driver": "gpu.example.com", "parameters": {"who": "{username}"}}]}
+VLAN = {"device_class": "nic.example.com", "vlan": {"driver": "dra.net", "interface": "eth1"}}
+OPTIONAL = {"first_available": {"a": {"device_class": "gpu.example.com"}, "none": {}}}
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        pytest.param(profile("p", {"gpu": PARAMETERS}), "it is filled in for each user: {username}", id="parameters"),
+        pytest.param(
+            profile("p", {"gpu": {**GPU, "shared": {"by": "user"}}}), "its servers share a claim", id="shared"
+        ),
+        pytest.param(profile("p", {"gpu": {"claim": "team"}}), "its claims are made by others", id="foreign claim"),
+        pytest.param(
+            profile("p", {"gpu": {"template": "imex"}}), "its claims are made by others", id="foreign template"
+        ),
+        pytest.param(
+            profile("p", {"gpu": {**GPU, "optional": True}}),
+            "it has devices that its servers can do without",
+            id="optional",
+        ),
+        pytest.param(
+            profile("p", intel_gas={"resource": "i915", "count": 1}),
+            "intel_gas gives its servers cards of certain nodes",
+            id="intel_gas",
+        ),
+        pytest.param(
+            profile("p", node_selector=lambda spawner: {"owner": spawner.user.name}),
+            "what it asks for differs between users",
+            id="differs between users",
+        ),
+        pytest.param(
+            profile("p", {"gpu": {**GPU, "admin_access": True}}), "only administrators of this hub", id="admin access"
+        ),
+        pytest.param(profile("p", cpu_guarantee=lambda spawner: 1 / 0), "division by zero", id="a function that fails"),
+        pytest.param(profile("p", {"gpu": {**GPU, "count": 0}}), "count: found 0", id="wrong claim"),
+    ],
+)
+async def test_a_choice_without_a_shape_is_left_out_with_the_reason(nowhere, entry, why):
+    found = await published(nowhere, entry, profile("fine", {"gpu": GPU}))
+    assert list(found.shapes) == ["fine"]
+    assert why in found.skipped["p"]
+
+
+async def test_a_list_that_is_a_function_has_no_choices_beforehand(nowhere):
+    nowhere.spawner_config.profile_list = lambda spawner: [profile("gpu", {"gpu": GPU})]
+    found = await published(nowhere)
+    assert (found.shapes, list(found.skipped)) == ({}, ["profile_list"])
+
+
+async def test_names_users_labels_and_images_do_not_count(nowhere):
+    nowhere.spawner_config.environment = {"WHO": "{username}"}
+    nowhere.spawner_config.extra_labels = {"user": "{username}"}
+    nowhere.spawner_config.volumes = [{"name": "home", "persistentVolumeClaim": {"claimName": "{pvc_name}"}}]
+    nowhere.spawner_config.node_affinity_preferred = [
+        {"weight": 1, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}}
+    ]
+    shape, other = (
+        await published(nowhere, profile("a", {"gpu": GPU}), profile("b", {"gpu": GPU}, image="b:1"))
+    ).shapes.values()
+    assert shape.id == other.id
+    assert shape == await shape_of_user(nowhere, profile="a")
