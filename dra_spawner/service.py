@@ -31,6 +31,8 @@ from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholder_traits import PlaceholderTraits
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings, cookie_secret
@@ -42,12 +44,14 @@ _CLOSE_SECONDS: Final = 5.0
 _MOST_BODY_BYTES: Final = 2**20
 
 
-class DRASpawnerService(Application):
+class DRASpawnerService(PlaceholderTraits, Application):
     """The service beside the hub."""
 
     name = "dra-spawner-service"
     version = __version__
-    description = "Follows the cluster's devices for a JupyterHub, and says how full they are."
+    description = (
+        "Follows the cluster's devices for a JupyterHub, says how full they are, and keeps places ready for its users."
+    )
     examples = """
     dra-spawner service --generate-config > dra_spawner_service_config.py
     dra-spawner service --config dra_spawner_service_config.py
@@ -274,6 +278,7 @@ class DRASpawnerService(Application):
             manage_scopes=frozenset(self.manage_scopes),
             metrics_scopes=frozenset(self.metrics_scopes),
             authenticate_metrics=self.authenticate_prometheus,
+            own_token=token,
         )
         return ServiceContext(
             web=web,
@@ -285,15 +290,12 @@ class DRASpawnerService(Application):
     async def work(self, context: ServiceContext) -> None:
         """Follow the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, ClusterWatch(api) as watch:
-            context.follow(watch)
-            context.elector = self.new_elector(api)
-            async with asyncio.TaskGroup() as tasks:
+            keeper = PlaceholderKeeper(api, watch, context.decisions, self.keeper_settings())
+            context.follow(watch, keeper)
+            elector = context.elector = self.new_elector(api)
+            async with keeper, asyncio.TaskGroup() as tasks:
                 tasks.create_task(_spare_garbage_collection(watch))
-                tasks.create_task(context.elector.run(lambda: self.lead(context, api)))
-
-    async def lead(self, context: ServiceContext, api: KubernetesApi) -> None:
-        """What only the leader does, until cancelled: so far, nothing."""
-        await asyncio.Event().wait()
+                tasks.create_task(elector.run(lambda: keeper.lead(elector.require)))
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds

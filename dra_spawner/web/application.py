@@ -8,7 +8,7 @@ from typing import Any
 
 from tornado.web import Application, StaticFileHandler, URLSpec
 
-from dra_spawner.web import handlers
+from dra_spawner.web import handlers, placeholder_handlers
 from dra_spawner.web.authentication import CallbackHandler, SecureHandler
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.metrics import register
@@ -25,6 +25,9 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
+    ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
+    ("api/placements", placeholder_handlers.PlacementsHandler),
+    ("api/profiles", placeholder_handlers.ProfilesHandler),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.AliveHandler),
     ("readyz", handlers.ReadyHandler),

@@ -9,10 +9,14 @@ from enum import StrEnum
 
 from prometheus_client import CollectorRegistry
 
+from dra_spawner.cluster.chart_parts import ChartParts
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.leader import LeaderElector
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.availability import Availability
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.web.figures import NodeFigures
+from dra_spawner.web.placeholder_metrics import register_placeholders
 from dra_spawner.web.settings import WebSettings
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
@@ -49,16 +53,25 @@ class ServiceContext:
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
     elector: LeaderElector | None = None
+    keeper: PlaceholderKeeper | None = None
+    availability: Availability | None = None
+    chart_parts: ChartParts | None = None
     startup_problem: str = ""
     """Why the cluster is not followed yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """What ``metrics`` shows."""
 
-    def follow(self, watch: ClusterWatch) -> None:
-        """Answer for this cluster from now on."""
+    def follow(self, watch: ClusterWatch, keeper: PlaceholderKeeper | None = None) -> None:
+        """Answer for this cluster, and what is kept there, from now on."""
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
+        self.keeper = keeper
+        if keeper is not None:
+            namespaces = {keeper.settings.hub_namespace, keeper.settings.placeholders.namespace}
+            self.chart_parts = ChartParts(watch, namespaces, with_placeholders=keeper.is_on)
+            self.availability = Availability(keeper)
+            register_placeholders(self.registry, keeper)
 
     @property
     def role(self) -> Role:
@@ -89,4 +102,8 @@ class ServiceContext:
             found += self.watch.problems()
         if self.elector is not None and self.elector.problem:
             found.append(f"The leader cannot be elected: {self.elector.problem}.")
+        if self.keeper is not None:
+            found += self.keeper.problems()
+        if self.chart_parts is not None:
+            found += self.chart_parts.problems()
         return tuple(found)

@@ -11,6 +11,7 @@ from dra_spawner import __version__
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
 from dra_spawner.web.figures import NodeFigures
+from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json
 
 __all__ = [
     "AliveHandler",
@@ -24,6 +25,17 @@ __all__ = [
 ]
 
 _MOST_ITEMS = 1000
+#: On the page; programs ask for all.
+_PLACEHOLDERS_SHOWN = 100
+_DECISIONS_SHOWN = 20
+_WORDS = {
+    "warm": "at once, kept ready",
+    "fresh": "now, devices are free",
+    "yield": "in a moment, placeholders make way",
+    "scale-up": "when another node has come",
+    "never": "never",
+}
+"""What each `PlacementKind` means to people."""
 
 
 class AliveHandler(SecureHandler):
@@ -157,9 +169,16 @@ class NodesPage(PageHandler):
         watch = self.context.watch
         if self.context.figures is not None:
             nodes, after = await self.context.figures.nodes(after=self.get_query_argument("after", ""), limit=50)
+        placeholders = placeholders_json(self.context.keeper, self.context) if self.context.keeper is not None else []
         await self.render(
             "nodes.html",
             nodes=nodes,
+            profiles=await profiles_json(self.context),
+            words=_WORDS,
+            placeholders=placeholders[:_PLACEHOLDERS_SHOWN],
+            more_placeholders=max(0, len(placeholders) - _PLACEHOLDERS_SHOWN),
+            decisions=[_decision(each) for each in self.context.decisions.newest(_DECISIONS_SHOWN)],
+            span=_span,
             after=after,
             context=self.context,
             total=len(watch.snapshot.nodes) if watch is not None else 0,
@@ -206,6 +225,14 @@ def _age(seconds: float) -> str:
     if seconds == float("inf"):
         return "not complete yet"
     return "now" if seconds < 60 else f"{seconds:.0f} s ago"
+
+
+def _span(seconds: float) -> str:
+    """How long something has been, roughly."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"
 
 
 def _finite(seconds: float) -> float | None:

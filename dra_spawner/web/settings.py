@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from jupyterhub.services.auth import HubOAuth
 
@@ -28,6 +28,8 @@ class WebSettings:
         Who has one of these may read the metrics.
     authenticate_metrics
         Whether anybody needs to.
+    own_token
+        The service's own API token: who has it, besides the service, is the hub. Empty without a hub.
     """
 
     prefix: str
@@ -36,6 +38,11 @@ class WebSettings:
     manage_scopes: frozenset[str] = frozenset({"custom:dra-spawner:manage"})
     metrics_scopes: frozenset[str] = frozenset({"read:metrics"})
     authenticate_metrics: bool = True
+    own_token: str = field(default="", repr=False)
+
+    def is_own_token(self, token: str) -> bool:
+        """Whether a token is the service's own; how long that takes does not tell how much of it is right."""
+        return bool(self.own_token) and hmac.compare_digest(token.encode(), self.own_token.encode())
 
     def url(self, path: str = "") -> str:
         """Address of something of this service, for links."""

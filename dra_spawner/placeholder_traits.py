@@ -1,0 +1,156 @@
+"""Settings of the service about placeholders."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
+
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
+from dra_spawner.headroom.policy import Budget, Grace, Policy, Readiness
+from dra_spawner.placeholders.settings import HeadroomError, KeeperSettings, read_headroom
+
+__all__ = ["PlaceholderTraits"]
+
+
+class PlaceholderTraits(HasTraits):
+    """Mixed into the application, which has `namespace` and `max_staleness_seconds`."""
+
+    headroom = Dict(
+        help="""
+        Places kept ready: by profile (its slug, `gpu-slice`) or choice (`gpu-slice/memory=large`), how many there are
+        to be at all times (`min`) and how many there ever may be, those beside waiting users included (`max`; twice
+        `min` by default). `floor` many warm ones are never moved (by default half of `min`)::
+
+            c.DRASpawnerService.headroom = {"gpu-slice": {"min": 2, "max": 20}}
+
+        Without any, nothing is kept and nothing in the cluster is changed; placeholders of before are removed.
+        """
+    ).tag(config=True)
+
+    @validate("headroom")
+    def _validate_headroom(self, proposal: Any) -> Any:
+        try:
+            read_headroom(proposal["value"])
+        except HeadroomError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    servers_namespace = Unicode(
+        help="Where the users' servers are, and with them the placeholders; by default that of the service itself."
+    ).tag(config=True)
+
+    @default("servers_namespace")
+    def _default_servers_namespace(self) -> str:
+        return str(self.namespace)
+
+    user_namespaces = Bool(
+        False,
+        help="""
+        Whether KubeSpawner's `enable_user_namespaces` is on. Claims cannot go from one namespace to another, so nothing
+        is handed over then, but placeholders make way for servers in all namespaces.
+        """,
+    ).tag(config=True)
+
+    placeholder_image = Unicode(
+        "registry.k8s.io/pause:3.10", help="Image of placeholders; it has nothing to do but to be there."
+    ).tag(config=True)
+
+    placeholder_priority_class = Unicode(
+        "dra-spawner-placeholder",
+        help="""
+        PriorityClass of placeholders, below that of users' servers and not below what the autoscaler disregards (-10
+        by default); helm-values/placeholders.yaml has one. Empty for none: then they stand in nobody's way by priority.
+        """,
+    ).tag(config=True)
+
+    promise_seconds = Float(
+        30.0, min=5.0, max=600.0, help="Seconds that a place is kept for the server that it was promised to."
+    ).tag(config=True)
+
+    evictions_per_second = Float(
+        1.0,
+        min=0.0,
+        help="""
+        How many placeholders are evicted at most to tidy up, each second in the long run. What users wait for is not
+        bounded by it. Nodes do not like more than a few.
+        """,
+    ).tag(config=True)
+    evictions_burst = Integer(5, min=1, help="How many at once, after a quiet time.").tag(config=True)
+    evictions_per_node = Integer(2, min=1, help="How many from one node at once.").tag(config=True)
+
+    ready_deadline_seconds = Float(
+        900.0,
+        min=0.0,
+        help="""
+        Seconds after which a node is open to users although images or devices are missing there, rather than leave
+        users waiting: longer than your largest image takes.
+        """,
+    ).tag(config=True)
+    ready_settle_seconds = Float(
+        30.0,
+        min=0.0,
+        help="Seconds that a node which was not ready for a while must be ready before users go there again.",
+    ).tag(config=True)
+    ready_images = List(
+        Unicode(),
+        help="Images that every node for users needs, besides those of the profiles: of sidecars added later, say.",
+    ).tag(config=True)
+    node_kind_label = Unicode(
+        "node.kubernetes.io/instance-type",
+        help="Nodes with the same value of this label are alike: a new one is to have the drivers the others have.",
+    ).tag(config=True)
+    node_kinds_are_all = Bool(
+        False,
+        help="""
+        Whether no other kinds of nodes than the present ones can come, as without an autoscaler or with one node of
+        each kind always there. Only then is a server refused that no node can ever run.
+        """,
+    ).tag(config=True)
+
+    new_node_seconds = Float(
+        3600.0, min=0.0, help="Seconds for which a node counts as new; placeholders are drawn to the newest."
+    ).tag(config=True)
+    drain_below = Float(
+        0.0,
+        min=-1.0,
+        max=1.0,
+        help="""
+        A node without users' servers that is used at most so much (0 to 1; placeholders do not count) loses its
+        placeholders if others have room for them, so that the autoscaler takes it. Negative: none does.
+        """,
+    ).tag(config=True)
+    drain_after_seconds = Float(
+        600.0,
+        min=0.0,
+        help="Seconds that a node must be there, and be without users, before it loses its placeholders.",
+    ).tag(config=True)
+
+    def keeper_settings(self) -> KeeperSettings:
+        """All of it, for the rooms below."""
+        drain_after = timedelta(seconds=self.drain_after_seconds)
+        policy = Policy(
+            budget=Budget(self.evictions_per_second, self.evictions_burst, self.evictions_per_node),
+            grace=Grace(promise=timedelta(seconds=self.promise_seconds), new_node=drain_after, freed_node=drain_after),
+            readiness=Readiness(
+                deadline=timedelta(seconds=self.ready_deadline_seconds),
+                settle=timedelta(seconds=self.ready_settle_seconds),
+                images=frozenset(self.ready_images),
+                kind_label=self.node_kind_label,
+            ),
+            newest=timedelta(seconds=self.new_node_seconds),
+            drain_below=self.drain_below,
+            stale_after=timedelta(seconds=self.max_staleness_seconds),
+            node_kinds_are_all=self.node_kinds_are_all,
+        )
+        placeholders = PlaceholderSettings(
+            self.servers_namespace, self.placeholder_priority_class, self.placeholder_image
+        )
+        return KeeperSettings(
+            hub_namespace=self.namespace,
+            headroom=read_headroom(self.headroom),
+            policy=policy,
+            placeholders=placeholders,
+            user_namespaces=self.user_namespaces,
+        )
