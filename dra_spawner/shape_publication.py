@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.api_objects import MANAGED_BY
+from dra_spawner.cluster.connect import own_namespace
 from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.placed_pod import manifest_of, shape_of_pod
@@ -65,8 +66,10 @@ class ShapePublication:
         spawner = new_spawner(NOBODIES[0])
         self._log = spawner.log
         self._api = KubernetesApi(spawner.api.api_client, timeout_seconds=spawner.k8s_api_request_timeout)
-        # With a namespace for each user: where the hub is.
-        self._namespace = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+        # Where the hub is. One that is in no pod is at home where its servers are.
+        self._namespace = own_namespace(
+            default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+        )
         self._told = ""
         if spawner.modify_pod_hook is not None:
             self._log.info(

@@ -1,0 +1,77 @@
+"""The dra-spawner service as the hub's process sees it: an entry among the hub's services, and a server that answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from aiohttp import web
+from jupyterhub.app import JupyterHub
+
+TOKEN = "the-service's-own-token"
+PREFIX = "/services/dra-spawner/"
+
+Answer = Callable[[dict[str, Any]], Awaitable[web.StreamResponse | dict[str, Any]]]
+
+
+class ServiceStandIn:
+    """Answers as a test says.
+
+    Attributes
+    ----------
+    answer
+        Gets the decoded question; a mapping is sent as JSON.
+    questions
+        All that came with the right token.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.questions: list[dict[str, Any]] = []
+        self.answer: Answer = self._fresh
+
+    @staticmethod
+    async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
+        return {"kind": "fresh", "node": "", "reason": "", "claims": {}, "until": None, "gates": []}
+
+    def always(self, response: Any) -> None:
+        """Answer whatever is asked with this."""
+
+        async def answer(_: dict[str, Any]) -> Any:
+            return response() if callable(response) else response
+
+        self.answer = answer
+
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"token {TOKEN}":
+            return web.json_response({"message": "who are you?"}, status=401)
+        question = await request.json()
+        self.questions.append(question)
+        answer = await self.answer(question)
+        return answer if isinstance(answer, web.StreamResponse) else web.json_response(answer)
+
+    @contextlib.asynccontextmanager
+    async def listening(self) -> AsyncIterator[ServiceStandIn]:
+        app = web.Application()
+        app.router.add_post(f"{PREFIX}api/placements", self._handle)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        try:
+            yield self
+        finally:
+            await runner.cleanup()
+
+
+@contextlib.contextmanager
+def service_of_the_hub(url: str, token: str = TOKEN, name: str = "dra-spawner") -> Iterator[None]:
+    """Let this process be a hub's, with a service."""
+    hub = JupyterHub.instance()
+    hub._service_map = {name: SimpleNamespace(url=url, prefix=f"/services/{name}/", api_token=token)}
+    try:
+        yield
+    finally:
+        JupyterHub.clear_instance()

@@ -1,0 +1,215 @@
+"""What the service's answer changes in a pod; and that nothing it answers, or does not, makes a start fail."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import time
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.headroom import labels
+from dra_spawner.spawn_refusal import SpawnRefused
+from tests.spawner.hub_side import HubSide
+from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
+
+GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
+READY = {"key": labels.IMAGES_READY, "operator": "Exists"}
+
+
+@pytest.fixture
+async def service():
+    async with ServiceStandIn().listening() as stand_in:
+        with service_of_the_hub(stand_in.url):
+            yield stand_in
+
+
+def serialized(spawner, pod):
+    return spawner.api.api_client.sanitize_for_serialization(pod)
+
+
+async def placed(side: HubSide, **options):
+    """Pod before and after it found its place."""
+    spawner = side.user("ada").spawner
+    spawner.user_options = options
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    before = copy.deepcopy(serialized(spawner, pod))
+    await spawner.find_place(pod, spawner._start_objects)
+    return spawner, before, serialized(spawner, pod)
+
+
+def required(pod):
+    return pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+
+
+def sentences(spawner):
+    return [event["message"] for event in spawner._messages.with_events([])]
+
+
+@pytest.mark.parametrize("name", ["", "other"])
+async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
+    """No request is made, nothing is labelled, nothing is required."""
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.placement_service = name
+    _, before, after = await placed(nowhere)
+    assert after == before
+    assert labels.SHAPE not in str(after)
+    assert service.questions == []
+
+
+async def test_without_a_hub_the_pod_is_as_ever(nowhere):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, before, after = await placed(nowhere)
+    assert after == before
+
+
+@pytest.mark.parametrize("url_and_token", [("", TOKEN), ("http://127.0.0.1:1", "")], ids=["no address", "no token"])
+async def test_a_service_that_cannot_be_asked_is_none(nowhere, url_and_token):
+    with service_of_the_hub(*url_and_token):
+        _, before, after = await placed(nowhere)
+    assert after == before
+
+
+async def test_what_is_asked(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    spawner, _, after = await placed(nowhere)
+    (question,) = service.questions
+    shape = after["metadata"]["labels"][labels.SHAPE]
+    assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
+
+
+async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere, service):
+    service.always({"kind": "fresh", "node": "node-a"})
+    zone = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}
+    nowhere.spawner_config.node_affinity_required = [zone]
+    nowhere.spawner_config.node_affinity_preferred = [{"weight": 5, "preference": zone}]
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, before, after = await placed(nowhere)
+    affinity = after["spec"]["affinity"]["nodeAffinity"]
+    assert affinity == {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [*zone["matchExpressions"], READY]}]
+        },
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "weight": 100,
+                "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]},
+            },
+            {"weight": 5, "preference": zone},
+        ],
+    }
+    assert after["spec"]["resourceClaims"] == before["spec"]["resourceClaims"]
+    assert "schedulingGates" not in after["spec"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"kind": "warm", "node": "node-a"}, ["A place was kept warm for you on node node-a."]),
+        ({"kind": "yield", "node": "node-a", "reason": "x"}, ["Room is being made for this server on node node-a."]),
+        ({"kind": "scale-up", "reason": "one more node like a"}, ["Waiting for a node: one more node like a."]),
+        ({"kind": "scale-up"}, ["Waiting for a node: none has room."]),
+        ({"kind": "fresh", "reason": "free"}, []),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+async def test_what_the_user_reads(nowhere, service, answer, sentence):
+    service.always(answer)
+    spawner, _, after = await placed(nowhere)
+    assert sentences(spawner) == sentence
+    assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
+
+
+async def test_never_is_refused_at_once_with_the_reason(nowhere, service):
+    service.always({"kind": "never", "reason": "no node of this cluster can have it: too much CPU (3 nodes)"})
+    with pytest.raises(SpawnRefused) as refused:
+        await placed(nowhere)
+    assert refused.value.jupyterhub_message == (
+        "This server can never start here: no node of this cluster can have it: too much CPU (3 nodes)."
+    )
+    assert refused.value.status_code == 400
+
+
+async def never_ends(_):
+    await asyncio.sleep(60)
+
+
+async def trickles(_):
+    """A byte now and then keeps no limit at bay."""
+    return web.Response(body=_slowly())
+
+
+async def _slowly():
+    while True:
+        yield b" "
+        await asyncio.sleep(0.1)
+
+
+NONSENSE = {
+    "no JSON": web.Response(text="<html>"),
+    "a list": web.json_response([]),
+    "deep": web.Response(text="[" * 60_000),
+    "too much": web.Response(text=" " * 2**17 + '{"kind": "fresh"}'),
+    "binary": web.Response(body=b"\xff\xfe\x00"),
+    "500": web.json_response({"message": "oh"}, status=500),
+    "503 of a standby": web.json_response({"status": 503, "message": "This replica does not lead."}, status=503),
+    "404": web.json_response({"kind": "unknown", "status": 404, "message": "not published"}, status=404),
+    "401": web.json_response({"message": 7}, status=401),
+    "elsewhere": web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}),
+    "another's claim, path": web.json_response({"kind": "warm", "claims": {"gpu": "../../x"}, "until": 1}),
+    "an unknown entry": web.json_response({"kind": "warm", "claims": {"nic": "x"}, "until": 1}),
+    "an unknown gate": web.json_response({"kind": "fresh", "gates": ["x"]}),
+    "a node of markup": web.json_response({"kind": "fresh", "node": "<b>"}),
+}
+
+
+@pytest.mark.parametrize("response", NONSENSE.values(), ids=NONSENSE.keys())
+async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, response):
+    service.always(lambda: copy.copy(response))
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, before, after = await placed(nowhere)
+    assert len(service.questions) == 1
+    del after["metadata"]["labels"][labels.SHAPE]
+    assert after == before
+
+
+@pytest.mark.parametrize("answer", [never_ends, trickles])
+async def test_the_service_has_a_second(nowhere, service, answer):
+    service.answer = answer
+    begun = time.monotonic()
+    _, before, after = await placed(nowhere)
+    assert 0.9 < time.monotonic() - begun < 2.5
+    assert after["spec"] == before["spec"]
+
+
+async def test_a_service_that_is_away(nowhere):
+    with service_of_the_hub("http://127.0.0.1:1"):
+        _, before, after = await placed(nowhere)
+    assert after["spec"] == before["spec"]
+
+
+async def test_the_service_is_asked_once_for_a_start(nowhere, service):
+    spawner, _, after = await placed(nowhere)
+    pod = await spawner.get_pod_manifest()
+    for _ in range(3):
+        await spawner.find_place(pod, spawner._start_objects)
+    assert len(service.questions) == 1
+
+
+async def test_claims_that_are_not_made_for_the_server_alone_ask_for_no_place(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU, "team": {"claim": "team-gpu"}}
+    _, before, after = await placed(nowhere)
+    assert (after, service.questions) == (before, [])
+
+
+async def test_what_a_hook_changes_counts(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, _, plain = await placed(nowhere)
+    spawner = nowhere.user("bob").spawner
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    pod.spec.node_selector = {"pool": "other"}
+    await spawner.find_place(pod, spawner._start_objects)
+    assert service.questions[0]["shape"] != service.questions[1]["shape"]
