@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.features import SCHEDULER_1_36
-from dra_spawner.dra.objects import PoolId, ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.view import View
 from dra_spawner.simulator.claims import ObjectKey
@@ -71,10 +69,10 @@ class NodesBusyness:
         return Busyness(users, min(max(*figures, devices), Fraction(1)))
 
     def _devices(self, name: str) -> Fraction | None:
-        pools = self._pools_of_node.get(name)
+        view = self._view
+        pools = {item.pool_id for item in view.known.slices_of_node.get(name, ())}
         if not pools:
             return _ZERO
-        view = self._view
         keys = {
             ObjectKey(pod.namespace, each.claim)
             for pod in view.snapshot.nodes[name].pods
@@ -85,27 +83,12 @@ class NodesBusyness:
         claims = [view.snapshot.claims[key].claim for key in sorted(keys) if key in view.snapshot.claims]
         found = weighted_utilization(
             view.snapshot.nodes[name].node.identity,
-            {pool: self._slices_of_pool[pool] for pool in pools},
+            {pool: view.known.slices_of_pool[pool] for pool in pools},
             AllocatedState.from_claims(claims),
             SCHEDULER_1_36,
             lambda device: Fraction(1),
         )
         return (found.figure or _ZERO) if found.is_known else None
-
-    @cached_property
-    def _slices_of_pool(self) -> dict[PoolId, list[ResourceSlice]]:
-        found: dict[PoolId, list[ResourceSlice]] = {}
-        for item in self._view.snapshot.slices.values():
-            found.setdefault(item.pool_id, []).append(item)
-        return found
-
-    @cached_property
-    def _pools_of_node(self) -> dict[str, set[PoolId]]:
-        found: dict[str, set[PoolId]] = {}
-        for item in self._view.snapshot.slices.values():
-            if item.node_name:
-                found.setdefault(item.node_name, set()).add(item.pool_id)
-        return found
 
 
 def _is_placeholder(pod: Pod) -> bool:

@@ -35,8 +35,9 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
     taken = {ObjectKey.of(pod) for pod in takers.values()}
-    for key, pod in view.users.items():
-        if labels.HAND_OVER_GATE in pod.gates and key not in taken and not pod.is_deleted:
+    for pod in view.waiting_users:
+        key = ObjectKey.of(pod)
+        if labels.HAND_OVER_GATE in pod.gates and key not in taken:
             actions.append(UngatePod(key, pod.uid, "what it takes over is free for it"))
     actions += _orphans(view, policy)
     return tuple(actions)
@@ -44,13 +45,13 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
 
 def _takers(view: View) -> dict[ObjectKey, Pod]:
     """The user's pod that names a placeholder's claim, by placeholder; whether it was promised it or not."""
-    found: dict[ObjectKey, Pod] = {}
-    for pod in view.users.values():
-        for reference in pod.claims:
-            holder = view.holder_of.get(ObjectKey(pod.namespace, reference.claim or ""))
-            if holder is not None and not pod.is_deleted:
-                found.setdefault(holder.key, pod)
-    return found
+    return {
+        key: pod
+        for key, placeholder in view.placeholders.items()
+        for claim in reversed(placeholder.claims)
+        for pod in reversed(view.pods_naming(claim))
+        if ObjectKey.of(pod) in view.users and not pod.is_deleted
+    }
 
 
 def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
@@ -82,14 +83,8 @@ def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Actio
 
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Claims that a placeholder was to have, or had, and that nobody uses."""
-    used = {
-        ObjectKey(pod.namespace, reference.claim)
-        for pod in view.snapshot.pods.values()
-        for reference in pod.claims
-        if reference.claim and labels.SHAPE in pod.labels
-    }
     for tracked in view.warm_claims():
-        if tracked.key in used or tracked.consumers or tracked.is_deleted:
+        if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
             continue
         reservation = reservation_of(tracked)
         if reservation is not None and not _is_over(reservation, view, policy):

@@ -35,6 +35,8 @@ class Memory:
 
     def not_after(self, now: datetime) -> Memory:
         """The same with nothing that is yet to come: when the clock was set back, everything begins now."""
+        if now >= self.tokens.at:  # of the last round
+            return self
         return replace(
             self,
             lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},

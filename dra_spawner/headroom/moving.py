@@ -32,16 +32,14 @@ def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     pods = shape_pods(policy).values()
     new = [
         state
-        for state in view.snapshot.nodes.values()
-        if view.age_of_node(state.node.name) < policy.newest
-        and not is_labelled(state, labels.DRAINING)
-        and any(is_open(state, pod) for pod in pods)
+        for state in view.nodes_younger_than(policy.newest)
+        if not is_labelled(state, labels.DRAINING) and any(is_open(state, pod) for pod in pods)
     ]
     newest = max(new, key=lambda state: (state.node.created, state.node.name), default=None)
     gone = [
         LabelNode(name, labels.ATTRACT, None, "no longer the newest node")
-        for name, state in view.snapshot.nodes.items()
-        if labels.ATTRACT in state.node.labels and state is not newest
+        for name, state in view.nodes_labelled(labels.ATTRACT)
+        if state is not newest
     ]
     if newest is None or is_labelled(newest, labels.ATTRACT):
         return tuple(gone)
@@ -50,29 +48,34 @@ def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
 
 def remember_users(view: View, memory: Memory) -> Memory:
     """With when each node was last seen with users; a node that is gone is forgotten."""
-    busy = {name: when for name, when in memory.busy.items() if name in view.snapshot.nodes}
-    busy |= dict.fromkeys((name for name in view.users_of_node if name in view.snapshot.nodes), view.now)
+    busy = {**memory.busy, **dict.fromkeys(view.users_of_node, view.now)}
+    for name in busy.keys() - view.snapshot.nodes.keys():
+        del busy[name]
     return replace(memory, busy=busy)
 
 
 def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesBusyness) -> tuple[LabelNode, ...]:
     """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
     actions = []
-    for name, state in view.snapshot.nodes.items():
-        marked = is_labelled(state, labels.DRAINING)
-        if marked and (view.users_of_node.get(name) or view.waiting_users):
+    for name, state in view.nodes_labelled(labels.DRAINING):
+        if is_labelled(state, labels.DRAINING) and (view.users_of_node.get(name) or view.waiting_users):
             why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
             actions.append(LabelNode(name, labels.DRAINING, None, why))
-        elif not marked and _may_drain(view, policy, memory, state, busyness):
+    if view.waiting_users:
+        return tuple(actions)
+    for name in view.placeholders_of_node:
+        state = view.snapshot.nodes.get(name)
+        if state is None or is_labelled(state, labels.DRAINING):
+            continue
+        if _may_drain(view, policy, memory, state, busyness):
             actions.append(LabelNode(name, labels.DRAINING, labels.TRUE, "no users, and the others have room enough"))
-    # One at a time: whether the others have room changes with each.
-    added = [each for each in actions if each.value is not None]
-    return tuple(each for each in actions if each.value is None or each is added[0])
+            break  # one at a time: whether the others have room changes with each
+    return tuple(actions)
 
 
 def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
     name = state.node.name
-    if view.users_of_node.get(name) or not is_ready_for_users(state) or view.waiting_users:
+    if view.users_of_node.get(name) or not is_ready_for_users(state):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, labels.ATTRACT):
         return False
@@ -185,7 +188,7 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
 
 def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
     """The node that attracts, while no user's server is there and it is ready."""
-    for name, state in view.snapshot.nodes.items():
+    for name, state in view.nodes_labelled(labels.ATTRACT):
         if not is_labelled(state, labels.ATTRACT) or not is_ready_for_users(state):
             continue
         if view.age_of_node(name) >= policy.newest or state.node.is_unschedulable or not state.node.is_ready:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import LabelNode
+from dra_spawner.headroom.known import Judgement
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import shape_pods
@@ -15,6 +17,7 @@ from dra_spawner.headroom.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
 _MOST_NAMES = 3
+_NONE: frozenset[str] = frozenset()
 
 
 def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[LabelNode, ...], Memory]:
@@ -31,11 +34,10 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     since = {}
     lost_readiness = {}
     for name, state in view.snapshot.nodes.items():
-        kinds = judge.shapes_of(state)
-        if not kinds:
-            continue  # no user's server can run there
         label = state.node.labels.get(labels.IMAGES_READY)
-        missing = judge.missing(state, kinds)
+        missing = judge.missing(name, state)
+        if missing is None:
+            continue  # no user's server can run there
         if missing:
             begun = memory.lost_readiness.get(name)
             if begun is not None or label == labels.TRUE:
@@ -55,52 +57,74 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
         if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
             lost_readiness[name] = memory.lost_readiness[name]
             continue
-        come.append(
-            LabelNode(name, labels.IMAGES_READY, labels.TRUE, f"ready for users: {judge.present(state, kinds)}")
-        )
+        come.append(LabelNode(name, labels.IMAGES_READY, labels.TRUE, f"ready for users: {judge.present(state)}"))
     remembered = replace(memory, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
     return (*gone, *come), remembered
 
 
 class _Judge:
-    """Looks at one node after the other."""
+    """Looks at one node after the other; what was found of a node holds while all that it was found of is the same."""
 
     def __init__(self, view: View, policy: Policy, memory: Memory) -> None:
         self._view = view
         self._policy = policy
         self._pods = shape_pods(policy)
         self._images = {shape.id: frozenset(map(image_name, shape.images)) for shape in policy.shapes.values()}
-        self._complete: dict[str, frozenset[str]] = {}
-        self._incomplete: dict[str, frozenset[str]] = {}
-        for name, slices in _slices_of_nodes(view).items():
-            self._complete[name], self._incomplete[name] = _drivers(slices)
-        self.drivers_of_kind = _drivers_of_kind(view, policy, memory, self._complete)
+        known = view.known
+        rules = (dict(policy.shapes), policy.readiness)
+        if known.judged_by != rules:
+            known.judged_by = rules
+            known.judgements.clear()
+        self._known = known.judgements
+        self._drivers = known.drivers
+        self.drivers_of_kind = self._seen_with(memory)
 
-    def shapes_of(self, state: NodeState) -> list[str]:
-        """The shapes that can run on a node of this kind."""
-        return [shape for shape, pod in self._pods.items() if allows(state, pod)]
+    def missing(self, name: str, state: NodeState) -> str | None:
+        """What a node lacks, for people; empty if nothing, None if no user's server can run there."""
+        node = state.node
+        slices = self._view.known.slices_of_node.get(name, ())
+        pullers = self._view.pullers.get(name, ())
+        drivers = self.drivers_of_kind.get(node.labels.get(self._policy.readiness.kind_label, ""), _NONE)
+        known = self._known.get(name)
+        if (
+            known is not None
+            and known.node is node
+            and known.slices is slices
+            and known.pullers is pullers
+            and known.drivers is drivers
+        ):
+            return known.missing
+        shapes = self._shapes_of(state)
+        missing = self._missing(state, shapes, slices, drivers) if shapes else None
+        self._known[name] = Judgement(node, slices, pullers, drivers, missing)
+        return missing
 
-    def missing(self, state: NodeState, shapes: Iterable[str]) -> str:
-        """What a node lacks, for people; empty if nothing."""
-        name = state.node.name
-        wanted = self._wanted_images(shapes)
-        images = sorted(wanted - self._images_of(state)) if wanted else []
-        if images:
-            return f"{_count(images, 'image')} to be pulled ({_names(images)})"
-        if self._incomplete.get(name):
-            return f"devices of {_names(sorted(self._incomplete[name]))} are not all published yet"
-        drivers = self.drivers_of_kind.get(self._kind(state), frozenset()) - self._complete.get(name, frozenset())
-        if drivers:
-            return f"no devices of {_names(sorted(drivers))} yet, which other nodes of its kind have"
-        return ""
-
-    def present(self, state: NodeState, shapes: Iterable[str]) -> str:
-        images = self._wanted_images(shapes)
-        drivers = self._complete.get(state.node.name, frozenset())
+    def present(self, state: NodeState) -> str:
+        """What a ready node has, for people."""
+        images = self._wanted_images(self._shapes_of(state))
+        drivers, _ = self._drivers_of(state.node.name, self._view.known.slices_of_node.get(state.node.name, ()))
         found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
         if drivers:
             found.append(f"devices of {_names(sorted(drivers))} are published")
         return ", ".join(found)
+
+    def _missing(
+        self, state: NodeState, shapes: list[str], slices: tuple[ResourceSlice, ...], drivers: frozenset[str]
+    ) -> str:
+        wanted = self._wanted_images(shapes)
+        images = sorted(wanted - self._images_of(state)) if wanted else []
+        if images:
+            return f"{_count(images, 'image')} to be pulled ({_names(images)})"
+        complete, incomplete = self._drivers_of(state.node.name, slices)
+        if incomplete:
+            return f"devices of {_names(sorted(incomplete))} are not all published yet"
+        if drivers - complete:
+            return f"no devices of {_names(sorted(drivers - complete))} yet, which other nodes of its kind have"
+        return ""
+
+    def _shapes_of(self, state: NodeState) -> list[str]:
+        """The shapes that can run on a node of this kind."""
+        return [shape for shape, pod in self._pods.items() if allows(state, pod)]
 
     def _wanted_images(self, shapes: Iterable[str]) -> frozenset[str]:
         always = frozenset(map(image_name, self._policy.readiness.images))
@@ -114,10 +138,27 @@ class _Judge:
                 found.update(map(image_name, pod.images))
         return found
 
-    def _kind(self, state: NodeState) -> str:
-        return state.node.labels.get(self._policy.readiness.kind_label, "")
+    def _drivers_of(self, name: str, slices: tuple[ResourceSlice, ...]) -> tuple[frozenset[str], frozenset[str]]:
+        """Drivers all of whose pools of a node are complete, and those with one that is not."""
+        known = self._drivers.get(name)
+        if known is None or known[0] is not slices:
+            known = self._drivers[name] = slices, *_drivers(slices)
+        return known[1], known[2]
+
+    def _seen_with(self, memory: Memory) -> dict[str, frozenset[str]]:
+        """Drivers that a kind of node has been seen with, which a new node is to have, too."""
+        found = dict(memory.drivers)
+        nodes, kind_label = self._view.snapshot.nodes, self._policy.readiness.kind_label
+        for name, slices in self._view.known.slices_of_node.items():
+            complete, _ = self._drivers_of(name, slices)
+            state = nodes.get(name)
+            kind = state.node.labels.get(kind_label, "") if state is not None else ""
+            if kind and not complete <= found.get(kind, _NONE):
+                found[kind] = found.get(kind, _NONE) | complete
+        return found
 
 
+@lru_cache(maxsize=10_000)
 def image_name(name: str) -> str:
     """An image's name in full, as container runtimes report it."""
     domain, slash, rest = name.partition("/")
@@ -131,15 +172,7 @@ def image_name(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
-def _slices_of_nodes(view: View) -> dict[str, list[ResourceSlice]]:
-    found: dict[str, list[ResourceSlice]] = {}
-    for item in view.snapshot.slices.values():
-        if item.node_name:
-            found.setdefault(item.node_name, []).append(item)
-    return found
-
-
-def _drivers(slices: list[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
+def _drivers(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
     """Drivers all of whose pools are complete, and those with one that is not."""
     if len(slices) == 1 and slices[0].resource_slice_count == 1:  # as most nodes are
         return frozenset((slices[0].pool_id.driver,)), frozenset()
@@ -154,21 +187,6 @@ def _drivers(slices: list[ResourceSlice]) -> tuple[frozenset[str], frozenset[str
         if len(current) < current[0].resource_slice_count:
             incomplete.add(driver)
     return frozenset(every - incomplete), frozenset(incomplete)
-
-
-def _drivers_of_kind(
-    view: View, policy: Policy, memory: Memory, complete: Mapping[str, frozenset[str]]
-) -> dict[str, frozenset[str]]:
-    """Drivers that a kind of node has been seen with, which a new node is to have, too."""
-    found = dict(memory.drivers)
-    for name, drivers in complete.items():
-        state = view.snapshot.nodes.get(name)
-        kind = state.node.labels.get(policy.readiness.kind_label, "") if state is not None else ""
-        if kind:
-            known = found.get(kind, frozenset())
-            if not drivers <= known:
-                found[kind] = known | drivers
-    return found
 
 
 def _count(names: list[str], what: str) -> str:

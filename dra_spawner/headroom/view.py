@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -11,6 +11,7 @@ from types import MappingProxyType
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.known import Known
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -75,6 +76,8 @@ class View:
         Where users' servers and placeholders live; None is everywhere.
     stale
         How old the knowledge of the cluster may be.
+    known
+        Of the view before, which makes this one cheap; the older one is not to be used any more then.
     promised
         Reservations of placeholders that the snapshot may not show yet.
     ending
@@ -91,6 +94,7 @@ class View:
         namespaces: Collection[str] | None = None,
         stale: timedelta = timedelta(0),
         problem: str = "",
+        known: Known | None = None,
         promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
     ) -> None:
@@ -98,25 +102,23 @@ class View:
         self.now = now
         self.stale = stale
         self.problem = problem
+        self.known = known if known is not None else Known()
+        self.known.look(snapshot, namespaces)
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.leaving: list[Pod] = []
         """Placeholders that are being deleted, or have ended."""
-        self.users: dict[ObjectKey, Pod] = {}
-        self.pullers: dict[str, list[Pod]] = {}
+        for key, pod in self.known.placeholders.items():
+            if pod.is_deleted or pod.is_finished or key in ending:
+                self.leaving.append(pod)
+            else:
+                self.placeholders[key] = self._placeholder(pod, promised.get(key))
+        # What is known goes on to change; a view does not.
+        self.users: dict[ObjectKey, Pod] = self.known.users.copy()
+        self.users_of_node: dict[str, tuple[Pod, ...]] = self.known.users_of_node.copy()
+        self.pullers: dict[str, tuple[Pod, ...]] = self.known.pullers.copy()
         """Pods that pull images, by node."""
-        for key, pod in snapshot.pods.items():
-            component = pod.labels.get(labels.COMPONENT)
-            if component in labels.IMAGE_PULLERS:
-                self.pullers.setdefault(pod.node_name, []).append(pod)
-            elif namespaces is not None and pod.namespace not in namespaces:
-                continue
-            elif component == labels.PLACEHOLDER and pod.labels.get(labels.MANAGED_BY) == labels.MANAGER:
-                if pod.is_deleted or pod.is_finished or key in ending:
-                    self.leaving.append(pod)
-                else:
-                    self.placeholders[key] = self._placeholder(pod, promised.get(key))
-            elif component == labels.USER_SERVER and not pod.is_finished:
-                self.users[key] = pod
+        self._waiting = tuple(self.known.waiting.values())
+        self._warm_claims = tuple(self.known.warm_claims.values())
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 
@@ -136,17 +138,9 @@ class View:
         return found
 
     @cached_property
-    def users_of_node(self) -> dict[str, list[Pod]]:
-        found: dict[str, list[Pod]] = {}
-        for pod in self.users.values():
-            if pod.node_name:
-                found.setdefault(pod.node_name, []).append(pod)
-        return found
-
-    @cached_property
     def waiting_users(self) -> list[Pod]:
         """Users' pods without a node in the order of the scheduler's queue: the most important, then the oldest."""
-        waiting = [pod for pod in self.users.values() if not pod.node_name and not pod.is_deleted]
+        waiting = [pod for pod in self._waiting if not pod.is_deleted]
         return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
 
     @cached_property
@@ -162,14 +156,13 @@ class View:
             if each.is_free and is_ready_for_users(self.snapshot.nodes.get(each.node))
         ]
 
-    def warm_claims(self) -> Iterator[TrackedClaim]:
+    def warm_claims(self) -> tuple[TrackedClaim, ...]:
         """All claims that were made for placeholders, by their labels."""
-        for tracked in self.snapshot.claims.values():
-            if (
-                tracked.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
-                and tracked.labels.get(labels.MANAGED_BY) == labels.MANAGER
-            ):
-                yield tracked
+        return self._warm_claims
+
+    def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
+        """Pods of users and placeholders that name a claim."""
+        return self.known.naming.get(claim, ())
 
     def _placeholder(self, pod: Pod, promised: Reservation | None) -> Placeholder:
         keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
@@ -181,7 +174,18 @@ class View:
 
     def age_of_node(self, name: str) -> timedelta:
         """Since a node was made; none if that is not known."""
-        return age(self.snapshot.nodes[name].node.created, self.now)
+        created = self.known.created.get(name)
+        return self.now - created if created is not None else timedelta(0)
+
+    def nodes_younger_than(self, limit: timedelta) -> list[NodeState]:
+        """Nodes that were made less than so long ago, or nobody knows when."""
+        since = self.now - limit
+        created = self.known.created.items()
+        return [self.snapshot.nodes[name] for name, moment in created if moment is None or moment > since]
+
+    def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
+        """Nodes that have one of the labels that are given to few, whatever its value."""
+        return [(name, self.snapshot.nodes[name]) for name in sorted(self.known.labelled[label])]
 
 
 def newest_first(placeholder: Placeholder) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from itertools import combinations
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.known import Refusals
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, View, allows, label_of, moment_of, newest_first, without_label
 from dra_spawner.simulator.claims import ObjectKey
@@ -99,13 +100,14 @@ def _help(
     key = ObjectKey.of(pod)
     if pod.is_gated:
         return None, Waiting(key, f"held back by {', '.join(pod.gates)}")
-    if isinstance(where := view.snapshot.place(pod), str):
+    refusals = view.known.refusals_of(pod)
+    if where := view.snapshot.place_quickly(pod, refusals.of_node):
         return None, Waiting(key, f"fits on node {where}")
     given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
     # What is said of a time to come was said by a clock that went wrong.
     if given is not None and timedelta(0) <= view.now - given < policy.grace.yield_again:
         return None, Waiting(key, "placeholders have just made way for it", has_way=True)
-    way = find_way(view.snapshot, pod, free.values(), busyness)
+    way = find_way(view.snapshot, pod, free.values(), busyness, refusals)
     if way is None:
         node = _once_ready(view, pod, free, busyness)
         if node:
@@ -135,20 +137,33 @@ def _once_ready(view: View, pod: Pod, free: dict[ObjectKey, Placeholder], busyne
     later = without_label(pod, labels.IMAGES_READY)
     if later is pod:
         return ""
-    if isinstance(where := view.snapshot.place(later), str):
+    refusals = view.known.refusals_once_ready(pod)
+    if where := view.snapshot.place_quickly(later, refusals.of_node):
         return where
-    way = find_way(view.snapshot, later, free.values(), busyness)
+    way = find_way(view.snapshot, later, free.values(), busyness, refusals)
     if way is None:
         return ""
     _make_way(view, later, way, free)
     return way.node
 
 
-def find_way(snapshot: Snapshot, pod: Pod, placeholders: Iterable[Placeholder], busyness: NodesBusyness) -> Way | None:
+def find_way(
+    snapshot: Snapshot,
+    pod: Pod,
+    placeholders: Iterable[Placeholder],
+    busyness: NodesBusyness,
+    refusals: Refusals | None = None,
+) -> Way | None:
     """The node where the fewest placeholders must go so that a pod fits; None if it fits nowhere even then.
 
     Among equally few, cold nodes' placeholders go first, and the pod goes to the node that is truly busiest.
+
+    Parameters
+    ----------
+    refusals
+        Of this very pod, where it was looked for before.
     """
+    refused = refusals.without_placeholders if refusals is not None and _shape_alone(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         state = snapshot.nodes.get(placeholder.node)
@@ -158,8 +173,12 @@ def find_way(snapshot: Snapshot, pod: Pod, placeholders: Iterable[Placeholder], 
     for name in sorted(by_node):
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # no fewer can be found; only a busier node would be better
+        token = (snapshot.token(pod, name), frozenset(each.key for each in by_node[name]))
+        if token[0] is not None and refused.get(name) == token:
+            continue
         fewest = _fewest(snapshot, pod, name, by_node[name])
         if fewest is None:
+            refused[name] = token
             continue
         users, figure = busyness.of(name).rank
         order = (len(fewest), -users, -figure, name)

@@ -88,6 +88,11 @@ class Answers:
         found = self._found_for(shape)
         return self._on_class(found.division.class_of(name), self._divisions.view(name), found, explain)
 
+    def token(self, name: str, shape: ClaimShape) -> tuple[int, NodeClass, int]:
+        """What a verdict on a node is kept by."""
+        node_class = self._found_for(shape).division.class_of(name)
+        return shape.id, node_class, self._divisions.common_use(node_class)
+
     def first_fitting_node(self, shape: ClaimShape) -> str | None:
         """The first node, in the order in which they were added, on which the claims fit; None if there is none."""
         found = self._found_for(shape)

@@ -170,6 +170,18 @@ class DeviceState:
             return tuple(self._nodes)
         return tuple(sorted(self._answers.failing_nodes(shape), key=self._places.__getitem__))
 
+    def token(self, node_name: str, claims: Sequence[ResourceClaim]) -> Hashable:
+        """Equal to an earlier one only if what `allocate` would say of these claims on this node is the same.
+
+        Raises
+        ------
+        AllocationError
+            When the claims cannot be allocated whatever the nodes are.
+        KeyError
+            When there is no such node.
+        """
+        return self._answers.token(node_name, self._shapes.shape(claims, self._classes))
+
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:

@@ -88,6 +88,16 @@ class PodFit:
         return next((verdict for verdict in verdicts if verdict.code is FitCode.ERROR), None)
 
 
+_OF_THE_NODE: Final = frozenset(
+    (
+        Filter.NODE_UNSCHEDULABLE,
+        Filter.NODE_NAME,
+        Filter.TAINT_TOLERATION,
+        Filter.NODE_AFFINITY,
+        Filter.NODE_PORTS,
+        Filter.NODE_RESOURCES_FIT,
+    )
+)
 _KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
 
@@ -130,6 +140,24 @@ class Fitting:
         open_nodes = [name for name, verdict in besides.items() if verdict.fits]
         answers |= self._devices_of_nodes(open_nodes, explain)
         return PodFit(key, answers)
+
+    def token(self, node_name: str) -> object:
+        """Equal to an earlier one only if nothing has changed that bears on the pod on this node; None is equal to none.
+
+        It is for pods that neither have devices already nor mind the pods of other nodes.
+        """
+        if self._extended or self.general is not None or self._state.nominated[node_name]:
+            return None
+        claims = self._to_allocate(frozenset())
+        try:
+            devices = self._state.devices.token(node_name, claims) if claims else ()
+        except (AllocationError, KeyError):
+            return None
+        return self._state.nodes.get(node_name), devices
+
+    def holds(self, node_name: str, verdict: NodeVerdict) -> bool:
+        """Whether a refusal by a node holds for as long as the node and the pods there are the same."""
+        return verdict.filter in _OF_THE_NODE and not self._extended and not self._state.nominated[node_name]
 
     def candidates(self) -> Iterator[str]:
         """Nodes where the pod's devices are, some of which may be unfit for other reasons; in a fixed order.

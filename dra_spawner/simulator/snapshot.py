@@ -10,7 +10,7 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
@@ -352,6 +352,41 @@ class Snapshot:
             if answer.verdict.code is FitCode.ERROR:
                 break
         return fitting.answers()
+
+    def place_quickly(self, pod: Pod, refused: MutableMapping[str, NodeState]) -> str:
+        """Place a pod on the first node found as `place` does, and find out little anew if that was tried before.
+
+        Parameters
+        ----------
+        refused
+            Nodes as they were when they, and not their devices, refused this very pod. They are passed over as long as
+            they are the same; those that refuse it now are added.
+
+        Returns
+        -------
+        str
+            Name of the node; empty if there is none.
+        """
+        fitting = self._fitting(pod)
+        if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
+            return pod.nominated_node_name
+        nodes = self._state.nodes
+        for name in fitting.candidates():
+            state = nodes.get(name)
+            if state is None or refused.get(name) is state:
+                continue
+            answer = self._schedule(fitting, name)
+            if answer.fits:
+                return name
+            if answer.verdict.code is FitCode.ERROR:
+                break
+            if fitting.holds(name, answer.verdict):
+                refused[name] = state
+        return ""
+
+    def token(self, pod: Pod, node_name: str) -> object:
+        """See :meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`."""
+        return self._fitting(pod).token(node_name)
 
     def place_pending(self, choose: Callable[[Sequence[str]], str] | None = None) -> dict[ObjectKey, str | PodFit]:
         """Place all pods that wait: first those for which a node was cleared, then the most important, then the oldest.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import partial
 from typing import Generic, TypeVar
 
@@ -37,6 +37,17 @@ class Table(Mapping[K, V], Generic[K, V]):
 
     def __contains__(self, key: object) -> bool:
         return key in self._items
+
+    # As inherited these would come through Python for every single item.
+
+    def keys(self) -> KeysView[K]:
+        return self._items.keys()
+
+    def values(self) -> ValuesView[V]:
+        return self._items.values()
+
+    def items(self) -> ItemsView[K, V]:
+        return self._items.items()
 
     def put(self, key: K, value: V) -> None:
         """Add or replace an item."""

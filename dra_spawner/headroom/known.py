@@ -1,0 +1,259 @@
+"""What one view of the cluster found out and the next need not find out again.
+
+Objects in a snapshot never change; they are replaced. So whatever was found out of an object holds while it is the very
+object, and to look which ones are is all that a view of a big cluster has to do. It holds nothing that is not in the
+snapshot: a fresh one gives the same views, later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.headroom import labels
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+_NODE_LABELS = (labels.ATTRACT, labels.DRAINING)
+
+
+@dataclass
+class Refusals:
+    """Where a waiting pod did not fit, and what was so there at that time.
+
+    Attributes
+    ----------
+    of_node
+        By node: its state when something besides devices was in the pod's way.
+    without_placeholders
+        By node: a token of all that bears on the answer, when the pod would not fit even without placeholders.
+    """
+
+    of_node: dict[str, NodeState] = field(default_factory=dict)
+    without_placeholders: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What a node lacks to be ready for users, and what that was found of.
+
+    Attributes
+    ----------
+    missing
+        For people; empty if nothing, None if no user's server can run there.
+    """
+
+    node: SchedulableNode
+    slices: tuple[ResourceSlice, ...]
+    pullers: tuple[Pod, ...]
+    drivers: frozenset[str]
+    missing: str | None
+
+
+class Known:
+    """See the module.
+
+    Attributes
+    ----------
+    placeholders
+        Pods made by this project to keep a place, those on their way out included.
+    users
+        Users' servers that have not ended.
+    pullers
+        Pods that pull images, by node.
+    waiting
+        Those of them that have no node.
+    users_of_node
+        The others by node.
+    naming
+        Pods of users and placeholders by a claim that they name.
+    warm_claims
+        Claims that were made for placeholders.
+    created
+        When a node was made.
+    labelled
+        Names of nodes by a label of ours that they have.
+    slices_of_node
+        Slices of one node's devices.
+    slices_of_pool
+        All slices.
+    judgements, judged_by
+        What nodes lack, and the rules of which that was found.
+    drivers
+        By node: its slices, and drivers that have published all of their devices, and not all.
+    refusals
+        Of users' pods that wait, as they are and as if all nodes were ready for them.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._namespaces: frozenset[str] | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pods: dict[ObjectKey, Pod] = {}
+        self._nodes: dict[str, SchedulableNode] = {}
+        self._claims: dict[ObjectKey, TrackedClaim] = {}
+        self._slices: dict[str, ResourceSlice] = {}
+        self.placeholders: dict[ObjectKey, Pod] = {}
+        self.users: dict[ObjectKey, Pod] = {}
+        self.waiting: dict[ObjectKey, Pod] = {}
+        self.pullers: dict[str, tuple[Pod, ...]] = {}
+        self.users_of_node: dict[str, tuple[Pod, ...]] = {}
+        self.naming: dict[ObjectKey, tuple[Pod, ...]] = {}
+        self.warm_claims: dict[ObjectKey, TrackedClaim] = {}
+        self.created: dict[str, datetime | None] = {}
+        self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
+        self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
+        self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
+        self.judged_by: object = None
+        self.judgements: dict[str, Judgement] = {}
+        self.drivers: dict[str, tuple[tuple[ResourceSlice, ...], frozenset[str], frozenset[str]]] = {}
+        self.refusals: dict[ObjectKey, tuple[Pod, Refusals, Refusals]] = {}
+
+    def look(self, snapshot: Snapshot, namespaces: Collection[str] | None) -> None:
+        """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
+        within = None if namespaces is None else frozenset(namespaces)
+        if snapshot is not self._snapshot or within != self._namespaces:
+            self._forget()
+            self._snapshot, self._namespaces = snapshot, within
+        for key, pod_before, pod in _changes(self._pods, snapshot.pods):
+            self._let_go_pod(key, pod_before)
+            self._take_pod(key, pod)
+        for key, claim_before, claim in _changes(self._claims, snapshot.claims):
+            if claim is not None and _is_warm(claim):
+                self.warm_claims[key] = claim
+            elif claim_before is not None:
+                self.warm_claims.pop(key, None)
+        for _, slice_before, item in _changes(self._slices, snapshot.slices):
+            self._replace_slice(slice_before, item)
+        self._look_at_nodes(snapshot.nodes)
+
+    def refusals_of(self, pod: Pod) -> Refusals:
+        """Of a pod that waits."""
+        return self._refusals(pod)[1]
+
+    def refusals_once_ready(self, pod: Pod) -> Refusals:
+        """Of the same pod as if it did not require that a node is ready."""
+        return self._refusals(pod)[2]
+
+    def _refusals(self, pod: Pod) -> tuple[Pod, Refusals, Refusals]:
+        key = ObjectKey.of(pod)
+        known = self.refusals.get(key)
+        if known is None or known[0] is not pod:
+            known = self.refusals[key] = pod, Refusals(), Refusals()
+        return known
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    def _take_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+        if pod is None:
+            return
+        component = pod.labels.get(labels.COMPONENT)
+        if component in labels.IMAGE_PULLERS:
+            _add(self.pullers, pod.node_name, pod)
+            return
+        if labels.SHAPE in pod.labels or component in (labels.USER_SERVER, labels.PLACEHOLDER):
+            for claim in _named(pod):
+                _add(self.naming, claim, pod)
+        if self._namespaces is not None and pod.namespace not in self._namespaces:
+            return
+        if component == labels.PLACEHOLDER and pod.labels.get(labels.MANAGED_BY) == labels.MANAGER:
+            self.placeholders[key] = pod
+        elif component == labels.USER_SERVER and not pod.is_finished:
+            self.users[key] = pod
+            if pod.node_name:
+                _add(self.users_of_node, pod.node_name, pod)
+            else:
+                self.waiting[key] = pod
+
+    def _let_go_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+        if pod is None:
+            return
+        self.placeholders.pop(key, None)
+        self.refusals.pop(key, None)
+        self.waiting.pop(key, None)
+        if self.users.pop(key, None) is not None and pod.node_name:
+            _remove(self.users_of_node, pod.node_name, pod)
+        _remove(self.pullers, pod.node_name, pod)
+        for claim in _named(pod):
+            _remove(self.naming, claim, pod)
+
+    # --- nodes and slices ----------------------------------------------------------------------------------------------
+
+    def _look_at_nodes(self, nodes: Mapping[str, NodeState]) -> None:
+        known = self._nodes
+        changed = [(name, state.node) for name, state in nodes.items() if known.get(name) is not state.node]
+        for name, node in changed:
+            known[name] = node
+            self.created[name] = _moment(node.created)
+            for label, names in self.labelled.items():
+                (names.add if label in node.labels else names.discard)(name)
+        if len(known) > len(nodes):
+            for name in known.keys() - nodes.keys():
+                del known[name], self.created[name]
+                self.judgements.pop(name, None)
+                self.drivers.pop(name, None)
+                for names in self.labelled.values():
+                    names.discard(name)
+
+    def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        if before is not None:
+            _remove(self.slices_of_node, before.node_name or "", before)
+            _remove(self.slices_of_pool, before.pool_id, before)
+        if after is not None:
+            _add(self.slices_of_pool, after.pool_id, after)
+            if after.node_name:
+                _add(self.slices_of_node, after.node_name, after)
+
+
+def _changes(known: dict[K, V], table: Mapping[K, V]) -> Iterator[tuple[K, V | None, V | None]]:
+    """What is not as it was, with before and after; it is known from here on."""
+    changed = [(key, item) for key, item in table.items() if known.get(key) is not item]
+    for key, item in changed:
+        before = known.get(key)
+        known[key] = item
+        yield key, before, item
+    if len(known) > len(table):
+        for key in known.keys() - table.keys():
+            yield key, known.pop(key), None
+
+
+def _named(pod: Pod) -> list[ObjectKey]:
+    return [ObjectKey(pod.namespace, reference.claim) for reference in pod.claims if reference.claim]
+
+
+def _is_warm(claim: TrackedClaim) -> bool:
+    return (
+        claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
+        and claim.labels.get(labels.MANAGED_BY) == labels.MANAGER
+    )
+
+
+def _moment(stamp: str) -> datetime | None:
+    """A ``creationTimestamp``; None if there is none."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _add(groups: dict[K, tuple[V, ...]], key: K, item: V) -> None:
+    groups[key] = (*groups.get(key, ()), item)
+
+
+def _remove(groups: dict[K, tuple[V, ...]], key: K, item: V) -> None:
+    left = tuple(each for each in groups.get(key, ()) if each is not item)
+    if left:
+        groups[key] = left
+    else:
+        groups.pop(key, None)

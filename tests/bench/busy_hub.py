@@ -1,0 +1,235 @@
+"""A big cluster with a hub on it, as a process of its own: what its watches tell, and what becomes of what is decided.
+
+Everything crosses the process's border as lines of JSON, as it would come from an API server, so that whoever follows it
+pays for what it keeps and for nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from multiprocessing.connection import Connection
+from typing import Any
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode, LabelPod
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
+from dra_spawner.headroom.shapes import Shape, shape_of
+from dra_spawner.headroom.simulated import requiring_readiness
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.bench.event_stream import NAMESPACE, Cluster
+from tests.bench.fleet import DRIVER
+
+Json = dict[str, Any]
+
+SIZES = (5, 20)
+"""Shares in GiB that users may choose; each is a shape."""
+_KIND_LABEL = "node.kubernetes.io/instance-type"
+_STUCK = 3
+_SETTINGS = PlaceholderSettings(namespace=NAMESPACE)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of a watch."""
+
+    label: str
+    kind: Kind
+    line: bytes
+    more: bool = False
+    """Whether more is about to come of what was decided: whoever decides waits for that."""
+
+
+class Hub(Cluster):
+    """Users' servers with shares of devices, nodes that come and go, and placeholders as they are decided."""
+
+    def __init__(self, nodes: int, pods: int, seed: int) -> None:
+        self.sizes: dict[str, int] = {}
+        self.ready = True
+        self.kept: dict[str, tuple[Json, Json]] = {}
+        self.node_labels: dict[str, dict[str, str]] = {}
+        self.created: dict[str, str] = {}
+        super().__init__(nodes, pods, seed)
+        self.shapes = shapes(self)
+        self.numbers = itertools.count(1)
+        self.new: deque[Event] = deque()
+
+    # --- objects ---------------------------------------------------------------------------------------------------
+
+    def node(self, name: str) -> Json:
+        found = super().node(name)
+        own = self.node_labels.setdefault(name, {labels.IMAGES_READY: labels.TRUE} if self.ready else {})
+        found["metadata"]["labels"] |= {_KIND_LABEL: "gpu-8", **own}
+        found["metadata"]["creationTimestamp"] = self.created.get(name, "2026-11-21T10:00:00Z")
+        return found
+
+    def pod(self, name: str, node: str, phase: str = "Pending") -> Json:
+        found = super().pod(name, node, phase)
+        shape = self.shapes_by_size[self.sizes.setdefault(name, self.random.choice(SIZES))]
+        found["metadata"]["labels"] |= {labels.SHAPE: shape}
+        found["spec"]["affinity"] = requiring_readiness({})
+        return found
+
+    @property
+    def shapes_by_size(self) -> dict[int, str]:
+        known: dict[int, str] | None = self.__dict__.get("_by_size")
+        if known is None:
+            known = self.__dict__["_by_size"] = dict.fromkeys(SIZES, "")
+            for size in SIZES:
+                self.sizes["anybody"] = size
+                known[size] = _shape(self, size).id
+        return known
+
+    def lists(self) -> Iterator[tuple[Kind, Json]]:
+        yield from super().lists()
+        self.ready = False
+
+    # --- what happens ----------------------------------------------------------------------------------------------
+
+    def happen(self, count: int) -> Iterator[Event]:
+        """Events, with what follows from decisions among them."""
+        for number in range(_STUCK):  # more than there is: they wait for a node, all the time
+            yield from self.stuck(f"jupyter-waits-{number}")
+        for label, kind, event_type, obj in self.events(count):
+            yield _event(label, kind, event_type, obj)
+            if self.random.random() < 0.01:
+                yield from self.node_comes()
+
+    def next_of(self, stream: Iterator[Event]) -> Event | None:
+        """What comes of decisions comes first."""
+        if not self.new:
+            return next(stream, None)
+        event = self.new.popleft()
+        return replace(event, more=bool(self.new))
+
+    def stuck(self, name: str) -> Iterator[Event]:
+        self.sizes[name] = SIZES[-1]
+        pod = self.pod(name, "")
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1000"
+        yield _event("pod created", Kind.POD, "ADDED", pod)
+        self.pods[name] = pod
+        yield _event("claim created", Kind.RESOURCE_CLAIM, "ADDED", self.claim(name, ""))
+        del self.pods[name]
+
+    def node_comes(self) -> Iterator[Event]:
+        """A new node: its slices come a little later than the node itself."""
+        name = f"new-{next(self.numbers)}"
+        self.created[name] = "2026-11-21T12:00:00Z"
+        yield _event("node comes", Kind.NODE, "ADDED", self.node(name))
+        self.names.append(name)
+        item = self.complete(self.fleet._slice(name))
+        self.slices.append(item)
+        yield _event("slice published", Kind.RESOURCE_SLICE, "ADDED", item)
+
+    # --- decisions -------------------------------------------------------------------------------------------------
+
+    def carry_out(self, action: Action) -> None:
+        """What the API server, the scheduler and the claim controller make of it."""
+        match action:
+            case CreatePlaceholder():
+                self._create(self.shapes[action.shape])
+            case EndPlaceholder():
+                pod, claim = self.kept.pop(action.key.name)
+                self._tell("claim gone", Kind.RESOURCE_CLAIM, "DELETED", claim)
+                self._tell("placeholder gone", Kind.POD, "DELETED", pod)
+            case LabelNode():
+                own = self.node_labels[action.node]
+                own.pop(action.label, None)
+                if action.value is not None:
+                    own[action.label] = action.value
+                self._tell("node labelled", Kind.NODE, "MODIFIED", self.node(action.node))
+            case LabelPod():
+                found = self.pods.get(action.key.name)
+                if found is not None:
+                    found["metadata"]["labels"][action.label] = action.value
+                    self._tell("pod labelled", Kind.POD, "MODIFIED", found)
+            case _:
+                raise AssertionError(f"nobody takes a claim over here, and none is left over: {action}")
+
+    def _create(self, shape: Shape) -> None:
+        name = f"placeholder-{next(self.numbers)}"
+        node, device = self.random.choice(self.names), f"gpu-{self.random.randrange(8)}"
+        pod = self.complete(placeholder_pod(shape, name, _SETTINGS))
+        (manifest,) = placeholder_claims(shape, name, _SETTINGS)
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": pod["metadata"]["uid"]}
+        manifest["metadata"] |= {"ownerReferences": [owner]}
+        size = shape.claims["gpu"]["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"]
+        result = {
+            "request": "gpu", "driver": DRIVER, "pool": node, "device": device,
+            "shareID": f"{self.random.getrandbits(128):032x}", "consumedCapacity": {"memory": size},
+        }  # fmt: skip
+        reserved = [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}]
+        status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": reserved}
+        claim = self.complete({**manifest, "status": status})
+        self._tell("claim created", Kind.RESOURCE_CLAIM, "ADDED", claim)
+        self._tell("placeholder created", Kind.POD, "ADDED", pod)
+        pod = {**pod, "spec": {**pod["spec"], "nodeName": node, "priority": -10}}
+        self.kept[name] = pod, claim
+        self._tell("placeholder bound", Kind.POD, "MODIFIED", pod)
+
+    def _tell(self, label: str, kind: Kind, event_type: str, obj: Json) -> None:
+        self.new.append(_event(label, kind, event_type, self.complete(obj)))
+
+
+def _event(label: str, kind: Kind, event_type: str, obj: Json) -> Event:
+    return Event(label, kind, json.dumps({"type": event_type, "object": obj}).encode())
+
+
+def _shape(hub: Hub, size: int) -> Shape:
+    pod = Cluster.pod(hub, "anybody", "")
+    pod["spec"]["affinity"] = requiring_readiness({})
+    claim = hub.fleet.claim("anybody", size)["spec"]
+    return shape_of(pod, {"gpu": claim}, frozenset((labels.IMAGES_READY,)))
+
+
+def shapes(hub: Hub) -> dict[str, Shape]:
+    """What users may choose."""
+    found = [_shape(hub, size) for size in SIZES]
+    return {each.id: each for each in found}
+
+
+class HubProcess:
+    """The same, in another process."""
+
+    def __init__(self, nodes: int, pods: int, events: int, seed: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs, nodes, pods, events, seed), daemon=True)
+        self._process.start()
+        self.shapes: dict[str, Shape] = self._ours.recv()
+
+    def __iter__(self) -> Iterator[Event]:
+        """First everything there is, then what happens."""
+        while True:
+            self._ours.send(())
+            event = self._ours.recv()
+            if event is None:
+                return
+            yield event
+
+    def carry_out(self, actions: tuple[Action, ...]) -> None:
+        if actions:
+            self._ours.send(actions)
+
+
+def _serve(connection: Connection, nodes: int, pods: int, events: int, seed: int) -> None:
+    hub = Hub(nodes, pods, seed)
+    connection.send(hub.shapes)
+    listed = (_event("list", kind, "ADDED", obj) for kind, obj in hub.lists())
+    stream = itertools.chain(listed, hub.happen(events))
+    while True:
+        actions = connection.recv()
+        if actions:
+            for action in actions:
+                hub.carry_out(action)
+            continue
+        event = hub.next_of(stream)
+        connection.send(event)
+        if event is None:
+            return
+
+
