@@ -17,6 +17,7 @@ from dra_spawner.profiles.claim_plan import compile_claims
 from dra_spawner.profiles.claim_templates import expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.findings import Level
+from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import SAMPLE_VALUES
 from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
@@ -61,7 +62,7 @@ class CheckedSpawner(KubeSpawner):
         config=True,
         help="""
         Names of rules whose findings neither are logged nor keep users from a choice, such as ``driver-parameters`` if
-        your driver is newer than what is known of it here. docs/check.md and docs/drivers.md have all rules.
+        your driver is newer than what is known of it here. docs/check.md has all rules.
         """,
     )
 
@@ -83,6 +84,8 @@ class CheckedSpawner(KubeSpawner):
             ignored=self.ignored_profile_rules,
         )
         self._checked_facts_by_loop[asyncio.get_running_loop()] = facts
+        for sentence in unknown_rules(self.ignored_profile_rules):
+            self.log.warning("ignored_profile_rules: %s", sentence)
         task = asyncio.create_task(self._check_all(facts))
         self._checking.add(task)
         task.add_done_callback(self._checking.discard)

@@ -18,7 +18,7 @@ from dra_spawner.fit.reading import Progress
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules
+from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules, unknown_rules
 from dra_spawner.profiles.profile_list import free_texts, offered_profiles, problems_around_claims
 
 __all__ = ["CheckOptions", "check_profiles", "run_check"]
@@ -51,6 +51,9 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
         0, 1 when there are errors, 2 when the input cannot be read.
     """
     progress = Progress(messages)
+    if unknown := unknown_rules(options.ignored):
+        messages.write(f"dra-spawner check: --ignore: {unknown[0]}\n")
+        return 2
     try:
         found = read_profiles(options.profiles, standard_input, progress)
         configured = found.settings.get("namespace")

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from dra_spawner.check.outcome import Outcome, title
 from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.problems import on_one_line
 
 __all__ = ["check_table"]
 
@@ -52,10 +53,10 @@ def _groups(outcome: Outcome) -> Iterator[tuple[str, list[Finding], Counter[Find
 def _lines(finding: Finding, others: int, colours: bool) -> Iterable[str]:
     level = f"{finding.level:{_LEVEL_WIDTH}}"
     also = f"; also in {_counted(others, 'other choice')}" if others > 0 else ""
-    place = f"{finding.path} ({finding.rule}{also})"
+    message, place = on_one_line(finding.message), f"{on_one_line(finding.path)} ({finding.rule}{also})"
     if colours:
         level, place = f"{_COLOURS[finding.level]}{level}{_PLAIN}", f"{_FAINT}{place}{_PLAIN}"
-    return f"  {level}  {finding.message}", f"  {'':{_LEVEL_WIDTH}}  {place}"
+    return f"  {level}  {message}", f"  {'':{_LEVEL_WIDTH}}  {place}"
 
 
 def _summary(outcome: Outcome) -> str:

@@ -10,6 +10,7 @@ from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.profiles.choices import ListedChoice
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import Inventory, Report
+from dra_spawner.profiles.problems import on_one_line
 
 __all__ = ["Outcome", "title"]
 
@@ -97,4 +98,5 @@ def title(listed: ListedChoice) -> str:
     """What to call a choice: its profile and what is picked there."""
     picks = ", ".join(f"{option}={choice}" for option, choice in listed.picks.items())
     profile = listed.profile or "the spawner's own device_claims"
-    return f"{profile}, {picks}" if picks else profile
+    # Slugs may be any text: it goes to terminals, and into a comment of YAML.
+    return on_one_line(f"{profile}, {picks}" if picks else profile)

@@ -26,7 +26,7 @@ class Finding:
     level
         How much it matters.
     rule
-        The rule's name as docs/check.md lists it, such as ``unpublished-capacity``.
+        The rule's name as docs/check.md lists it, such as ``unknown-capacity``.
     path
         Where in the profiles, such as ``profile_list[1].kubespawner_override.device_claims.gpu.capacity.memory``.
     message
@@ -40,3 +40,31 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.path}: {self.level}: {self.message} ({self.rule})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is looked for; docs/check.md has the table of all, which a test compares.
+
+    Attributes
+    ----------
+    name
+        As findings have it.
+    levels
+        What a finding of it may be, the worst first.
+    needs_cluster
+        Whether nothing can be said without the cluster's objects.
+    meaning
+        In one line.
+    """
+
+    name: str
+    levels: tuple[Level, ...]
+    needs_cluster: bool
+    meaning: str
+
+    def finding(self, path: str, message: str, level: Level | None = None) -> Finding:
+        """A finding of this rule; of its first level if none is given."""
+        level = level or self.levels[0]
+        assert level in self.levels, (self.name, level)
+        return Finding(level, self.name, path, message)

@@ -24,9 +24,14 @@ class Problem:
     found: str
     allowed: str
 
-    def __str__(self) -> str:
+    @property
+    def message(self) -> str:
+        """What is wrong, without the place."""
         found = f"found {self.found}" if self.found else "nothing found"
-        return f"{self.path}: {found}; allowed: {self.allowed}"
+        return f"{found}; allowed: {self.allowed}"
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}"
 
 
 class ProfileError(ValueError):
@@ -45,3 +50,8 @@ def shown(value: object) -> str:
     """A value as it may stand in a message: short, on one line, hostile text made harmless."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def on_one_line(text: str) -> str:
+    """Text that may be anything, such as a path with somebody's keys, made harmless for logs and terminals."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

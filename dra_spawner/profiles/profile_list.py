@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from dra_spawner.profiles.choices import TRAIT, ListedChoice, list_choices, profiles_of
@@ -17,10 +18,14 @@ from dra_spawner.profiles.form import form_problems, form_profiles
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.problems import Problem, shown
 
+#: Traits of ours that a profile sets; KubeSpawner passes over a misspelt one without a word.
+_OWN_TRAITS = (TRAIT, "intel_gas", "vlans")
+_ALIKE = 0.75
+
 _FREE_TEXT = re.compile(r"[{}]")
 #: Below device_claims, free text may stand only where it is parsed (a quantity) or quoted (a product's pattern).
 _FREE_TEXT_ALLOWED = re.compile(
-    r"device_claims\.[^.]+(\.requests\.[^.]+)?(\.first_available(\.[^.]+|\[\d+\]))?\.(capacity\..+|product|min_memory)$"
+    r"\.[^.]+(\.requests\.[^.]+)?(\.first_available(\.[^.]+|\[\d+\]))?\.(capacity\..+|product|min_memory)"
 )
 
 
@@ -204,9 +209,12 @@ def _entry_problems(entry: Mapping[str, Any], path: str, known_traits: Collectio
         )
     override = _mapping(entry.get("kubespawner_override"), f"{path}.kubespawner_override", problems)
     for key in override:
-        if isinstance(key, str) and "claim" in key and key != TRAIT and key not in known_traits:
+        if not isinstance(key, str) or key == TRAIT or key in known_traits:
+            continue
+        meant = [TRAIT] if "claim" in key else get_close_matches(key, _OWN_TRAITS, 1, _ALIKE)
+        if meant:
             where = f"{path}.kubespawner_override.{key}"
-            problems.append(Problem(where, shown(key), f"{TRAIT}, or another trait of the spawner"))
+            problems.append(Problem(where, shown(key), f"{meant[0]}, or another trait of the spawner"))
     return problems
 
 
@@ -215,12 +223,13 @@ def _free_text_problems(unlisted: Mapping[str, Any], path: str, noted: list[Prob
     claims = _mapping(unlisted.get("kubespawner_override"), f"{path}.kubespawner_override", noted).get(TRAIT)
     if not unlisted.get("enabled") or not claims:
         return []
+    place = f"{path}.kubespawner_override.{TRAIT}"
     problems = [
         Problem(
             where, shown(text), "{value} within capacity, product or min_memory only; elsewhere offer listed choices"
         )
-        for where, text in _texts(claims, f"{path}.kubespawner_override.{TRAIT}")
-        if _FREE_TEXT.search(text) and not _FREE_TEXT_ALLOWED.search(where)
+        for where, text in _texts(claims, place)
+        if _FREE_TEXT.search(text) and not _FREE_TEXT_ALLOWED.fullmatch(where.removeprefix(place))
     ]
     regex = unlisted.get("validation_regex")
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from dra_spawner.profiles.keys import Keys
-from dra_spawner.profiles.problems import Problem, shown
+from dra_spawner.profiles.problems import Problem, on_one_line, shown
 from dra_spawner.profiles.rules import NAME, Rule
 
 _Value = TypeVar("_Value")
@@ -30,11 +30,11 @@ class ValueReader:
 
     def refuse(self, path: str, found: object, allowed: str) -> None:
         """Note a wrong value."""
-        self.problems.append(Problem(_on_one_line(path), shown(found), allowed))
+        self.problems.append(Problem(on_one_line(path), shown(found), allowed))
 
     def missing(self, path: str, allowed: str) -> None:
         """Note that something is not there."""
-        self.problems.append(Problem(_on_one_line(path), "", allowed))
+        self.problems.append(Problem(on_one_line(path), "", allowed))
 
     def follows(self, rule: Rule, value: object, path: str) -> bool:
         """Whether a rule accepts a value; if not, that is noted."""
@@ -158,8 +158,3 @@ class ValueReader:
             self.refuse(path, value, "Unicode text")
             return False
         return True
-
-
-def _on_one_line(path: str) -> str:
-    """A path whose keys may be any text, made harmless."""
-    return path if path.isprintable() else path.encode("unicode_escape").decode("ascii")

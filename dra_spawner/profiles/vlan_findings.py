@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from dra_spawner.profiles.choices import TRAIT as CLAIMS_TRAIT
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_placeholders
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding, Level, Rule
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.templates import placeholder_names
@@ -17,8 +18,18 @@ from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_p
 
 #: The spawner's trait.
 TRAIT = "vlans"
-#: Names of the rules: a placeholder has no value; a VLAN may be given twice; ``vlans`` itself is wrong.
-NO_VALUE, GIVEN_TWICE, WRONG_VLANS = "placeholder-without-value", "vlan-given-twice", "vlans"
+
+NO_VALUE: Final = Rule(
+    "placeholder-without-value",
+    (Level.ERROR, Level.WARNING),
+    False,
+    "A placeholder such as {vlan} that has no value for anybody, or for some",
+)
+GIVEN_TWICE: Final = Rule(
+    "vlan-given-twice", (Level.WARNING,), False, "A VLAN written down in a profile that is in the range of vlans, too"
+)
+WRONG_VLANS: Final = Rule("vlans", (Level.ERROR,), False, "What is wrong in vlans itself")
+VLAN_RULES: Final = (NO_VALUE, GIVEN_TWICE, WRONG_VLANS)
 
 
 def vlan_findings(choice: Choice) -> Iterator[Finding]:
@@ -29,8 +40,7 @@ def vlan_findings(choice: Choice) -> Iterator[Finding]:
         written = [layer for layer in choice.layers if TRAIT in layer.settings]
         where = written[-1].path_to(TRAIT) if written else TRAIT
         for problem in error.problems:
-            found = f"found {problem.found}" if problem.found else "nothing found"
-            yield Finding(Level.ERROR, WRONG_VLANS, f"{where}{problem.path}", f"{found}; allowed: {problem.allowed}")
+            yield WRONG_VLANS.finding(f"{where}{problem.path}", problem.message)
         return
     claims = _claims_as_written(choice)
     for claim in claims:
@@ -51,22 +61,22 @@ def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
 def _placeholder_findings(name: str, policy: VlanPolicy | None, path: str) -> Iterator[Finding]:
     if policy is None:
         message = f"{{{name}}} has no value: set vlans of the spawner, such as {{range: 100-199}}"
-        yield Finding(Level.ERROR, NO_VALUE, path, message)
+        yield NO_VALUE.finding(path, message)
     elif name == "group" and policy.by is not OwnerKind.GROUP:
-        yield Finding(Level.ERROR, NO_VALUE, path, "{group} has a value only where vlans are by: group")
+        yield NO_VALUE.finding(path, "{group} has a value only where vlans are by: group")
     elif name in FROM_MAPPING:
         having = [owner for owner, mapped in policy.mapping.items() if name in dict(mapped.values)]
         wanting = sorted(set(policy.mapping) - set(having))
         if not having:
             message = f"{{{name}}} has no value: no entry of vlans.mapping has a {name}"
-            yield Finding(Level.ERROR, NO_VALUE, path, message)
+            yield NO_VALUE.finding(path, message)
         elif wanting or policy.allocates:
             whom = (
                 f"{', '.join(wanting[:3])}{' and others' if len(wanting) > 3 else ''}"
                 or "whoever is not in the mapping"
             )
             message = f"{{{name}}} has no value for {whom}: their starts are refused"
-            yield Finding(Level.WARNING, NO_VALUE, path, message)
+            yield NO_VALUE.finding(path, message, Level.WARNING)
 
 
 def _literal_findings(claim: DeviceClaim, policy: VlanPolicy, path: str) -> Iterator[Finding]:
@@ -77,4 +87,4 @@ def _literal_findings(claim: DeviceClaim, policy: VlanPolicy, path: str) -> Iter
                     f"VLAN {leg.vlan} of {reference} is in the range of vlans, too, and may be given to others: "
                     "exclude it there"
                 )
-                yield Finding(Level.WARNING, GIVEN_TWICE, path, message)
+                yield GIVEN_TWICE.finding(path, message)

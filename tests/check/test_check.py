@@ -282,6 +282,23 @@ def test_input_that_cannot_be_read(run, tmp_path, name, text, part):
     assert messages.startswith("dra-spawner check: ")
 
 
+def test_rules_that_do_not_exist_cannot_be_ignored(run):
+    code, output, messages = run("--ignore", "share-to-large", profiles=[profile({})])
+    assert (code, output) == (2, "")
+    assert messages == "dra-spawner check: --ignore: there is no rule share-to-large; did you mean share-too-large\n"
+    assert "docs/check.md has their names" in run("--ignore", "x", profiles=[profile({})])[2]
+
+
+def test_hostile_names_do_nothing_to_a_terminal(run):
+    options = {
+        "a\x1b[2J": {"choices": {"b\n\x1b": {"display_name": "b", "kubespawner_override": {"device_claims": {"x": 1}}}}}
+    }
+    _, output, _ = run(profiles=[profile({}, slug="p\x1b[31m\nerror", profile_options=options)])
+    assert "\\x1b[2J" in output
+    assert all(line.isprintable() for line in output.splitlines())
+    assert not any(line.startswith("error") for line in output.splitlines())
+
+
 def test_other_input_that_cannot_be_read(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert run()[0] == 2

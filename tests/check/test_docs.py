@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from dra_spawner.checked_choices import CheckedSpawner
-from dra_spawner.profiles.lint import RULES
+from dra_spawner.profiles.lint import ALL_RULES
 from tests.check.test_check import OUTPUT_SCHEMA
 
 TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
@@ -16,8 +16,12 @@ TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
 def test_the_table_has_every_rule():
     rows = re.findall(r"^\| `([a-z-]+)` \| ([a-z, ]+) \| (yes|no) \| (.*) \|$", TEXT, re.MULTILINE)
     assert rows == [
-        (rule.name, ", ".join(rule.levels), "yes" if rule.needs_cluster else "no", rule.meaning) for rule in RULES
+        (rule.name, ", ".join(rule.levels), "yes" if rule.needs_cluster else "no", rule.meaning) for rule in ALL_RULES
     ]
+
+
+def test_rules_have_names_of_their_own():
+    assert len({rule.name for rule in ALL_RULES}) == len(ALL_RULES)
 
 
 def test_the_example_of_the_output_is_one():

@@ -206,10 +206,3 @@ def test_examples_of_the_documentation_are_right():
     assert wish.containers[0].need.millicores == 500
     table = "".join(re.findall(r"^\| (`[^|]*) \|", DOCUMENT, re.MULTILINE)) + example
     assert [key for key in INTEL_GAS_KEYS if f"{key}" not in table] == []
-    assert {f"`{rule}`" for rule in re.findall(r"^\| `(intel-gas-[a-z]+)`", DOCUMENT, re.MULTILINE)} == {
-        f"`{rule}`" for rule in re.findall(r'"(intel-gas-[a-z]+)"', _findings_source())
-    }
-
-
-def _findings_source():
-    return (Path(__file__).parents[2] / "dra_spawner" / "profiles" / "intel_gas" / "findings.py").read_text()

@@ -11,13 +11,12 @@ from dra_spawner.profiles.drivers.registry import (
     known_drivers,
     share_enforcements,
 )
-from dra_spawner.profiles.drivers.rules import DRIVER_RULES, DriverRuleInfo
+from dra_spawner.profiles.drivers.rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcement
 
 __all__ = [
     "DRIVER_RULES",
     "Driver",
-    "DriverRuleInfo",
     "Enforcement",
     "ShareEnforcement",
     "Situation",

@@ -12,7 +12,6 @@ from dra_spawner.profiles.claims import DeviceClaim, JsonObject
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest, asked_claim, asked_claims
 from dra_spawner.profiles.drivers.parameters import parameter_problems
 from dra_spawner.profiles.drivers.published import Published, published
-from dra_spawner.profiles.drivers.rules import DriverRuleInfo
 from dra_spawner.profiles.drivers.vocabulary import (
     WEAKEST_FIRST,
     KnownClass,
@@ -22,7 +21,7 @@ from dra_spawner.profiles.drivers.vocabulary import (
     ShareEnforcement,
 )
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding, Level, Rule
 from dra_spawner.profiles.problems import Problem, shown
 
 
@@ -48,7 +47,7 @@ class Situation:
     def facts(self) -> ClusterFacts:
         return self.published.facts
 
-    def finding(self, rule: DriverRuleInfo, where: str, message: str, level: Level | None = None) -> Finding:
+    def finding(self, rule: Rule, where: str, message: str, level: Level | None = None) -> Finding:
         """A finding of a rule; of its first level if none is given.
 
         Parameters
@@ -57,7 +56,7 @@ class Situation:
             Below ``device_claims`` if it begins with a dot, else the path of a setting such as ``tolerations``.
         """
         path = self.choice.path_of(where) if where.startswith(".") else self._path_of_setting(where)
-        return Finding(level or rule.levels[0], rule.name, path, message)
+        return rule.finding(path, message, level)
 
     def _path_of_setting(self, where: str) -> str:
         """Where a setting was last set; the choice if it is not set."""

@@ -1,89 +1,63 @@
-"""The rules about drivers by name: what each is about. docs/drivers.md has the same table, which a test compares."""
+"""The rules about drivers by name: what each is about. docs/check.md has the same table, which a test compares."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.profiles.findings import Level
-
-
-@dataclass(frozen=True, slots=True)
-class DriverRuleInfo:
-    """One thing that is looked for.
-
-    Attributes
-    ----------
-    name
-        As findings have it.
-    levels
-        What a finding of it may be, the worst first.
-    needs_cluster
-        Whether nothing can be said without the cluster's objects.
-    meaning
-        In one line.
-    """
-
-    name: str
-    levels: tuple[Level, ...]
-    needs_cluster: bool
-    meaning: str
-
+from dra_spawner.profiles.findings import Level, Rule
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
-DRIVER_PARAMETERS: Final = DriverRuleInfo(
+DRIVER_PARAMETERS: Final = Rule(
     "driver-parameters", (_E,), False, "Parameters that the driver refuses: unknown fields, values, combinations"
 )
-OTHER_DEVICE_TYPE: Final = DriverRuleInfo(
+OTHER_DEVICE_TYPE: Final = Rule(
     "parameters-of-another-device-type", (_E,), False, "Parameters of a kind that is for other devices, such as MIG"
 )
-UNREAD_PARAMETERS: Final = DriverRuleInfo(
+UNREAD_PARAMETERS: Final = Rule(
     "unread-parameters", (_W,), True, "Parameters for a driver that none of their requests is for"
 )
-DROPPED_ATTRIBUTE: Final = DriverRuleInfo(
+DROPPED_ATTRIBUTE: Final = Rule(
     "dropped-attribute", (_W,), False, "CEL that reads an attribute which newer releases do not publish"
 )
-NODE_TOLERATION: Final = DriverRuleInfo(
+NODE_TOLERATION: Final = Rule(
     "node-toleration", (_W, _I), False, "The pod does not tolerate the usual taint of nodes with these devices"
 )
-BYPASSED_SHARE: Final = DriverRuleInfo(
+BYPASSED_SHARE: Final = Rule(
     "bypassed-share", (_W,), False, "A privileged container, or an environment variable, sees more than the share"
 )
-SHARE_NOT_ENFORCED: Final = DriverRuleInfo(
-    "share-not-enforced", (_I,), False, "Nothing keeps users of the device to their share"
-)
-MPS_BESIDE_OTHERS: Final = DriverRuleInfo(
+SHARE_NOT_ENFORCED: Final = Rule("share-not-enforced", (_I,), False, "Nothing keeps users of the device to their share")
+MPS_BESIDE_OTHERS: Final = Rule(
     "mps-beside-other-sharing", (_E,), False, "NVIDIA: MPS with shares, dynamic MIG or time-slicing"
 )
-MPS_SINGLE_USER: Final = DriverRuleInfo(
+MPS_SINGLE_USER: Final = Rule(
     "mps-single-user", (_W,), False, "NVIDIA: MPS without multiUser, for a server that does not run as root"
 )
-TIME_SLICING_ON_MIG: Final = DriverRuleInfo(
+TIME_SLICING_ON_MIG: Final = Rule(
     "time-slicing-on-mig", (_I,), False, "NVIDIA: time-slicing of MIG devices, which has no effect"
 )
-VFIO_BESIDE_WEBHOOK: Final = DriverRuleInfo(
+VFIO_BESIDE_WEBHOOK: Final = Rule(
     "vfio-beside-webhook", (_W,), True, "NVIDIA: VfioDeviceConfig, which the driver's webhook does not know"
 )
-DRIVER_GATE: Final = DriverRuleInfo(
+DRIVER_GATE: Final = Rule(
     "driver-gate", (_I,), False, "NVIDIA: a strategy that a feature gate of the driver must allow"
 )
-COMPUTE_DOMAIN_CHANNEL: Final = DriverRuleInfo(
+COMPUTE_DOMAIN_CHANNEL: Final = Rule(
     "compute-domain-channel", (_E,), False, "NVIDIA: a channel that comes from no template of a ComputeDomain"
 )
-MEMORY_AS_ZERO: Final = DriverRuleInfo(
+MEMORY_AS_ZERO: Final = Rule(
     "memory-published-as-zero", (_W,), True, "Intel: a minimum of memory, and GPUs that publish none"
 )
-MISSING_CAPABILITY: Final = DriverRuleInfo(
+MISSING_CAPABILITY: Final = Rule(
     "missing-capability", (_W,), False, "Intel QAT: a container without the capability IPC_LOCK"
 )
-CNI_ONE_INTERFACE: Final = DriverRuleInfo(
+CNI_ONE_INTERFACE: Final = Rule(
     "cni-one-interface", (_E,), False, "CNI: a configuration for more or less than one device of one server"
 )
-NO_INTERFACE: Final = DriverRuleInfo(
+NO_INTERFACE: Final = Rule(
     "no-interface", (_E,), True, "DRANET: an interface's settings for a device that is for RDMA alone"
 )
-MISSING_ATTACHMENT_DEFINITION: Final = DriverRuleInfo(
+MISSING_ATTACHMENT_DEFINITION: Final = Rule(
     "missing-attachment-definition", (_E,), True, "SR-IOV: a NetworkAttachmentDefinition that is not there"
 )
 

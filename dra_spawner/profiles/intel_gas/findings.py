@@ -13,7 +13,8 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.profiles.choices import Choice, list_choices
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.findings import Finding, Level, Rule
+from dra_spawner.profiles.intel_gas import rules
 from dra_spawner.profiles.intel_gas.annotations import AnnotationError, parse_cards, parse_tiles
 from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
@@ -68,8 +69,7 @@ def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
         wish = parse_intel_gas(choice.settings.get(TRAIT), _path(choice))
     except ProfileError as error:
         for problem in error.problems:
-            allowed = f"found {problem.found or 'nothing'}; allowed: {problem.allowed}"
-            yield Finding(Level.ERROR, "intel-gas-language", problem.path, allowed)
+            yield rules.LANGUAGE.finding(problem.path, problem.message)
         return
     asked = _Asked.by(choice, wish)
     yield from _combinations(asked)
@@ -127,8 +127,8 @@ class _Asked:
         """How many GPUs a container asks for."""
         return sum(self.limits.get(container, {}).get(resource.full_name, 0) for resource in GpuResource)
 
-    def finding(self, level: Level, rule: str, message: str) -> Finding:
-        return Finding(level, rule, self.path, message)
+    def finding(self, rule: Rule, message: str, level: Level | None = None) -> Finding:
+        return rule.finding(self.path, message, level)
 
 
 def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
@@ -139,7 +139,7 @@ def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
         if not nodes:
             offered = " or ".join(sorted(names)) or "Intel GPUs"
             text = f"No node offers {offered} now; unless one comes, servers of this choice wait in vain."
-            yield asked.finding(Level.WARNING, "intel-gas-plugin", text)
+            yield asked.finding(rules.PLUGIN, text, Level.WARNING)
         too_new = [node for node in nodes if (versions := _plugin_versions(node)) and min(versions) >= _FIRST_WITHOUT]
         if too_new:
             which = "all nodes" if len(too_new) == len(nodes) else f"{len(too_new)} of {len(nodes)} nodes"
@@ -147,12 +147,12 @@ def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
                 f"Intel's GPU plugin on {which} with these GPUs is 0.34 or later, which gives no parts of GPUs and "
                 "reads no gas annotations any more. Use the Intel DRA driver (device_claims), or plugin 0.33."
             )
-            yield asked.finding(Level.ERROR if len(too_new) == len(nodes) else Level.WARNING, "intel-gas-plugin", text)
+            yield asked.finding(rules.PLUGIN, text, Level.ERROR if len(too_new) == len(nodes) else Level.WARNING)
     needs_gas = asked.wish.scheduler is CardScheduler.GAS if asked.wish else CARDS_ANNOTATION not in asked.annotations
     if needs_gas and facts.gas_runs is False:
         text = f"GPU Aware Scheduling does not run here (no pod is labelled {GAS_LABEL}), so nobody chooses cards; "
         mend = "set scheduler: none, and the hub does." if asked.wish else "use intel_gas, and the hub does."
-        yield asked.finding(Level.ERROR, "intel-gas-scheduler", text + mend)
+        yield asked.finding(rules.SCHEDULER, text + mend, Level.ERROR)
 
 
 def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
@@ -160,14 +160,12 @@ def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
     value = asked.annotations.get(TILES_ANNOTATION)
     if not value:
         return
-    rule = "intel-gas-tiles"
+    rule = rules.TILES
     try:
         tiles = parse_tiles(value)
         cards = parse_cards(asked.annotations.get(CARDS_ANNOTATION, ""))
     except AnnotationError as error:
-        yield asked.finding(
-            Level.ERROR, rule, f"{TILES_ANNOTATION} or {CARDS_ANNOTATION} cannot be understood: {error}."
-        )
+        yield asked.finding(rule, f"{TILES_ANNOTATION} or {CARDS_ANNOTATION} cannot be understood: {error}.")
         return
     for index, section in enumerate(tiles):
         own = cards[index] if index < len(cards) else ()
@@ -176,40 +174,40 @@ def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
             text = (
                 f"{TILES_ANNOTATION} names {', '.join(strange)}, which {CARDS_ANNOTATION} does not give the container."
             )
-            yield asked.finding(Level.ERROR, rule, text)
+            yield asked.finding(rule, text)
     most = max((gpus.capacity[r].tiles for gpus in _known_gpus(facts) for r in GpuResource), default=None)
     highest = max((tile for section in tiles for _, numbers in section for tile in numbers), default=0)
     if most is not None and highest >= most:
         text = f"{TILES_ANNOTATION} names tile gt{highest}; the cards of this cluster have {most} tiles, from gt0."
-        yield asked.finding(Level.ERROR, rule, text)
+        yield asked.finding(rule, text)
 
 
 def _combinations(asked: _Asked) -> Iterator[Finding]:
     """Rule 25: what GAS refuses in a pod."""
-    rule = "intel-gas-combination"
+    rule = rules.COMBINATION
     names = {name for limits in asked.limits.values() for name in limits}
     if {each.full_name for each in GpuResource} <= names:
-        yield asked.finding(Level.ERROR, rule, "A pod gets i915 or xe GPUs, never both.")
+        yield asked.finding(rule, "A pod gets i915 or xe GPUs, never both.")
     same = [name for name in asked.annotations.get(SAME_GPU_ANNOTATION, "").split(",") if name]
     monitoring = {each.monitoring_name for each in GpuResource}
     if same and len(same) < 2:
-        yield asked.finding(Level.ERROR, rule, "same-gpu is about two containers at the least.")
+        yield asked.finding(rule, "same-gpu is about two containers at the least.")
     for name in same:
         limits = asked.limits.get(name, {})
         if asked.count(name) != 1 or limits.get(TILES) or monitoring & set(limits):
             text = f"Container {name} shares a GPU (same-gpu): it must ask for one GPU, no tiles and no monitoring."
-            yield asked.finding(Level.ERROR, rule, text)
+            yield asked.finding(rule, text)
     if XE_LINK_ANNOTATION not in asked.annotations:
         return
     if same:
-        yield asked.finding(Level.ERROR, rule, "Xe Links join several GPUs, same-gpu means one: use one of the two.")
+        yield asked.finding(rule, "Xe Links join several GPUs, same-gpu means one: use one of the two.")
     for name, limits in asked.limits.items():
         count = asked.count(name)
         if count % 2:
-            yield asked.finding(Level.ERROR, rule, f"With Xe Links GPUs come in pairs; {name} asks for {count}.")
+            yield asked.finding(rule, f"With Xe Links GPUs come in pairs; {name} asks for {count}.")
         elif limits.get(TILES, 0) != count or monitoring & set(limits):
             text = f"With Xe Links container {name} must ask for as many tiles as GPUs, and for no monitoring."
-            yield asked.finding(Level.ERROR, rule, text)
+            yield asked.finding(rule, text)
 
 
 def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Finding]:
@@ -217,24 +215,24 @@ def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Findin
     if wish.scheduler is CardScheduler.GAS:
         if wish.prefer:
             text = "prefer has no effect where GAS chooses cards; it goes by the node's label gas-prefer-gpu."
-            yield asked.finding(Level.INFO, "intel-gas-scheduler", text)
+            yield asked.finding(rules.SCHEDULER, text, Level.INFO)
         return
     if MASK_ENV in asked.environment and any(each.need.tiles for each in wish.containers):
         text = f"The profile's own {MASK_ENV} stays, and hides which tiles were chosen; take it out."
-        yield asked.finding(Level.WARNING, "intel-gas-tiles", text)
+        yield asked.finding(rules.TILES, text, Level.WARNING)
     if facts.nodes is None:
         return
     offering = [node for node in facts.nodes if _offers(node, {wish.resource.full_name})]
     known = [gpus for node in offering if (gpus := node_gpus(node)) is not None]
     for gpus in known:
         for warning in gpus.warnings:
-            yield asked.finding(Level.WARNING, "intel-gas-labels", f"Node {gpus.node}: {warning}.")
+            yield asked.finding(rules.LABELS, f"Node {gpus.node}: {warning}.")
     if offering and not known:
         text = "No node with these GPUs has the label gpu.intel.com/gpu-numbers, so the hub cannot choose cards."
-        yield asked.finding(Level.WARNING, "intel-gas-labels", text)
+        yield asked.finding(rules.LABELS, text, Level.WARNING)
     if known and choose(wish, known, {}, [each.name for each in wish.containers]) is None:
         text = "No node has cards that are enough for this choice, even if nobody used them."
-        yield asked.finding(Level.WARNING, "intel-gas-capacity", text)
+        yield asked.finding(rules.CAPACITY, text, Level.WARNING)
 
 
 def _known_gpus(facts: ClusterFacts) -> Sequence[NodeGpus]:

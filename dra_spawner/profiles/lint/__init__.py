@@ -2,15 +2,16 @@
 
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.report import CheckedChoice, Report, check_choice, check_choices, problem_finding
-from dra_spawner.profiles.lint.rules import RULES, Rule
+from dra_spawner.profiles.lint.rules import ALL_RULES, RULES, unknown_rules
 
 __all__ = [
+    "ALL_RULES",
     "RULES",
     "CheckedChoice",
     "Inventory",
     "Report",
-    "Rule",
     "check_choice",
     "check_choices",
     "problem_finding",
+    "unknown_rules",
 ]

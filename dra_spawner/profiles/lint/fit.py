@@ -74,10 +74,21 @@ def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]
     """Of extended resources: whether a device class stands for each, or a device plugin gives it."""
     if inventory.facts.device_classes is None or inventory.facts.nodes is None:
         return
-    for name in choice.plan.extended_resources.unknown(inventory.facts.device_classes.values()):
+    unknown = choice.plan.extended_resources.unknown(inventory.facts.device_classes.values())
+    for name in unknown:
         if name not in inventory.allocatable:
             message = f"no device class stands for {name}, and no node has it from a device plugin"
             yield rules.EXTENDED_RESOURCE.finding(f"{choice.path}: extra_resource_limits", message)
+    if not choice.plan.claims:
+        return
+    for name in choice.plan.extended_resources.names:
+        if name not in unknown and name in inventory.allocatable:
+            message = (
+                f"on a node that has {name} from a device plugin kube-scheduler never gets a server through that has "
+                "device_claims as well; keep this choice away from those nodes (node_selector), or ask by "
+                "device_claims alone"
+            )
+            yield rules.EXTENDED_BESIDE_CLAIMS.finding(f"{choice.path}: extra_resource_limits", message)
 
 
 def _path(choice: Choice, claims: Sequence[WantedClaim]) -> str:

@@ -62,8 +62,7 @@ class Report:
 
 def problem_finding(problem: Problem) -> Finding:
     """What the language refuses, as a finding."""
-    found = f"found {problem.found}" if problem.found else "nothing found"
-    return rules.PROFILE_LANGUAGE.finding(problem.path, f"{found}; allowed: {problem.allowed}")
+    return rules.PROFILE_LANGUAGE.finding(problem.path, problem.message)
 
 
 def check_choice(choice: Choice, inventory: Inventory, ignored: Collection[str] = ()) -> tuple[Finding, ...]:

@@ -1,41 +1,17 @@
-"""The rules by name: what each is about. docs/check.md has the same table, which a test compares."""
+"""The rules by name: what each is about, and all rules there are, those of drivers among them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import Final
 
-from dra_spawner.profiles.findings import Finding, Level
+from dra_spawner.profiles.drivers.rules import DRIVER_RULES
+from dra_spawner.profiles.findings import Level, Rule
+from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
+from dra_spawner.profiles.vlan_findings import VLAN_RULES
 
-__all__ = ["RULES", "Rule"]
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One thing that is looked for.
-
-    Attributes
-    ----------
-    name
-        As findings have it.
-    levels
-        What a finding of it may be, the worst first.
-    needs_cluster
-        Whether nothing can be said without the cluster's objects.
-    meaning
-        In one line.
-    """
-
-    name: str
-    levels: tuple[Level, ...]
-    needs_cluster: bool
-    meaning: str
-
-    def finding(self, path: str, message: str, level: Level | None = None) -> Finding:
-        """A finding of this rule; of its first level if none is given."""
-        level = level or self.levels[0]
-        assert level in self.levels, (self.name, level)
-        return Finding(level, self.name, path, message)
+__all__ = ["ALL_RULES", "RULES", "unknown_rules"]
 
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
@@ -147,6 +123,12 @@ NO_DEVICES: Final = Rule("no-devices", (_W,), True, "A device class of which not
 EXTENDED_RESOURCE: Final = Rule(
     "extended-resource", (_W,), True, "An extended resource for which no device class stands and which no node has"
 )
+EXTENDED_BESIDE_CLAIMS: Final = Rule(
+    "extended-beside-claims",
+    (_W,),
+    True,
+    "Claims beside an extended resource that some node has from a device plugin: there the pod never starts",
+)
 
 RULES: Final = (
     PROFILE_LANGUAGE,
@@ -173,4 +155,19 @@ RULES: Final = (
     NEVER_FITS,
     NO_DEVICES,
     EXTENDED_RESOURCE,
+    EXTENDED_BESIDE_CLAIMS,
 )
+
+#: Also those that are looked for elsewhere: about drivers, VLANs, and Intel GPUs of the device-plugin age.
+ALL_RULES: Final = (*RULES, *DRIVER_RULES, *VLAN_RULES, *INTEL_GAS_RULES)
+
+
+def unknown_rules(names: Iterable[str]) -> tuple[str, ...]:
+    """Those names that no rule has, a sentence each."""
+    known = [rule.name for rule in ALL_RULES]
+    sentences = []
+    for name in names:
+        if name not in known:
+            near = get_close_matches(name, known, 1) or [f"docs/check.md has their names, such as {known[0]}"]
+            sentences.append(f"there is no rule {name}; {'did you mean ' if near[0] in known else ''}{near[0]}")
+    return tuple(sentences)

@@ -273,6 +273,10 @@ def test_extended_resources_need_a_class_or_a_plugin():
     mapped = replace(facts, device_classes={**facts.device_classes, gpu.name: gpu})
     assert found({}, mapped, **limits) == []
     assert found({}, mapped, extra_resource_limits={"nvidia.com/gpu": "9"}) == [("error", "never-fits")]
+    both = replace(mapped, nodes=(*mapped.nodes, {**plugin, "metadata": {**plugin["metadata"], "name": "plugin"}}))
+    assert found({}, both, **limits) == []
+    assert found({"gpu": GPU}, mapped, **limits) == []
+    assert found({"gpu": GPU}, both, **limits) == [("warning", "extended-beside-claims")]
 
 
 def test_what_the_language_refuses_is_a_finding_with_its_column():

@@ -1,0 +1,43 @@
+"""The rules about Intel GPUs of the device-plugin age by name: what each is about."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dra_spawner.profiles.findings import Level, Rule
+
+__all__ = ["INTEL_GAS_RULES"]
+
+_E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
+
+LANGUAGE: Final = Rule("intel-gas-language", (_E,), False, "What the language of intel_gas refuses")
+PLUGIN: Final = Rule(
+    "intel-gas-plugin",
+    (_E, _W),
+    True,
+    "The plugin's image on the nodes with these GPUs is 0.34 or later; or no node offers them now",
+)
+SCHEDULER: Final = Rule(
+    "intel-gas-scheduler",
+    (_E, _I),
+    False,
+    "GAS is to choose the cards (scheduler: gas, or annotations written by hand) and does not run; prefer with GAS",
+)
+TILES: Final = Rule(
+    "intel-gas-tiles",
+    (_E, _W),
+    False,
+    "A tiles annotation with cards that the container does not have, or tiles that no card has; a mask of one's own",
+)
+COMBINATION: Final = Rule(
+    "intel-gas-combination",
+    (_E,),
+    False,
+    "i915 and xe; gas-same-gpu with tiles, monitoring or more than a card; Xe Links with an odd count",
+)
+LABELS: Final = Rule(
+    "intel-gas-labels", (_W,), True, "Labels of nodes that make no sense, or no node says which cards it has"
+)
+CAPACITY: Final = Rule("intel-gas-capacity", (_W,), True, "No node's cards are enough, even if nobody used them")
+
+INTEL_GAS_RULES: Final = (LANGUAGE, PLUGIN, SCHEDULER, TILES, COMBINATION, LABELS, CAPACITY)
