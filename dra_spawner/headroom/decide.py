@@ -78,7 +78,8 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         )
     tokens = memory.tokens.refilled(policy.budget, view.now)
     numbers, tokens, denied = _within_budget(numbers, tokens)
-    attraction = decide_attraction(view, policy)
+    # Without all shapes it is not known which nodes are for users.
+    attraction = decide_attraction(view, policy) if policy.is_complete else ()
     draining = decide_draining(view, policy, memory, busyness)
     moves: tuple[EndPlaceholder, ...] = ()
     if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):

@@ -1,0 +1,162 @@
+"""A replica of the service in the test's process, on a cluster under test, and what a hub publishes for it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.service import DRASpawnerService
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.web.application import web_application
+from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.settings import WebSettings
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with
+from tests.placeholders.world import IMAGE, claim_spec, user_pod
+
+TOKEN = "0123456789abcdef" * 2
+PRIORITY_CLASS = "placeholders"
+WHOLE = {"gpu": claim_spec()}
+SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
+
+Json = dict[str, Any]
+
+
+def node(name: str, *devices: Json, images: tuple[str, ...] = (IMAGE,)) -> list[Json]:
+    """A node that has the image, with devices."""
+    objects = node_with(name, *devices)
+    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
+    return objects if devices else objects[:1]
+
+
+async def prepare(cluster: ClusterUnderTest, *objects: Json) -> None:
+    """A kubelet, device classes, the placeholders' priority, and more."""
+    await cluster.start_kubelet(fake=True)
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PRIORITY_CLASS},
+        "value": -10,
+    }
+    await cluster.publish(*classes(), priority, *objects)
+
+
+async def publish_shapes(
+    cluster: ClusterUnderTest, shapes: Mapping[str, Shape], skipped: Mapping[str, str] | None = None
+) -> None:
+    """As the hub does when it starts, over what it published before."""
+    manifest = published_config_map(PublishedShapes(shapes, skipped or {}), cluster.namespace, {})
+    path = resource_path("v1", "configmaps", cluster.namespace)
+    await cluster.admin.delete(f"{path}/{CONFIG_MAP}", missing_ok=True)
+    await cluster.admin.create(path, manifest)
+
+
+class Replica:
+    """See the module."""
+
+    def __init__(self, context: ServiceContext, url: str, cluster: ClusterUnderTest) -> None:
+        self.context = context
+        self.url = url
+        self.cluster = cluster
+
+    @property
+    def keeper(self) -> PlaceholderKeeper:
+        assert self.context.keeper is not None
+        return self.context.keeper
+
+    async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = 25) -> None:
+        """Wait until the replica shows something."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            newest = [
+                (each.decision.kind, each.decision.subject, each.decision.reason, each.decision.outcome)
+                for each in self.context.decisions.newest(12)
+            ]
+            raise AssertionError(
+                f"not seen in {seconds} s: {what}; problems: {self.context.problems()}; decisions: {newest}"
+            ) from None
+
+    async def until_warm(self, shape: Shape, count: int) -> None:
+        """Wait until so many places of a shape can be promised."""
+        await self.until(
+            lambda: self.context.keeper is not None and len(self.keeper.view().warm(shape.id)) == count,
+            f"{count} warm placeholders",
+        )
+
+    def placeholders(self) -> dict[ObjectKey, Any]:
+        return self.keeper.view().placeholders
+
+    async def ask(self, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, Json]:
+        """``POST api/placements``."""
+        if token:
+            headers["Authorization"] = f"token {token}"
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        async with (
+            aiohttp.ClientSession() as session,
+            session.post(f"{self.url}/api/placements", data=data, headers=headers) as answer,
+        ):
+            return answer.status, await answer.json()
+
+    async def place(self, shape: Shape, pod: str) -> Json:
+        """A question that is answered."""
+        status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace})
+        assert status == 200, answer
+        return answer
+
+    async def start(self, shape: Shape, name: str, claims: Mapping[str, Json], answer: Json, **kind: Any) -> Json:
+        """A user's pod, as the spawner makes it of an answer with claims."""
+        entries = {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
+        manifest = user_pod(name, entries, gates=answer["gates"], **kind)
+        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape.id
+        (pod,) = await self.cluster.publish(manifest)
+        return pod
+
+
+@contextlib.asynccontextmanager
+async def replica(cluster: ClusterUnderTest, kubeconfig: Path | None = None, **traits: Any) -> AsyncIterator[Replica]:
+    """A replica at work; the service's traits as given."""
+    application = DRASpawnerService(
+        **{
+            "kubeconfig": str(kubeconfig or cluster.admin_kubeconfig),
+            "namespace": cluster.namespace,
+            "placeholder_priority_class": PRIORITY_CLASS,
+            "lease_seconds": 3.0,
+            **traits,
+        }
+    )
+    context = ServiceContext(
+        WebSettings("/", own_token=TOKEN, authenticate_metrics=False),
+        DecisionLog(),
+        max_staleness_seconds=application.max_staleness_seconds,
+    )
+    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    work = asyncio.create_task(application.work(context))
+    try:
+        found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}", cluster)
+        await found.until(lambda: context.keeper is not None and context.watch is not None and context.watch.synced)
+        yield found
+        assert not work.done(), work
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await work
+        server.stop()
+        await server.close_all_connections()

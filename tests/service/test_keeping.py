@@ -1,0 +1,200 @@
+"""The service with head-room: what the hub publishes becomes placeholders, and what is promised is kept."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable, whole
+from tests.placeholders.world import shape
+from tests.service.replica import SHARE, WHOLE, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+PART = shape(SHARE)
+PLAIN = shape({})
+SHAPES = {"gpu-whole": GPU, "gpu-slice": PART, "plain": PLAIN}
+
+
+async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
+    await publish_shapes(cluster, SHAPES, {"broken": "count must be from 1 to 32"})
+    headroom = {"gpu-whole": {"min": 1, "max": 3}, "plain": {"min": 1}, "tpu": {"min": 1}, "broken": {"min": 1}}
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until_warm(GPU, 1)
+        await service.until_warm(PLAIN, 1)
+        assert set(service.context.problems()) == {
+            "headroom of tpu: there is no such choice; there are: gpu-slice, gpu-whole, plain.",
+            "headroom of broken: this choice is left out: count must be from 1 to 32.",
+        }
+        (kept,) = [each for each in placeholders_json(service.keeper, service.context) if each["claims"]]
+        assert (kept["profiles"], kept["node"], kept["state"]) == (["gpu-whole"], "node-a", "warm")
+        assert kept["reason"] == "1 wanted, 0 there"
+        choices = {each["name"]: each for each in await profiles_json(service.context)}
+        kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
+        assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "warm", "broken": None}
+        assert choices["broken"]["left_out"] == "count must be from 1 to 32"
+        assert choices["gpu-whole"]["placeholders"]["warm"] == 1
+
+        answer = await service.place(GPU, "ada")
+        assert (answer["kind"], answer["node"], answer["gates"]) == ("warm", "node-a", [])
+        left = datetime.fromisoformat(answer["until"]) - datetime.now(UTC)
+        assert timedelta(seconds=20) < left <= timedelta(seconds=30)
+        claim = answer["claims"]["gpu"]
+        await service.start(GPU, "ada", WHOLE, answer)
+        bound = await cluster.wait_running("ada")
+        assert bound["spec"]["nodeName"] == "node-a"
+        # Kept anew, with the claim that was handed over still the user's.
+        await service.until(
+            lambda: ObjectKey(cluster.namespace, claim) not in service.keeper.view().holder_of, "it went over"
+        )
+        await service.until_warm(GPU, 1)
+        claims = {
+            each: metric_value(service, "dra_spawner_placeholder_claims", state=each) for each in ("free", "taken")
+        }
+        assert claims == {"free": 1, "taken": 1}
+        assert metric_value(service, "dra_spawner_seats", profile="gpu-whole", state="used") == 1
+        assert metric_value(service, "dra_spawner_headroom_target", profile="gpu-whole", source="configured") == 1
+        assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
+        assert metric_value(service, "dra_spawner_evictions_total", reason="handed-over") == 1
+        assert metric_value(service, "dra_spawner_hand_over_seconds_count") == 1
+        assert metric_value(service, "dra_spawner_frozen") == 0
+
+
+def metric_value(service: Any, name: str, **wanted: str) -> float | None:
+    value: float | None = service.context.registry.get_sample_value(name, wanted)
+    return value
+
+
+async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> None:
+    """Nor is anything written, and a right that is not needed is not missed."""
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with replica(cluster) as service:
+        await service.until(lambda: service.keeper.latest is not None, "it leads")
+        assert service.context.decisions.count == 0
+        assert service.context.problems() == ()
+        status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
+        assert (status, answer["kind"]) == (404, "unknown")
+        found = await cluster.admin.get("/api/v1/nodes/node-a")
+        assert not [each for each in found["metadata"]["labels"] if each.startswith("hub.jupyter.org/")]
+
+
+async def test_what_was_published_stays_good_until_something_better_comes(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        missing = f"the hub has not published its profiles yet (ConfigMap {CONFIG_MAP})"
+        assert service.context.problems() == (f"Placeholders: {missing}.",)
+        assert not service.placeholders()
+        await publish_shapes(cluster, {"gpu-whole": GPU})
+        await service.until_warm(GPU, 1)
+        (before,) = service.placeholders()
+        # A mishap of the hub ends nothing.
+        path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}"
+        await cluster.admin.patch(path, {"data": {"shapes.json": "{"}})
+        await service.until(lambda: "makes no sense" in service.keeper.shapes.problem, "the mishap is seen")
+        assert "what was published before it is used" in service.keeper.shapes.problem
+        await cluster.admin.delete(path)
+        await service.until(lambda: "not published" in service.keeper.shapes.problem, "it is gone")
+        latest = service.keeper.latest
+        await service.until(lambda: service.keeper.latest is not latest, "it was decided anew")
+        assert set(service.placeholders()) == {before}
+        # A profile that has changed: what was kept of the old one goes.
+        larger = shape(WHOLE, cpu="2")
+        await publish_shapes(cluster, {"gpu-whole": larger})
+        await service.until_warm(larger, 1)
+        await service.until(lambda: before not in service.placeholders(), "the old one goes")
+        codes = {each.decision.code for each in service.context.decisions.newest(100)}
+        assert "outdated" in codes
+
+
+async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    headroom = {"gpu-whole": {"min": 1}}
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until_warm(GPU, 1)
+        before = set(service.placeholders())
+    await cluster.admin.delete(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}")
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until(lambda: service.keeper.latest is not None, "it leads")
+        assert set(service.placeholders()) == before
+        assert service.context.decisions.count == 0
+        # Why it was made is on the pod: this replica decided nothing.
+        (kept,) = placeholders_json(service.keeper, service.context)
+        assert (kept["reason"], kept["decided_at"], kept["profiles"]) == ("1 wanted, 0 there", None, [])
+    async with replica(cluster) as service:
+        await service.until(lambda: not service.placeholders(), "without head-room they go")
+        await service.until(lambda: not list(service.keeper.view().warm_claims()), "with their claims")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param(b"{", "The body must be JSON.", id="no-json"),
+        pytest.param([], "The body must be a JSON object.", id="a-list"),
+        pytest.param({}, "shape: nothing found; allowed: 16 hexadecimal digits.", id="nothing"),
+        pytest.param({"shape": 3}, "shape: found 3; allowed: 16 hexadecimal digits.", id="a-number"),
+        pytest.param(
+            {"shape": "0" * 16, "pod": "../x", "namespace": "n"},
+            "pod: found '../x'; allowed: a name of a Kubernetes object.",
+            id="another-path",
+        ),
+        pytest.param(
+            {"shape": "0" * 16, "pod": "x", "namespace": "n" * 300},
+            f"namespace: found '{'n' * 59}; allowed: a name of a Kubernetes object.",
+            id="a-long-name",
+        ),
+        pytest.param({"shape": "0" * 16, "node": "x"}, "node: not known; allowed: shape, pod, namespace.", id="more"),
+    ],
+)
+async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, body: Any, message: str) -> None:
+    async with replica(embedded_cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        status, answer = await service.ask(body)
+        assert (status, answer["message"]) == (400, message)
+
+
+async def test_only_the_hub_may_ask_for_places(embedded_cluster: ClusterUnderTest) -> None:
+    question = {"shape": "0" * 16, "pod": "ada", "namespace": "default"}
+    async with replica(embedded_cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until(lambda: service.keeper.latest is not None, "it leads")
+        assert (await service.ask(question))[0] == 404
+        assert (await service.ask(question, token=""))[0] == 401
+        # With a hub it would be asked who that is (tests/integration/test_service.py); here is none.
+        assert (await service.ask(question, token="wrong"))[0] == 503
+        # A login is not enough: another site's page would have it, too.
+        assert (await service.ask(question, token="", Cookie="service-dra-spawner=x"))[0] == 401
+
+
+async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster: ClusterUnderTest) -> None:
+    """But placeholders make way for them."""
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
+        await service.until_warm(GPU, 1)
+        status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": "user-ada"})
+        assert (status, answer["kind"], answer["claims"], answer["until"]) == (200, "yield", {}, None)
+
+
+async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a"))
+    await publish_shapes(cluster, SHAPES)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until(
+            lambda: any(each["waits_because"] for each in placeholders_json(service.keeper, service.context)),
+            "it waits",
+        )
+        (kept,) = placeholders_json(service.keeper, service.context)
+        assert kept["state"] == "pending"
+        assert "cannot allocate all claims" in kept["waits_because"]
+        assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
+        found = await cluster.admin.get("/api/v1/nodes/node-a")
+        assert found["metadata"]["labels"][labels.IMAGES_READY] == "true"
