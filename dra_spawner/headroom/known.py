@@ -42,20 +42,22 @@ class Refusals:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """What a node lacks to be ready for users, and what that was found of.
+class Judged:
+    """What was found when nodes were last judged.
 
     Attributes
     ----------
-    missing
-        For people; empty if nothing, None if no user's server can run there.
+    rules
+        By which.
+    since
+        Of the memory that came of it: who has another one must look at all nodes.
+    unsettled
+        Nodes that must be looked at again, though nothing changes there.
     """
 
-    node: SchedulableNode
-    slices: tuple[ResourceSlice, ...]
-    pullers: tuple[Pod, ...]
-    drivers: frozenset[str]
-    missing: str | None
+    rules: object = None
+    since: Mapping[str, datetime] | None = None
+    unsettled: Collection[str] = frozenset()
 
 
 class Known:
@@ -85,10 +87,10 @@ class Known:
         Slices of one node's devices.
     slices_of_pool
         All slices.
-    judgements, judged_by
-        What nodes lack, and the rules of which that was found.
-    drivers
-        By node: its slices, and drivers that have published all of their devices, and not all.
+    judged
+        For whoever judges nodes.
+    touched_nodes
+        Nodes that are different, or their slices or pullers are, since they were last judged.
     refusals
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     """
@@ -114,9 +116,8 @@ class Known:
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
         self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
-        self.judged_by: object = None
-        self.judgements: dict[str, Judgement] = {}
-        self.drivers: dict[str, tuple[tuple[ResourceSlice, ...], frozenset[str], frozenset[str]]] = {}
+        self.judged = Judged()
+        self.touched_nodes: set[str] = set()
         self.refusals: dict[ObjectKey, tuple[Pod, Refusals, Refusals]] = {}
 
     def look(self, snapshot: Snapshot, namespaces: Collection[str] | None) -> None:
@@ -160,6 +161,7 @@ class Known:
         component = pod.labels.get(labels.COMPONENT)
         if component in labels.IMAGE_PULLERS:
             _add(self.pullers, pod.node_name, pod)
+            self.touched_nodes.add(pod.node_name)
             return
         if labels.SHAPE in pod.labels or component in (labels.USER_SERVER, labels.PLACEHOLDER):
             for claim in _named(pod):
@@ -183,7 +185,9 @@ class Known:
         self.waiting.pop(key, None)
         if self.users.pop(key, None) is not None and pod.node_name:
             _remove(self.users_of_node, pod.node_name, pod)
-        _remove(self.pullers, pod.node_name, pod)
+        if pod.node_name in self.pullers:
+            _remove(self.pullers, pod.node_name, pod)
+            self.touched_nodes.add(pod.node_name)
         for claim in _named(pod):
             _remove(self.naming, claim, pod)
 
@@ -194,18 +198,18 @@ class Known:
         changed = [(name, state.node) for name, state in nodes.items() if known.get(name) is not state.node]
         for name, node in changed:
             known[name] = node
+            self.touched_nodes.add(name)
             self.created[name] = _moment(node.created)
             for label, names in self.labelled.items():
                 (names.add if label in node.labels else names.discard)(name)
         if len(known) > len(nodes):
             for name in known.keys() - nodes.keys():
                 del known[name], self.created[name]
-                self.judgements.pop(name, None)
-                self.drivers.pop(name, None)
                 for names in self.labelled.values():
                     names.discard(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        self.touched_nodes.update(item.node_name for item in (before, after) if item is not None and item.node_name)
         if before is not None:
             _remove(self.slices_of_node, before.node_name or "", before)
             _remove(self.slices_of_pool, before.pool_id, before)

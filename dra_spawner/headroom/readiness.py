@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from functools import lru_cache
 
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import LabelNode
-from dra_spawner.headroom.known import Judgement
+from dra_spawner.headroom.known import Judged
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import shape_pods
@@ -17,7 +18,6 @@ from dra_spawner.headroom.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
 _MOST_NAMES = 3
-_NONE: frozenset[str] = frozenset()
 
 
 def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[LabelNode, ...], Memory]:
@@ -31,14 +31,19 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     judge = _Judge(view, policy, memory)
     gone: list[LabelNode] = []
     come: list[LabelNode] = []
-    since = {}
+    since = {name: memory.ready_since[name] for name in memory.ready_since.keys() & view.snapshot.nodes.keys()}
     lost_readiness = {}
-    for name, state in view.snapshot.nodes.items():
-        label = state.node.labels.get(labels.IMAGES_READY)
-        missing = judge.missing(name, state)
-        if missing is None:
+    unsettled = set()
+    for name in judge.to_look_at():
+        state = view.snapshot.nodes[name]
+        begun_to_be_ready = since.pop(name, view.now)
+        shapes = judge.shapes_of(state)
+        if not shapes:
             continue  # no user's server can run there
+        label = state.node.labels.get(labels.IMAGES_READY)
+        missing = judge.missing(state, shapes)
         if missing:
+            unsettled.add(name)
             begun = memory.lost_readiness.get(name)
             if begun is not None or label == labels.TRUE:
                 lost_readiness[name] = begun or view.now
@@ -51,80 +56,73 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
                 reason = f"open to users after {minutes} minutes, although {missing}"
                 come.append(LabelNode(name, labels.IMAGES_READY, labels.LATE, reason))
             continue
-        since[name] = memory.ready_since.get(name, view.now)
+        since[name] = begun_to_be_ready
         if label == labels.TRUE:
             continue
+        unsettled.add(name)
         if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
             lost_readiness[name] = memory.lost_readiness[name]
             continue
-        come.append(LabelNode(name, labels.IMAGES_READY, labels.TRUE, f"ready for users: {judge.present(state)}"))
+        reason = f"ready for users: {judge.present(state, shapes)}"
+        come.append(LabelNode(name, labels.IMAGES_READY, labels.TRUE, reason))
+    judge.keep(since, unsettled)
     remembered = replace(memory, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
     return (*gone, *come), remembered
 
 
 class _Judge:
-    """Looks at one node after the other; what was found of a node holds while all that it was found of is the same."""
+    """Looks at nodes: at all the first time, then at those that are different and those that are not at rest yet."""
 
     def __init__(self, view: View, policy: Policy, memory: Memory) -> None:
         self._view = view
         self._policy = policy
         self._pods = shape_pods(policy)
         self._images = {shape.id: frozenset(map(image_name, shape.images)) for shape in policy.shapes.values()}
-        known = view.known
-        rules = (dict(policy.shapes), policy.readiness)
-        if known.judged_by != rules:
-            known.judged_by = rules
-            known.judgements.clear()
-        self._known = known.judgements
-        self._drivers = known.drivers
+        self._rules = (dict(policy.shapes), policy.readiness)
+        judged = view.known.judged
+        self._looks_at_all = judged.rules != self._rules or judged.since is not memory.ready_since
         self.drivers_of_kind = self._seen_with(memory)
 
-    def missing(self, name: str, state: NodeState) -> str | None:
-        """What a node lacks, for people; empty if nothing, None if no user's server can run there."""
-        node = state.node
-        slices = self._view.known.slices_of_node.get(name, ())
-        pullers = self._view.pullers.get(name, ())
-        drivers = self.drivers_of_kind.get(node.labels.get(self._policy.readiness.kind_label, ""), _NONE)
-        known = self._known.get(name)
-        if (
-            known is not None
-            and known.node is node
-            and known.slices is slices
-            and known.pullers is pullers
-            and known.drivers is drivers
-        ):
-            return known.missing
-        shapes = self._shapes_of(state)
-        missing = self._missing(state, shapes, slices, drivers) if shapes else None
-        self._known[name] = Judgement(node, slices, pullers, drivers, missing)
-        return missing
+    def to_look_at(self) -> Iterator[str]:
+        """Names of nodes, in the order of the snapshot."""
+        nodes, known = self._view.snapshot.nodes, self._view.known
+        if self._looks_at_all:
+            return iter(nodes)
+        names = known.touched_nodes | known.judged.unsettled
+        return iter(sorted(name for name in names if name in nodes))
 
-    def present(self, state: NodeState) -> str:
-        """What a ready node has, for people."""
-        images = self._wanted_images(self._shapes_of(state))
-        drivers, _ = self._drivers_of(state.node.name, self._view.known.slices_of_node.get(state.node.name, ()))
-        found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
-        if drivers:
-            found.append(f"devices of {_names(sorted(drivers))} are published")
-        return ", ".join(found)
+    def keep(self, since: Mapping[str, datetime], unsettled: set[str]) -> None:
+        """Note for the next time what was looked at."""
+        known = self._view.known
+        known.judged = Judged(self._rules, since, unsettled)
+        known.touched_nodes.clear()
 
-    def _missing(
-        self, state: NodeState, shapes: list[str], slices: tuple[ResourceSlice, ...], drivers: frozenset[str]
-    ) -> str:
+    def shapes_of(self, state: NodeState) -> list[str]:
+        """The shapes that can run on a node of this kind."""
+        return [shape for shape, pod in self._pods.items() if allows(state, pod)]
+
+    def missing(self, state: NodeState, shapes: Iterable[str]) -> str:
+        """What a node lacks, for people; empty if nothing."""
         wanted = self._wanted_images(shapes)
         images = sorted(wanted - self._images_of(state)) if wanted else []
         if images:
             return f"{_count(images, 'image')} to be pulled ({_names(images)})"
-        complete, incomplete = self._drivers_of(state.node.name, slices)
+        complete, incomplete = self._drivers_of(state.node.name)
         if incomplete:
             return f"devices of {_names(sorted(incomplete))} are not all published yet"
-        if drivers - complete:
-            return f"no devices of {_names(sorted(drivers - complete))} yet, which other nodes of its kind have"
+        drivers = self.drivers_of_kind.get(self._kind(state), frozenset()) - complete
+        if drivers:
+            return f"no devices of {_names(sorted(drivers))} yet, which other nodes of its kind have"
         return ""
 
-    def _shapes_of(self, state: NodeState) -> list[str]:
-        """The shapes that can run on a node of this kind."""
-        return [shape for shape, pod in self._pods.items() if allows(state, pod)]
+    def present(self, state: NodeState, shapes: Iterable[str]) -> str:
+        """What a ready node has, for people."""
+        images = self._wanted_images(shapes)
+        drivers, _ = self._drivers_of(state.node.name)
+        found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
+        if drivers:
+            found.append(f"devices of {_names(sorted(drivers))} are published")
+        return ", ".join(found)
 
     def _wanted_images(self, shapes: Iterable[str]) -> frozenset[str]:
         always = frozenset(map(image_name, self._policy.readiness.images))
@@ -138,23 +136,24 @@ class _Judge:
                 found.update(map(image_name, pod.images))
         return found
 
-    def _drivers_of(self, name: str, slices: tuple[ResourceSlice, ...]) -> tuple[frozenset[str], frozenset[str]]:
-        """Drivers all of whose pools of a node are complete, and those with one that is not."""
-        known = self._drivers.get(name)
-        if known is None or known[0] is not slices:
-            known = self._drivers[name] = slices, *_drivers(slices)
-        return known[1], known[2]
+    def _drivers_of(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
+        return _drivers(self._view.known.slices_of_node.get(name, ()))
 
-    def _seen_with(self, memory: Memory) -> dict[str, frozenset[str]]:
+    def _kind(self, state: NodeState) -> str:
+        return state.node.labels.get(self._policy.readiness.kind_label, "")
+
+    def _seen_with(self, memory: Memory) -> Mapping[str, frozenset[str]]:
         """Drivers that a kind of node has been seen with, which a new node is to have, too."""
         found = dict(memory.drivers)
-        nodes, kind_label = self._view.snapshot.nodes, self._policy.readiness.kind_label
-        for name, slices in self._view.known.slices_of_node.items():
-            complete, _ = self._drivers_of(name, slices)
+        known, nodes = self._view.known, self._view.snapshot.nodes
+        for name in known.slices_of_node if self._looks_at_all else known.touched_nodes:
             state = nodes.get(name)
-            kind = state.node.labels.get(kind_label, "") if state is not None else ""
-            if kind and not complete <= found.get(kind, _NONE):
-                found[kind] = found.get(kind, _NONE) | complete
+            kind = self._kind(state) if state is not None else ""
+            drivers = found.get(kind, frozenset())
+            complete, _ = self._drivers_of(name)
+            if kind and not complete <= drivers:
+                found[kind] = drivers | complete
+                self._looks_at_all = True
         return found
 
 

@@ -52,9 +52,11 @@ def _of_shape(shape: str, policy: Policy, there: list[Placeholder], waiting: lis
     if missing > 0:
         return [_create(shape, headroom.min, len(free) + number, waiting) for number in range(missing)]
     surplus = max(len(free) - wanted, min(len(there) - headroom.max, len(free)))
+    if surplus <= 0:
+        return []
     # While one waits for a node, none that has a place goes: the one that waits may be about to take another's.
-    going = pending if pending else sorted(free, key=newest_first)
-    return [_surplus(each, headroom) for each in sorted(going, key=newest_first)[: max(surplus, 0)]]
+    going = sorted(pending or free, key=newest_first)
+    return [_surplus(each, headroom) for each in going[:surplus]]
 
 
 def _create(shape: str, minimum: int, there: int, waiting: list[ObjectKey]) -> CreatePlaceholder:

@@ -169,11 +169,12 @@ def find_way(
         state = snapshot.nodes.get(placeholder.node)
         if state is not None and allows(state, pod):
             by_node.setdefault(placeholder.node, []).append(placeholder)
+    token_of = snapshot.tokens(pod)
     best: tuple[object, Way] | None = None
     for name in sorted(by_node):
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # no fewer can be found; only a busier node would be better
-        token = (snapshot.token(pod, name), frozenset(each.key for each in by_node[name]))
+        token = (token_of(name), frozenset(each.key for each in by_node[name]))
         if token[0] is not None and refused.get(name) == token:
             continue
         fewest = _fewest(snapshot, pod, name, by_node[name])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
@@ -29,6 +30,9 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 
 __all__ = ["Snapshot", "SnapshotError", "SnapshotProblem"]
+
+_FEW: Final = 50
+"""So many nodes are looked at one by one rather than all by their devices first."""
 
 
 class Snapshot:
@@ -371,7 +375,8 @@ class Snapshot:
         if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
             return pod.nominated_node_name
         nodes = self._state.nodes
-        for name in fitting.candidates():
+        left = [name for name, state in nodes.items() if refused.get(name) is not state]
+        for name in left if len(left) <= _FEW else fitting.candidates():
             state = nodes.get(name)
             if state is None or refused.get(name) is state:
                 continue
@@ -384,9 +389,9 @@ class Snapshot:
                 refused[name] = state
         return ""
 
-    def token(self, pod: Pod, node_name: str) -> object:
-        """See :meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`."""
-        return self._fitting(pod).token(node_name)
+    def tokens(self, pod: Pod) -> Callable[[str], object]:
+        """See :meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`; for the snapshot as it is now."""
+        return self._fitting(pod).token
 
     def place_pending(self, choose: Callable[[Sequence[str]], str] | None = None) -> dict[ObjectKey, str | PodFit]:
         """Place all pods that wait: first those for which a node was cleared, then the most important, then the oldest.
