@@ -120,10 +120,18 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         "schema",
         help="the profile language as JSON Schema, for editors",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        description="Print the JSON Schema (draft 2020-12) of device_claims, by which editors complete and check them.",
+        description="Print a JSON Schema (draft 2020-12), by which editors complete and check what is written.",
         epilog="examples:\n"
-        "  dra-spawner schema > device_claims.schema.json\n"
-        "  # yaml-language-server: $schema=device_claims.schema.json      as first line of a YAML file",
+        "  dra-spawner schema > profiles.schema.json\n"
+        "  # yaml-language-server: $schema=profiles.schema.json      first line of Helm values or a profile_list\n"
+        "  dra-spawner schema device_claims                          of claims alone, as a whole",
+    )
+    command.add_argument(
+        "of",
+        nargs="?",
+        choices=("profiles", "device_claims", "intel_gas", "vlans"),
+        default="profiles",
+        help="profiles: Helm values, or a list of profiles, with all of the others in it (default); or one trait alone",
     )
     command.set_defaults(run=_schema)
 
@@ -185,7 +193,16 @@ def _render(options: argparse.Namespace) -> int:
 def _schema(options: argparse.Namespace) -> int:
     import json
 
-    from dra_spawner.profiles.json_schema import json_schema
+    from dra_spawner.profiles.intel_gas import intel_gas_schema
+    from dra_spawner.profiles.json_schema import DRAFT, json_schema
+    from dra_spawner.profiles.profiles_schema import profiles_schema
+    from dra_spawner.profiles.vlan_policy import vlans_schema
 
-    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")
+    schemas = {
+        "profiles": profiles_schema,
+        "device_claims": json_schema,
+        "intel_gas": lambda: {"$schema": DRAFT, "title": "intel_gas", **intel_gas_schema()},
+        "vlans": lambda: {"$schema": DRAFT, "title": "vlans", **vlans_schema()},
+    }
+    sys.stdout.write(json.dumps(schemas[options.of](), indent=2, ensure_ascii=False) + "\n")
     return 0

@@ -23,12 +23,13 @@ from dra_spawner.profiles.keys import (
     SHARING_KEYS,
     TOLERATION_KEYS,
     VLAN_KEYS,
-    Keys,
+    schema_of_keys,
 )
 
 #: One request, or alternatives, is a claim in short form.
 _CLAIM_FORMS = ({**EXACT_KEYS, **OWN_CLAIM_KEYS}, {**CHOICE_KEYS, **OWN_CLAIM_KEYS}, *FORMS.values())
-_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+#: The version of JSON Schema.
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema() -> dict[str, Any]:
@@ -37,7 +38,7 @@ def json_schema() -> dict[str, Any]:
     It describes claims as a whole. What a choice of ``profile_options`` overrides may be a part of one.
     """
     return {
-        "$schema": _DRAFT,
+        "$schema": DRAFT,
         "title": "device_claims",
         "description": "The devices that a server gets: a name for each claim, and what it asks for.",
         "type": "object",
@@ -45,27 +46,27 @@ def json_schema() -> dict[str, Any]:
         "additionalProperties": {"$ref": "#/$defs/claim"},
         "maxProperties": MAX_CLAIMS,
         "$defs": {
-            "claim": {"anyOf": list(map(_mapping, _CLAIM_FORMS))},
-            "request": {"anyOf": [_mapping(EXACT_KEYS), _mapping(CHOICE_KEYS)]},
-            "alternative": _mapping(ALTERNATIVE_KEYS),
-            "listedAlternative": _mapping(LISTED_ALTERNATIVE_KEYS),
+            "claim": {"anyOf": list(map(schema_of_keys, _CLAIM_FORMS))},
+            "request": {"anyOf": [schema_of_keys(EXACT_KEYS), schema_of_keys(CHOICE_KEYS)]},
+            "alternative": schema_of_keys(ALTERNATIVE_KEYS),
+            "listedAlternative": schema_of_keys(LISTED_ALTERNATIVE_KEYS),
             "toleration": {
-                **_mapping(TOLERATION_KEYS),
+                **schema_of_keys(TOLERATION_KEYS),
                 "not": {
                     "required": ["operator", "value"],
                     "properties": {"operator": {"const": "Exists"}, "value": {"type": "string", "minLength": 1}},
                 },
             },
             "constraint": {
-                **_mapping(CONSTRAINT_KEYS),
+                **schema_of_keys(CONSTRAINT_KEYS),
                 "oneOf": [_there("match_attribute"), _there("distinct_attribute")],
             },
-            "config": _mapping(CONFIG_KEYS),
-            "pairs": _mapping(PAIRS_KEYS),
-            "vlan": _mapping(VLAN_KEYS),
-            "companion": _mapping(COMPANION_KEYS),
+            "config": schema_of_keys(CONFIG_KEYS),
+            "pairs": schema_of_keys(PAIRS_KEYS),
+            "vlan": schema_of_keys(VLAN_KEYS),
+            "companion": schema_of_keys(COMPANION_KEYS),
             "sharing": {
-                **_mapping(SHARING_KEYS),
+                **schema_of_keys(SHARING_KEYS),
                 # A group where it is by group, and only there.
                 "if": {"properties": {"by": {"const": "group"}}},
                 "then": {"required": ["group"], "properties": {"group": {"not": {"type": "null"}}}},
@@ -77,17 +78,3 @@ def json_schema() -> dict[str, Any]:
 
 def _there(key: str) -> dict[str, Any]:
     return {"required": [key], "properties": {key: {"type": "string"}}}
-
-
-def _mapping(keys: Keys) -> dict[str, Any]:
-    """A mapping with these keys only; ``null`` takes an optional one away, as KubeSpawner merges profiles."""
-    properties = {
-        name: {
-            "description": key.meaning,
-            **(dict(key.schema) if key.required else {"anyOf": [dict(key.schema), {"type": "null"}]}),
-        }
-        for name, key in keys.items()
-    }
-    required = [name for name, key in keys.items() if key.required]
-    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
-    return schema | ({"required": required} if required else {})

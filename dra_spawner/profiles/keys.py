@@ -47,6 +47,20 @@ Keys = Mapping[str, Key]
 NO_KEYS: Keys = {}
 
 
+def schema_of_keys(keys: Keys) -> dict[str, Any]:
+    """A mapping with these keys only; ``null`` takes an optional one away, as KubeSpawner merges profiles."""
+    properties = {
+        name: {
+            "description": key.meaning,
+            **(dict(key.schema) if key.required else {"anyOf": [dict(key.schema), {"type": "null"}]}),
+        }
+        for name, key in keys.items()
+    }
+    required = [name for name, key in keys.items() if key.required]
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": required} if required else {})
+
+
 def _reference(definition: str) -> Schema:
     return {"$ref": f"#/$defs/{definition}"}
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from dra_spawner.profiles import rules, templates
-from dra_spawner.profiles.keys import Key, Keys
+from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.templates import MAX_VLAN, MIN_VLAN
@@ -91,7 +92,10 @@ MAPPED_KEYS: Keys = {
 }
 VLANS_KEYS: Keys = {
     "by": Key("Whether each user has a VLAN (default), or each group.", {"enum": [*OwnerKind]}),
-    "mapping": Key("User or group -> VLAN, a number or {id, address, subnet, gateway}.", {"type": "object"}),
+    "mapping": Key(
+        "User or group -> VLAN, a number or {id, address, subnet, gateway}.",
+        {"type": "object", "additionalProperties": {"anyOf": [_ID, schema_of_keys(MAPPED_KEYS), {"type": "null"}]}},
+    ),
     "range": Key("VLANs for whoever is not in the mapping.", _RANGE_SCHEMA),
     "exclude": Key("VLANs of the range that are never given.", _RANGE_SCHEMA),
     "groups": Key(
@@ -99,6 +103,11 @@ VLANS_KEYS: Keys = {
         {"type": "array", "items": _GROUP_OR_USER},
     ),
 }
+
+
+def vlans_schema() -> dict[str, Any]:
+    """JSON Schema of ``vlans``; where it cannot say all, it allows more."""
+    return schema_of_keys(VLANS_KEYS)
 
 
 def parse_vlan_policy(value: object, path: str = "vlans") -> VlanPolicy | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
+import jsonschema
 import pytest
 import yaml
 
@@ -12,6 +13,7 @@ from dra_spawner.cli import main
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.profiles import json_schema
+from dra_spawner.profiles.profiles_schema import profiles_schema
 
 SIZES = {
     size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
@@ -140,5 +142,14 @@ def test_placeholders_have_the_users_values(tmp_path, capsys):
 
 
 def test_the_schema_is_that_of_the_language(capsys):
-    assert main(["schema"]) == 0
+    assert main(["schema", "device_claims"]) == 0
     assert json.loads(capsys.readouterr().out) == json_schema()
+    assert main(["schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == profiles_schema()
+    for trait, right, wrong in (
+        ("intel_gas", {"millicores": 500, "tiles": None}, {"millicore": 500}),
+        ("vlans", {"mapping": {"ada": 42}, "range": "100-199"}, {"mapping": {"ada": "x"}}),
+    ):
+        assert main(["schema", trait]) == 0
+        validator = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
+        assert (validator.is_valid(right), validator.is_valid(wrong)) == (True, False)

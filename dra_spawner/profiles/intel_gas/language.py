@@ -10,7 +10,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles import rules
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, Need
 from dra_spawner.profiles.intel_gas.names import CardScheduler, GpuResource, Hierarchy, Policy
-from dra_spawner.profiles.keys import Key, Keys
+from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
 from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.rules import Rule, either, one_of, text, whole_number
@@ -141,8 +141,7 @@ def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
 
 def intel_gas_schema() -> dict[str, Any]:
     """JSON Schema of ``intel_gas``; where it cannot say all, it allows more."""
-    properties = {name: {"description": key.meaning, **key.schema} for name, key in INTEL_GAS_KEYS.items()}
-    return {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema_of_keys(INTEL_GAS_KEYS)
 
 
 class _GpuReader(ValueReader):
