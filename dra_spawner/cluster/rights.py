@@ -18,10 +18,10 @@ _REFUSED: Final = re.compile(
 def missing_right(error: KubernetesError) -> str:
     """The rule that would have let a request pass, as part of a role; empty if it was refused for another reason.
 
-    The API server says so in the message of its 403 (k8s.io/apiserver, ``responsewriters.forbiddenMessage``); with
-    finer checks, such as those of ``resourceclaims/binding``, that is not the right that the request itself shows.
+    The API server says so in its message (k8s.io/apiserver, ``responsewriters.forbiddenMessage``). With finer checks,
+    as of ``resourceclaims/binding`` from Kubernetes 1.36 on, the status is 422, and the right not that of the request.
     """
-    if error.status != 403:
+    if error.status not in (403, 422):
         return ""
     found = _REFUSED.search(error.message)
     if found is None:

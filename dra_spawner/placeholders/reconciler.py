@@ -15,6 +15,7 @@ from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
+    Cause,
     CreatePlaceholder,
     DeleteClaim,
     Denial,
@@ -242,7 +243,19 @@ class Reconciler:
             if made is not None:
                 decision = replace(decision, subject=f"Pod {made}")
         self.decisions.append(replace(decision, at=self.now(), outcome=outcome))
+        if isinstance(action, ReserveClaim) and self._refusals.is_known(action):
+            instead = self._end_instead(action)
+            if instead is not None:
+                return (*found, *await self._do(instead, policy, limit))
         return found
+
+    def _end_instead(self, action: ReserveClaim) -> EndPlaceholder | None:
+        """What helps a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
+        holder = self.view().holder_of.get(action.claim)
+        if holder is None:
+            return None
+        reason = f"{action.pod} takes over what it kept, although that may not be reserved for it before"
+        return EndPlaceholder(holder.key, holder.pod.uid, Cause.HANDED_OVER, reason, action.pod)
 
     def _note_failure(self, action: Action, error: KubernetesError) -> None:
         if error.retryable:

@@ -65,6 +65,10 @@ class Refusals:
         self._known[key] = _Refusal(now + delay, delay, problem)
         return problem
 
+    def is_known(self, action: Action) -> bool:
+        """Whether it was refused last time."""
+        return _key(action) in self._known
+
     def forget(self, action: Action) -> None:
         """It worked."""
         self._known.pop(_key(action), None)

@@ -12,6 +12,8 @@ from dra_spawner.cluster.api import JsonObject, KubernetesApi, resource_path
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
 SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
+PLACEHOLDER_RULES = SHIPPED_RULES.with_name("placeholders.yaml")
+SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
 _TIMEOUT_SECONDS = 15.0
 _POLL_SECONDS = 0.02
@@ -47,12 +49,12 @@ async def hub_token(api: KubernetesApi, namespace: str) -> str:
     return str((await api.create(path, request))["status"]["token"])
 
 
-async def grant(api: KubernetesApi, namespace: str, rules: Path) -> None:
-    """Apply a further file of rules for the hub in `namespace`."""
-    objects = shipped_objects(namespace, rules)
+async def grant(api: KubernetesApi, namespace: str, rules: Path, account: str = HUB_ACCOUNT) -> None:
+    """Apply the rules of a further file for the hub, or another account, in `namespace`."""
+    objects = [obj for obj in shipped_objects(namespace, rules) if obj["kind"] in _PLURALS]
     for obj in objects:
         await _put(api, obj)
-    await _until_granted(api, namespace, objects)
+    await _until_granted(api, namespace, objects, account)
 
 
 async def service_token(api: KubernetesApi, namespace: str) -> str:

@@ -1,0 +1,203 @@
+"""With the rights that are shipped, and no more, everything works; what is missing is named as the rule to add."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.errors import KubernetesError, RequestTarget
+from dra_spawner.cluster.rights import missing_right
+from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable, whole
+from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+PART = shape(SHARE)
+
+
+async def account(cluster: ClusterUnderTest, *, with_placeholders: bool = True) -> Path:
+    """A kubeconfig of the service's account with the rules of helm-values/."""
+    token = await service_token(cluster.admin, cluster.namespace)
+    if with_placeholders:
+        await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
+
+
+@contextlib.asynccontextmanager
+async def with_shipped_rights(cluster: ClusterUnderTest, **traits: Any) -> AsyncIterator[Replica]:
+    async with replica(cluster, await account(cluster), **traits) as found:
+        yield found
+
+
+async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
+    cluster = real_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
+    await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART})
+    headroom = {"gpu-whole": {"min": 1}, "gpu-slice": {"min": 4, "max": 4}}
+    async with with_shipped_rights(cluster, headroom=headroom) as service:
+        await service.until_warm(GPU, 1)
+        await service.until_warm(PART, 4)
+        # A hand-over: promised, owned, reserved, the placeholder deleted.
+        answer = await service.place(GPU, "ada")
+        await service.start(GPU, "ada", WHOLE, answer)
+        await cluster.wait_running("ada")
+        await service.until(lambda: "handed-over" in codes(service), "the placeholder goes")
+        # Placeholders make way for another shape, and the pod is marked.
+        large = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
+        template = {"metadata": {"name": "large"}, "spec": {"spec": large["gpu"]}, "kind": "ResourceClaimTemplate"}
+        manifest = user_pod("eve", {"gpu": {"resourceClaimTemplateName": "large"}})
+        manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape(large).id
+        await cluster.publish({"apiVersion": "resource.k8s.io/v1", **template}, manifest)
+        await cluster.wait_running("eve")
+        # A promise that nobody came for ends with claim and placeholder.
+        promised = await service.place(PART, "nobody")
+        assert promised["kind"] == "warm"
+        await service.until(lambda: "expired" in codes(service), "the promise ends", seconds=45)
+        assert service.context.problems() == ()
+        outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
+        assert outcomes == {"done"}
+
+
+def codes(service: Replica) -> set[str]:
+    return {each.decision.code for each in service.context.decisions.newest(1000)}
+
+
+async def test_a_hand_over_on_a_full_node_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
+    """The pod waits at a gate while the claim becomes its own, which is another right."""
+    cluster = real_cluster
+    gpu = shape(WHOLE, cpu="5")
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    async with with_shipped_rights(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+        await service.until_warm(gpu, 1)
+        answer = await service.place(gpu, "ada")
+        assert answer["gates"] == ["hub.jupyter.org/hand-over"]
+        await service.start(gpu, "ada", WHOLE, answer, cpu="5")
+        await cluster.wait_running("ada")
+        outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
+        assert outcomes == {"done"}
+
+
+async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
+    """Without any of the placeholders' rules, then with some of them taken away."""
+    cluster = real_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    kubeconfig = await account(cluster, with_placeholders=False)
+    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until(lambda: bool(service.context.problems()), "it is told")
+        (problem,) = service.context.problems()
+        rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
+        assert f"its account lacks the rule {rule} in namespace {cluster.namespace}" in problem
+    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    await without(cluster, "clusterroles", None, "nodes")
+    await without(cluster, "roles", cluster.namespace, "resourceclaims")
+    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+        claims = f'{{apiGroups: ["resource.k8s.io"], resources: [resourceclaims], verbs: [create]}} in namespace {cluster.namespace}'
+        nodes = '{apiGroups: [""], resources: [nodes], verbs: [patch]}'
+        expected = {
+            f"Placeholders: its account lacks the rule {claims}.",
+            f"Placeholders: its account lacks the ClusterRole rule {nodes}.",
+        }
+        await service.until(lambda: set(service.context.problems()) == expected, "both are told")
+        # It is not tried again and again.
+        count = service.context.decisions.count
+        latest = service.keeper.latest
+        service.keeper._wake()
+        await service.until(lambda: service.keeper.latest is not latest, "it was decided again")
+        assert service.context.decisions.count <= count + 1
+
+
+async def without(cluster: ClusterUnderTest, plural: str, namespace: str | None, resource: str) -> None:
+    """Take the rules about a resource out of a role of the placeholders."""
+    path = resource_path(RBAC_API, plural, namespace, "dra-spawner-placeholders")
+    role = await cluster.admin.get(path)
+    role["rules"] = [rule for rule in role["rules"] if resource not in rule["resources"]]
+    await cluster.admin.replace(path, role)
+    user = f"system:serviceaccount:{cluster.namespace}:{SERVICE_ACCOUNT}"
+    group = "" if resource == "nodes" else "resource.k8s.io"
+    verb = {"nodes": "patch", "resourceclaims": "create"}.get(resource, "update")
+    name, _, subresource = resource.partition("/")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "resourceAttributes": {
+                "namespace": namespace or "",
+                "verb": verb,
+                "group": group,
+                "resource": name,
+                "subresource": subresource,
+            },
+        },
+    }
+
+    async def is_refused(api: KubernetesApi) -> bool:
+        answer = await api.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review)
+        return not answer["status"]["allowed"]
+
+    for _ in range(500):
+        if await is_refused(cluster.admin):
+            return
+    raise AssertionError(f"the rule about {resource} is still granted")
+
+
+async def test_without_the_right_to_reserve_a_hand_over_still_ends_well(real_cluster: ClusterUnderTest) -> None:
+    """As after an upgrade to Kubernetes 1.36: the pod does not wait at its gate for ever."""
+    cluster = real_cluster
+    gpu = shape(WHOLE, cpu="5")
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    kubeconfig = await account(cluster)
+    await without(cluster, "clusterroles", None, "resourceclaims/binding")
+    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+        await service.until_warm(gpu, 1)
+        answer = await service.place(gpu, "ada")
+        await service.start(gpu, "ada", WHOLE, answer, cpu="5")
+        await cluster.wait_running("ada")
+        assert any("resourceclaims/binding" in each.decision.outcome for each in service.context.decisions.newest(100))
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "expected"),
+    [
+        pytest.param(
+            403,
+            'pods is forbidden: User "system:serviceaccount:hub:x" cannot create resource "pods" in API group "" '
+            'in the namespace "hub"',
+            'its account lacks the rule {apiGroups: [""], resources: [pods], verbs: [create]} in namespace hub',
+            id="in-a-namespace",
+        ),
+        pytest.param(
+            403,
+            'nodes "a" is forbidden: User "x" cannot patch resource "nodes" in API group "" at the cluster scope',
+            'its account lacks the ClusterRole rule {apiGroups: [""], resources: [nodes], verbs: [patch]}',
+            id="of-the-cluster",
+        ),
+        pytest.param(
+            403, 'pods "p" is forbidden: no PriorityClass with name placeholders was found', "", id="another-reason"
+        ),
+        pytest.param(
+            422,
+            'claim "c" is invalid: status.allocation: Forbidden: changing status.allocation requires more: forbidden: User "x" '
+            'cannot update resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope',
+            "its account lacks the ClusterRole rule "
+            '{apiGroups: ["resource.k8s.io"], resources: [resourceclaims/binding], verbs: [update]}',
+            id="of-a-finer-check",
+        ),
+        pytest.param(409, "conflict", "", id="another-status"),
+    ],
+)
+def test_rules_are_read_off_refusals(status: int, message: str, expected: str) -> None:
+    error = KubernetesError(RequestTarget("create", "pods"), status=status, reason="Forbidden", message=message)
+    assert missing_right(error) == expected
