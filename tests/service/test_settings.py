@@ -1,0 +1,116 @@
+"""Settings about placeholders: read into the rooms below, refused early with path, what was found and what is allowed."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from traitlets import TraitError
+
+from dra_spawner.headroom.policy import Headroom
+from dra_spawner.placeholders.settings import HeadroomError, read_headroom
+from dra_spawner.service import DRASpawnerService
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param({"a": {"min": 2, "max": 20}}, {"a": Headroom(2, 20)}, id="min-and-max"),
+        pytest.param({"a": {"min": 3}}, {"a": Headroom(3, 6)}, id="max-by-default"),
+        pytest.param({"a": {"min": 0}}, {"a": Headroom(0, 0)}, id="none"),
+        pytest.param({"a": {"min": 0, "max": 2}}, {"a": Headroom(0, 2)}, id="only-beside-waiting-users"),
+        pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": Headroom(4, 8, 0)}, id="floor"),
+    ],
+)
+def test_accepted(value: Any, expected: Any) -> None:
+    assert read_headroom(value) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param(
+            [], "headroom: found []; allowed: a mapping of a choice's name to what is kept of it", id="a-list"
+        ),
+        pytest.param({"a": 2}, 'headroom.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
+        pytest.param(
+            {"a": {"max": 2}},
+            "headroom.a.min: nothing found; allowed: how many places are kept at all times",
+            id="without-min",
+        ),
+        pytest.param(
+            {"a": {"min": -1}}, "headroom.a.min: found -1; allowed: a whole number from 0 to 10000", id="less-than-none"
+        ),
+        pytest.param(
+            {"a": {"min": True}}, "headroom.a.min: found True; allowed: a whole number from 0 to 10000", id="a-truth"
+        ),
+        pytest.param(
+            {"a": {"min": 3, "max": 2}},
+            "headroom.a.max: found 2; allowed: a whole number from 3 to 10000",
+            id="max<min",
+        ),
+        pytest.param(
+            {"a": {"min": 3, "floor": 4}},
+            "headroom.a.floor: found 4; allowed: a whole number from 0 to 3",
+            id="floor>min",
+        ),
+        pytest.param(
+            {"a": {"min": 3, "mx": 4}}, "headroom.a.mx: found 'mx'; allowed: the keys min, max, floor", id="a-typo"
+        ),
+        pytest.param(
+            {3: {"min": 3}},
+            "headroom: found 3; allowed: names of choices, like gpu-slice or gpu-slice/memory=large",
+            id="no-name",
+        ),
+    ],
+)
+def test_refused(value: Any, problem: str) -> None:
+    with pytest.raises(HeadroomError) as refused:
+        read_headroom(value)
+    assert str(refused.value) == problem
+    if isinstance(value, dict):
+        with pytest.raises(TraitError, match=r"^headroom"):
+            DRASpawnerService(headroom=value)
+
+
+def test_every_problem_is_told_at_once() -> None:
+    with pytest.raises(HeadroomError) as refused:
+        read_headroom({"a": 1, "b": {"min": "2"}})
+    assert [problem.path for problem in refused.value.problems] == ["headroom.a", "headroom.b.min"]
+
+
+def test_settings_reach_the_rooms_below() -> None:
+    service = DRASpawnerService(
+        namespace="hub",
+        servers_namespace="users",
+        headroom={"a": {"min": 1}},
+        promise_seconds=20,
+        evictions_per_second=0.5,
+        evictions_burst=3,
+        evictions_per_node=1,
+        drain_after_seconds=60,
+        ready_images=["example.com/a:1"],
+        max_staleness_seconds=90,
+        placeholder_image="pause:1",
+        placeholder_priority_class="low",
+        user_namespaces=True,
+    )
+    found = service.keeper_settings()
+    assert (found.hub_namespace, found.namespaces, found.headroom) == ("hub", None, {"a": Headroom(1, 2)})
+    assert found.promise == timedelta(seconds=20)
+    budget, grace = found.policy.budget, found.policy.grace
+    assert (budget.per_second, budget.burst, budget.per_node) == (0.5, 3, 1)
+    assert (grace.new_node, grace.freed_node) == (timedelta(minutes=1), timedelta(minutes=1))
+    assert found.policy.stale_after == timedelta(seconds=90)
+    assert found.policy.readiness.images == {"example.com/a:1"}
+    placeholders = found.placeholders
+    assert (placeholders.namespace, placeholders.priority_class, placeholders.image) == ("users", "low", "pause:1")
+
+
+def test_defaults_are_those_of_the_policy() -> None:
+    found = DRASpawnerService(namespace="hub").keeper_settings()
+    default = type(found.policy)()
+    assert found.policy == default
+    assert found.namespaces == {"hub"}

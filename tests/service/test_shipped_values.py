@@ -1,0 +1,82 @@
+"""helm-values/placeholders.yaml is valid, fits the service and grants what is used (tests/service/test_rights.py)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from traitlets.config import Config
+
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.service import DRASpawnerService
+
+ROOT = Path(__file__).parents[2]
+VALUES = ROOT / "helm-values"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return [each for each in yaml.safe_load_all((VALUES / name).read_text()) if each]
+
+
+def of_kind(kind: str, name: str = "placeholders.yaml") -> dict[str, Any]:
+    (found,) = [each for each in documents(name) if each["kind"] == kind]
+    return found
+
+
+def test_rules_are_the_ones_that_are_used() -> None:
+    rules = {
+        (document["kind"], group, resource, verb, *rule.get("resourceNames", ()))
+        for document in documents("placeholders.yaml")
+        for rule in document.get("rules", ())
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    dra = "resource.k8s.io"
+    assert rules == {
+        ("ClusterRole", "", "nodes", "patch"),
+        ("ClusterRole", dra, "resourceclaims/binding", "update"),
+        *(("Role", "", "configmaps", verb, CONFIG_MAP) for verb in ("list", "watch")),
+        *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
+        *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
+        ("Role", dra, "resourceclaims/status", "update"),
+    }
+
+
+def test_roles_are_bound_to_the_account_of_the_service() -> None:
+    account = of_kind("ServiceAccount", "service-rbac.yaml")["metadata"]["name"]
+    for kind, role in (("RoleBinding", "Role"), ("ClusterRoleBinding", "ClusterRole")):
+        binding = of_kind(kind)
+        assert binding["roleRef"]["name"] == of_kind(role)["metadata"]["name"]
+        assert [subject["name"] for subject in binding["subjects"]] == [account]
+
+
+def test_priority_is_the_one_that_placeholders_have() -> None:
+    priority = of_kind("PriorityClass")
+    assert priority["metadata"]["name"] == DRASpawnerService().placeholder_priority_class
+    assert (priority["value"], priority["globalDefault"], priority["preemptionPolicy"]) == (-10, False, "Never")
+
+
+def test_configuration_of_the_map_is_read_by_the_deployment(tmp_path: Path, monkeypatch: Any) -> None:
+    config = of_kind("ConfigMap")
+    pod = of_kind("Deployment", "service-deployment.yaml")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = pod["volumes"]
+    assert volume["configMap"] == {"name": config["metadata"]["name"], "optional": True}
+    assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": container["workingDir"]}]
+    for name, text in config["data"].items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    service = DRASpawnerService()
+    service.initialize([])
+    profiles = yaml.safe_load((VALUES / "minimal.yaml").read_text())["singleuser"]["profileList"]
+    assert set(service.headroom) == {profile["slug"] for profile in profiles}
+
+
+def test_ten_lines_turn_it_on() -> None:
+    (text,) = of_kind("ConfigMap")["data"].values()
+    config = Config()
+    exec(text, {"c": config})
+    assert len(text.splitlines()) <= 10
+    assert config.DRASpawnerService.headroom["gpu-slice"] == {"min": 2, "max": 20}
