@@ -107,7 +107,8 @@ class View:
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.leaving: list[Pod] = []
         """Placeholders that are being deleted, or have ended."""
-        for key, pod in self.known.placeholders.items():
+        # In an order that does not depend on who knew what when.
+        for key, pod in sorted(self.known.placeholders.items(), key=_by_key):
             if pod.is_deleted or pod.is_finished or key in ending:
                 self.leaving.append(pod)
             else:
@@ -118,7 +119,7 @@ class View:
         self.pullers: dict[str, tuple[Pod, ...]] = self.known.pullers.copy()
         """Pods that pull images, by node."""
         self._waiting = tuple(self.known.waiting.values())
-        self._warm_claims = tuple(self.known.warm_claims.values())
+        self._warm_claims = tuple(claim for _, claim in sorted(self.known.warm_claims.items(), key=_by_key))
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 
@@ -161,8 +162,8 @@ class View:
         return self._warm_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
-        """Pods of users and placeholders that name a claim."""
-        return self.known.naming.get(claim, ())
+        """Pods of users and placeholders that name a claim, the oldest first."""
+        return tuple(sorted(self.known.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
 
     def _placeholder(self, pod: Pod, promised: Reservation | None) -> Placeholder:
         keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
@@ -186,6 +187,10 @@ class View:
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
         """Nodes that have one of the labels that are given to few, whatever its value."""
         return [(name, self.snapshot.nodes[name]) for name in sorted(self.known.labelled[label])]
+
+
+def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:
+    return item[0]
 
 
 def newest_first(placeholder: Placeholder) -> tuple[int, ...]:

@@ -100,6 +100,9 @@ def _help(
     key = ObjectKey.of(pod)
     if pod.is_gated:
         return None, Waiting(key, f"held back by {', '.join(pod.gates)}")
+    if problem := view.snapshot.general_problem(pod):
+        # Often its claims are yet to be made, or seen; no node would help.
+        return None, Waiting(key, problem)
     refusals = view.known.refusals_of(pod)
     if where := view.snapshot.place_quickly(pod, refusals.of_node):
         return None, Waiting(key, f"fits on node {where}")

@@ -26,6 +26,7 @@ from dra_spawner.headroom.actions import (
     UngatePod,
 )
 from dra_spawner.headroom.decide import Decisions, decide
+from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
@@ -107,6 +108,7 @@ class Reconciler:
     promised: dict[ObjectKey, Reservation] = field(default_factory=dict)
     """Placeholders that were promised to somebody a moment ago."""
     _ending: set[ObjectKey] = field(default_factory=set)
+    _known: Known = field(default_factory=Known)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _failures: int = 0
     _failed_at: float = 0.0
@@ -193,6 +195,7 @@ class Reconciler:
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
             problem=self._problem if self._is_failing else "",
+            known=self._known,
             promised=self.promised,
             ending=self._ending,
         )

@@ -5,7 +5,7 @@ The same filters decide for every pod, also for one that has a nominated node or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -18,7 +18,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
 from dra_spawner.simulator.node_allocatable import check_room, is_mapped, needs_of_devices
-from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes
+from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes, named_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import Amounts
@@ -168,7 +168,7 @@ class Fitting:
             return
         claims = self._to_allocate(frozenset())
         if self._extended or not claims:
-            yield from sorted(self._state.nodes)
+            yield from sorted(self._nodes_of_claims())
             return
         devices = self._state.devices
         failing = devices.failing_nodes(claims)
@@ -180,6 +180,16 @@ class Fitting:
             for group in devices.verdicts(claims, explain=False):
                 if group.fits:
                     yield from (name for name in group.nodes if name != first)
+
+    def _nodes_of_claims(self) -> Iterable[str]:
+        """Nodes that the claims which have devices already leave open by name."""
+        names: Iterable[str] = self._state.nodes
+        for wish in self.wishes:
+            selector = wish.claim.status.node_selector
+            named = named_nodes(selector) if selector is not None else None
+            if named is not None:
+                names = [name for name in named if name in names]
+        return names
 
     # --- all nodes at once -----------------------------------------------------------------------------------------
 

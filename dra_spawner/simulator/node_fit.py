@@ -214,10 +214,13 @@ def eligible_nodes(pod: Pod) -> frozenset[str] | None:
 
     Empty when its conditions contradict each other.
     """
-    if pod.required_nodes is None or not pod.required_nodes.terms:
-        return None
+    return named_nodes(pod.required_nodes) if pod.required_nodes is not None and pod.required_nodes.terms else None
+
+
+def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
+    """Names of the nodes that a selector leaves open, where it says so by name; None where it does not."""
     names: frozenset[str] = frozenset()
-    for term in pod.required_nodes.terms:
+    for term in selector.terms:
         of_term: frozenset[str] | None = None
         for requirement in term.match_fields:
             if requirement.key == _NODE_NAME_FIELD and requirement.operator == "In":

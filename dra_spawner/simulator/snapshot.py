@@ -315,6 +315,11 @@ class Snapshot:
         """
         return self._fitting(pod).answers(explain)
 
+    def general_problem(self, pod: Pod) -> str:
+        """What keeps a pod from every node, whatever the nodes are, such as a claim that is missing; empty if nothing."""
+        verdict = self._fitting(pod).general
+        return "; ".join(verdict.reasons) if verdict is not None else ""
+
     def fits_on(self, pod: Pod, node_name: str, *, explain: bool = True) -> NodeAnswer:
         """Whether a pod fits on one node, with what its claims would get there."""
         return self._fitting(pod).answer(node_name, explain)

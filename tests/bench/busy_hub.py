@@ -231,5 +231,3 @@ def _serve(connection: Connection, nodes: int, pods: int, events: int, seed: int
         connection.send(event)
         if event is None:
             return
-
-

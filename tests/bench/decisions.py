@@ -125,7 +125,7 @@ def main() -> int:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"memory: {resident_megabytes():.0f} MB at the end, {peak:.0f} MB at most")
     if profile:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(35)
+        pstats.Stats(profile).sort_stats("cumtime").print_stats(35)
     return 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -163,6 +164,20 @@ def test_a_reserved_claim_is_given_to_nobody_else() -> None:
     assert kept.key in world.view().placeholders
 
 
+def test_a_placeholder_goes_with_its_claim() -> None:
+    """The hub deletes what was kept for a start that has failed; the claim is there until nobody uses it."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.snapshot.put(replace(world.snapshot.claims[kept.claims[0]], is_deleted=True))
+    world.settle()
+    assert [each.key for each in ended(world, Cause.BROKEN)] == [kept.key]
+    (anew,) = world.view().placeholders.values()
+    assert anew.claims != kept.claims
+
+
 def test_a_reservation_expires() -> None:
     world = hub((GPU, 1, 5))
     world.node("a", gpus=1)
@@ -277,3 +292,17 @@ def test_several_users_of_one_shape_at_once() -> None:
     world.decide()
     assert len(ended(world, Cause.YIELD)) == 3
     assert [each.needs_node for each in world.last.waiting] == [False, False, False, True]
+
+
+def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
+    """The watch of pods may be ahead of that of claims."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("ada", claim_names={"gpu": "not-there-yet"})
+    world.log.clear()
+    world.settle()
+    assert world.log == []
+    (told,) = world.last.waiting
+    assert not told.needs_node
+    assert "not-there-yet" in told.reason

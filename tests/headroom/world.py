@@ -24,6 +24,7 @@ from dra_spawner.headroom.actions import (
     UngatePod,
 )
 from dra_spawner.headroom.decide import Decisions, decide
+from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.policy import Policy
@@ -90,6 +91,7 @@ class World:
         self.snapshot = Snapshot()
         self.snapshot.apply({"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {"selectors": []}})
         self.memory = Memory.fresh(now)
+        self.known = Known()
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
         self.log: list[tuple[datetime, Action]] = []
         self.preempted: list[str] = []
@@ -198,8 +200,15 @@ class World:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    def view(self) -> View:
-        return View(self.snapshot, self.now, namespaces={NAMESPACE}, stale=self.stale, problem=self.problem)
+    def view(self, known: Known | None = None) -> View:
+        return View(
+            self.snapshot,
+            self.now,
+            namespaces={NAMESPACE},
+            stale=self.stale,
+            problem=self.problem,
+            known=known or self.known,
+        )
 
     def decide(self) -> Decisions:
         """One round, carried out."""
