@@ -16,8 +16,8 @@ from dra_spawner.headroom import labels
 
 __all__ = ["HandOverGate", "HandOverStuck"]
 
-#: For so long a service that is alive has needed a hundredth of it.
-_PATIENCE_SECONDS: Final = 10.0
+#: For so long the gate is the service's, which needs a few hundredths of it.
+PATIENCE_SECONDS: Final = 10.0
 
 
 class HandOverStuck(Exception):
@@ -26,17 +26,10 @@ class HandOverStuck(Exception):
 
 @dataclass
 class HandOverGate:
-    """Looks after the gate of one pod.
-
-    Attributes
-    ----------
-    patience_seconds
-        For how long it is the service's.
-    """
+    """Looks after the gate of one pod."""
 
     api: KubernetesApi
     log: Logger
-    patience_seconds: float = _PATIENCE_SECONDS
     _closed_since: float | None = None
 
     async def is_closed(self, pod: Mapping[str, Any]) -> bool:
@@ -53,7 +46,7 @@ class HandOverGate:
         now = asyncio.get_running_loop().time()
         if self._closed_since is None:
             self._closed_since = now
-        if now - self._closed_since >= self.patience_seconds:
+        if now - self._closed_since >= PATIENCE_SECONDS:
             await self._open(pod["metadata"], gates.index(labels.HAND_OVER_GATE))
         return True
 

@@ -12,7 +12,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.clean_up import BackgroundRemoval
 from dra_spawner.cluster.api import KubernetesError
-from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.cluster.start_objects import NotKept, StartObjects
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.shapes import Shape
@@ -116,7 +116,7 @@ class StartPlace:
         kept_for = {labels.RESERVED_FOR: self.pod_name, labels.SHAPE: shape.id}
         try:
             await objects.take_over(answer.claims, kept_for, self.marks)
-        except KubernetesError as error:
+        except (NotKept, KubernetesError) as error:
             self.log.warning("What was kept cannot be taken over: pod=%s %s", self.pod_name, error)
             await self._leave(objects)
             return False

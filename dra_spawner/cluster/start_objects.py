@@ -53,6 +53,13 @@ def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
     }
 
 
+class NotKept(Exception):
+    """Raised for a claim that is not kept for this start (any more)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"claim {name} is not kept for this server")
+
+
 @dataclass
 class StartObjects:
     """Makes, hands over and, if the start fails, removes the objects of one start.
@@ -87,6 +94,7 @@ class StartObjects:
     _owned: set[str] = field(default_factory=set)
     _maybe_held: dict[str, StandingObject] = field(default_factory=dict)
     _taken: dict[str, ApiObject] = field(default_factory=dict)
+    _maybe_taken: dict[str, list[JsonObject]] = field(default_factory=dict)
 
     async def ensure(self, named_by_pod: Collection[str]) -> None:
         """Create what the pod needs and is not there yet. May be repeated.
@@ -150,9 +158,8 @@ class StartObjects:
 
         Raises
         ------
-        KubernetesError
-            Where one cannot be had: status 422 if it is not kept for this start, 404 if it is gone. Others may be this
-            start's by then; see `leave_taken`.
+        NotKept, KubernetesError
+            Where one cannot be had. Others may be this start's by then; see `leave_taken`.
         """
         annotations = {
             **marks["annotations"],
@@ -167,10 +174,26 @@ class StartObjects:
         ]
         for entry, name in claims.items():
             claim = ApiObject(CLAIMS, {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}})
-            # Where no answer comes, it may be marked all the same: then the sweep removes it.
-            await self.api.patch(claim.path(self.namespace), body, patch_type=PatchType.JSON)
-            self._taken[entry] = self._maybe_made[claim.path(self.namespace)] = claim
-            self._made.add(claim.path(self.namespace))
+            path = claim.path(self.namespace)
+            self._maybe_taken[path] = body
+            if not await self._is_taken(path):
+                raise NotKept(name)
+            self._taken[entry] = self._maybe_made[path] = claim
+            self._made.add(path)
+
+    async def _is_taken(self, path: str) -> bool:
+        """Whether a claim is this start's now; without an answer it may be or not, and this may be asked again."""
+        try:
+            await self.api.patch(path, self._maybe_taken[path], patch_type=PatchType.JSON)
+        except KubernetesError as error:
+            if error.retryable:
+                raise
+            del self._maybe_taken[path]
+            if error.not_found or error.status == 422:  # gone, or not kept for this start
+                return False
+            raise
+        del self._maybe_taken[path]
+        return True
 
     @property
     def taken(self) -> dict[str, str]:
@@ -179,14 +202,16 @@ class StartObjects:
 
     def leave_taken(self) -> StartObjects | None:
         """What removes the claims that were taken over, which the pod does without; None if there are none."""
-        if not self._taken:
+        if not self._taken and not self._maybe_taken:
             return None
         paths = {claim.path(self.namespace): claim for claim in self._taken.values()}
-        self._taken = {}
+        uncertain, self._maybe_taken, self._taken = self._maybe_taken, {}, {}
         for path in paths:
             self._maybe_made.pop(path, None)
         self._made -= paths.keys()
-        return StartObjects(self.api, self.namespace, self.nonce, self.ends, {}, _maybe_made=paths)
+        return StartObjects(
+            self.api, self.namespace, self.nonce, self.ends, {}, _maybe_made=paths, _maybe_taken=uncertain
+        )
 
     async def give_to_pod(self, pod_name: str, pod_uid: str) -> None:
         """Make the pod the owner of the start's own objects, so that they go when it goes."""
@@ -197,7 +222,7 @@ class StartObjects:
     @property
     def all_owned(self) -> bool:
         """Whether everything that may exist goes with the pod."""
-        return self._maybe_made.keys() <= self._owned and not self._maybe_held
+        return self._maybe_made.keys() <= self._owned and not self._maybe_held and not self._maybe_taken
 
     async def remove(self, pod_name: str) -> None:
         """Remove the pod of this start, if it exists, and what was made for it. May be repeated.
@@ -207,6 +232,9 @@ class StartObjects:
         if self.pod_requested:
             await self._remove_pod(pod_name)
             self.pod_requested = False
+        for path in sorted(self._maybe_taken):
+            if await self._is_taken(path):
+                self._maybe_made[path] = ApiObject(CLAIMS, {})
         for path in sorted(self._maybe_made):
             await self.api.delete(path, missing_ok=True)
             del self._maybe_made[path]

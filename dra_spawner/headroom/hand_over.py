@@ -15,7 +15,7 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim, UngatePod
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, Reservation, View, age, reservation_of
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
 #: Clocks of two leaders differ by less.
@@ -30,6 +30,9 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
         pod = takers.get(key)
         if pod is not None:
             actions += _hand_over(view, placeholder, pod)
+        elif any(claim.is_deleted for claim in _claims(view, placeholder)):
+            # By the hub, whose start has failed: the device is free again as soon as the placeholder is gone.
+            actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.BROKEN, "its claim is being deleted"))
         elif placeholder.reservation is not None and _is_over(placeholder.reservation, view, policy):
             # Its pod may still come, late; nobody else must have the claim then.
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
@@ -61,7 +64,7 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
 
 
 def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
-    claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
+    claims = _claims(view, placeholder)
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     to_reserve = [
         claim
@@ -79,6 +82,10 @@ def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Actio
             f"{pod} has taken over what it kept",
             ObjectKey.of(pod),
         )
+
+
+def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
+    return [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
 
 
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:

@@ -74,7 +74,7 @@ async def test_a_service_that_cannot_be_asked_is_none(nowhere, url_and_token):
 
 async def test_what_is_asked(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
-    spawner, _, after = await placed(nowhere)
+    _, _, after = await placed(nowhere)
     (question,) = service.questions
     shape = after["metadata"]["labels"][labels.SHAPE]
     assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
@@ -191,7 +191,7 @@ async def test_a_service_that_is_away(nowhere):
 
 
 async def test_the_service_is_asked_once_for_a_start(nowhere, service):
-    spawner, _, after = await placed(nowhere)
+    spawner, _, _ = await placed(nowhere)
     pod = await spawner.get_pod_manifest()
     for _ in range(3):
         await spawner.find_place(pod, spawner._start_objects)
@@ -206,7 +206,7 @@ async def test_claims_that_are_not_made_for_the_server_alone_ask_for_no_place(no
 
 async def test_what_a_hook_changes_counts(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
-    _, _, plain = await placed(nowhere)
+    await placed(nowhere)
     spawner = nowhere.user("bob").spawner
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()

@@ -140,7 +140,7 @@ json_values = st.recursive(
 def test_whatever_comes_is_an_answer_or_nonsense(answer):
     try:
         found = read(answer)
-    except AnswerMakesNoSense as error:
-        assert str(error).isprintable() or "\n" not in str(error)
-    else:
-        assert found.claims == {} or set(found.claims) == {"gpu"}
+    except AnswerMakesNoSense:
+        return
+    assert set(found.claims) <= {"gpu"}
+    assert len(found.reason) <= 300
