@@ -31,7 +31,6 @@ from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pic
 from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
-from dra_spawner.profiles.lint import problem_finding
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
@@ -78,11 +77,14 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
         return 2
     finally:
         progress.clear()
-    problems = list(dict.fromkeys(problem for choice in listed for problem in _problems(choice)))
+    refused = [list(_problems(choice)) for choice in listed]
+    problems = list(dict.fromkeys(problem for each in refused for problem in each))
     for problem in problems:
-        messages.write(f"dra-spawner render: {problem_finding(problem)}\n")
+        messages.write(f"dra-spawner render: {problem}\n")
     rendered = [
-        (choice, list(_objects(choice.choice, found, options))) for choice in listed if choice.choice is not None
+        (choice, list(_objects(choice.choice, found, options)))
+        for choice, wrong in zip(listed, refused, strict=True)
+        if choice.choice is not None and not wrong
     ]
     if options.as_json:
         items = [each for _, objects in rendered for each in objects]
@@ -97,7 +99,7 @@ def _problems(listed: ListedChoice) -> Iterator[Problem]:
     yield from listed.problems
     if listed.choice is not None:
         try:
-            parse_intel_gas(listed.choice.settings.get("intel_gas"), f"{listed.path}: intel_gas")
+            parse_intel_gas(listed.choice.settings.get("intel_gas"), listed.choice.path_of_setting("intel_gas"))
         except ProfileError as error:
             yield from error.problems
 

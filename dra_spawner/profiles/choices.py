@@ -105,6 +105,19 @@ class Choice:
         """
         return origin(self.layers, below) if self.layers else f"{self.claims_path}{below}"
 
+    def path_of_setting(self, where: str) -> str:
+        """Where another trait was set last; if it is not, where the profile could set it, whatever is picked in it.
+
+        Parameters
+        ----------
+        where
+            The trait, or a place in it, such as ``tolerations`` or ``environment.NVIDIA_VISIBLE_DEVICES``.
+        """
+        trait = re.split(r"[.\[]", where, maxsplit=1)[0]
+        having = [layer for layer in self.layers if trait in layer.settings]
+        layers = having[-1:] or self.layers[1:2] or self.layers[:1]
+        return layers[0].path_to(where) if layers else f"{self.path}.{where}"
+
 
 @dataclass(frozen=True, slots=True)
 class ListedChoice:

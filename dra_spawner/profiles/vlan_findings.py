@@ -37,8 +37,7 @@ def vlan_findings(choice: Choice) -> Iterator[Finding]:
     try:
         policy = parse_vlan_policy(choice.settings.get(TRAIT), "")
     except ProfileError as error:
-        written = [layer for layer in choice.layers if TRAIT in layer.settings]
-        where = written[-1].path_to(TRAIT) if written else TRAIT
+        where = choice.path_of_setting(TRAIT)
         for problem in error.problems:
             yield WRONG_VLANS.finding(f"{where}{problem.path}", problem.message)
         return

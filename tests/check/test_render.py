@@ -129,7 +129,7 @@ def test_what_the_language_refuses(tmp_path, capsys):
     path = tmp_path / "claims.yaml"
     path.write_text("gpu: {device_class: x, count: 0}")
     assert main(["render", str(path)]) == 1
-    assert "device_claims.gpu.count: error: found 0" in capsys.readouterr().err
+    assert "device_claims.gpu.count: found 0" in capsys.readouterr().err
 
 
 def test_placeholders_have_the_users_values(tmp_path, capsys):
@@ -153,3 +153,12 @@ def test_the_schema_is_that_of_the_language(capsys):
         assert main(["schema", trait]) == 0
         validator = jsonschema.Draft202012Validator(json.loads(capsys.readouterr().out))
         assert (validator.is_valid(right), validator.is_valid(wrong)) == (True, False)
+
+
+def test_nothing_is_shown_of_what_is_refused(tmp_path, capsys):
+    path = tmp_path / "profiles.yaml"
+    path.write_text("- {display_name: x, kubespawner_override: {intel_gas: {millicore: 5}}}\n- {display_name: y}\n")
+    assert main(["render", str(path)]) == 1
+    printed = capsys.readouterr()
+    assert "profile_list[0].kubespawner_override.intel_gas.millicore: found 'millicore'" in printed.err
+    assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["y"]

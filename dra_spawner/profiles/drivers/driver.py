@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,16 +54,8 @@ class Situation:
         where
             Below ``device_claims`` if it begins with a dot, else the path of a setting such as ``tolerations``.
         """
-        path = self.choice.path_of(where) if where.startswith(".") else self._path_of_setting(where)
+        path = self.choice.path_of(where) if where.startswith(".") else self.choice.path_of_setting(where)
         return rule.finding(path, message, level)
-
-    def _path_of_setting(self, where: str) -> str:
-        """Where a setting was last set; the choice if it is not set."""
-        trait = re.split(r"[.\[]", where, maxsplit=1)[0]
-        layers = [layer for layer in self.choice.layers if trait in layer.settings]
-        if layers:
-            return layers[-1].path_to(where)
-        return f"{self.choice.path}.{where}"
 
 
 DriverRule = Callable[["Driver", Situation], Iterator[Finding]]

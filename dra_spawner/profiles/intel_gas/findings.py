@@ -57,7 +57,7 @@ def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]
         if listed.choice is None:
             continue  # told elsewhere
         try:
-            parse_intel_gas(listed.choice.settings.get(TRAIT), _path(listed.choice))
+            parse_intel_gas(listed.choice.settings.get(TRAIT), listed.choice.path_of_setting(TRAIT))
         except ProfileError as error:
             problems += error.problems
     return list(dict.fromkeys(problems))
@@ -66,7 +66,7 @@ def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]
 def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
     """What is wrong with a choice on a cluster."""
     try:
-        wish = parse_intel_gas(choice.settings.get(TRAIT), _path(choice))
+        wish = parse_intel_gas(choice.settings.get(TRAIT), choice.path_of_setting(TRAIT))
     except ProfileError as error:
         for problem in error.problems:
             yield rules.LANGUAGE.finding(problem.path, problem.message)
@@ -108,13 +108,13 @@ class _Asked:
             resources = _mapping(container.get("resources"))
             limits[str(container.get("name"))] = _amounts(resources.get("requests"), resources.get("limits"))
         annotations = {str(name): str(value) for name, value in _mapping(settings.get("extra_annotations")).items()}
-        path = f"{choice.path}.extra_resource_limits"
+        path = choice.path_of_setting("extra_resource_limits")
         if wish is not None:
             changes = changes_for_gas(wish)
             for name, added in changes.limits.items():
                 limits[name] = {**limits.get(name, {}), **_amounts(added)}
             annotations |= changes.annotations
-            path = _path(choice)
+            path = choice.path_of_setting(TRAIT)
         return cls(path, wish, limits, annotations, _mapping(settings.get("environment")))
 
     @property
@@ -250,12 +250,6 @@ def _plugin_versions(node: Mapping[str, Any]) -> list[tuple[int, int]]:
 def _offers(node: Mapping[str, Any], names: set[str]) -> bool:
     allocatable = _amounts(_mapping(node.get("status")).get("allocatable"))
     return any(allocatable.get(name, 0) > 0 for name in names or {each.full_name for each in GpuResource})
-
-
-def _path(choice: Choice) -> str:
-    """Where ``intel_gas`` was written last."""
-    layers = [layer for layer in choice.layers if TRAIT in layer.settings]
-    return layers[-1].path_to(TRAIT) if layers else f"{choice.path}.{TRAIT}"
 
 
 def _amounts(*resources: object) -> dict[str, int]:

@@ -78,7 +78,7 @@ def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]
     for name in unknown:
         if name not in inventory.allocatable:
             message = f"no device class stands for {name}, and no node has it from a device plugin"
-            yield rules.EXTENDED_RESOURCE.finding(f"{choice.path}: extra_resource_limits", message)
+            yield rules.EXTENDED_RESOURCE.finding(choice.path_of_setting("extra_resource_limits"), message)
     if not choice.plan.claims:
         return
     for name in choice.plan.extended_resources.names:
@@ -88,7 +88,7 @@ def extended_findings(choice: Choice, inventory: Inventory) -> Iterator[Finding]
                 "device_claims as well; keep this choice away from those nodes (node_selector), or ask by "
                 "device_claims alone"
             )
-            yield rules.EXTENDED_BESIDE_CLAIMS.finding(f"{choice.path}: extra_resource_limits", message)
+            yield rules.EXTENDED_BESIDE_CLAIMS.finding(choice.path_of_setting("extra_resource_limits"), message)
 
 
 def _path(choice: Choice, claims: Sequence[WantedClaim]) -> str:

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
-from dra_spawner.profiles.lint import RULES
+from dra_spawner.profiles.lint import RULES, check_choices
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.lint.choices import check, found, profile
 from tests.profiles.lint.shares import facts as shared_gpus
@@ -277,6 +278,17 @@ def test_extended_resources_need_a_class_or_a_plugin():
     assert found({}, both, **limits) == []
     assert found({"gpu": GPU}, mapped, **limits) == []
     assert found({"gpu": GPU}, both, **limits) == [("warning", "extended-beside-claims")]
+
+
+def test_what_is_not_set_is_told_once_for_all_choices_of_a_profile():
+    sizes = {
+        size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"count": size}}}}
+        for size in (1, 2, 3)
+    }
+    profiles = [profile({"gpu": GPU}, profile_options={"n": {"display_name": "n", "choices": sizes}})]
+    report = check_choices(list_choices(profiles, {}), FACTS["a100-efa"])
+    (toleration,) = [each for each in report.findings if each.rule == "node-toleration"]
+    assert toleration.path == "profile_list[0].kubespawner_override.tolerations"
 
 
 def test_what_the_language_refuses_is_a_finding_with_its_column():
