@@ -57,7 +57,7 @@ class Judged:
 
     rules: object = None
     since: Mapping[str, datetime] | None = None
-    unsettled: Collection[str] = frozenset()
+    unsettled: frozenset[str] = frozenset()
 
 
 class Known:
@@ -191,7 +191,7 @@ class Known:
         for claim in _named(pod):
             _remove(self.naming, claim, pod)
 
-    # --- nodes and slices ----------------------------------------------------------------------------------------------
+    # --- nodes and slices -----------------------------------------------------------------------------------------
 
     def _look_at_nodes(self, nodes: Mapping[str, NodeState]) -> None:
         known = self._nodes

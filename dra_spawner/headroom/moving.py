@@ -64,10 +64,10 @@ def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesB
     if view.waiting_users:
         return tuple(actions)
     for name in view.placeholders_of_node:
-        state = view.snapshot.nodes.get(name)
-        if state is None or is_labelled(state, labels.DRAINING):
+        held_by = view.snapshot.nodes.get(name)
+        if held_by is None or is_labelled(held_by, labels.DRAINING):
             continue
-        if _may_drain(view, policy, memory, state, busyness):
+        if _may_drain(view, policy, memory, held_by, busyness):
             actions.append(LabelNode(name, labels.DRAINING, labels.TRUE, "no users, and the others have room enough"))
             break  # one at a time: whether the others have room changes with each
     return tuple(actions)

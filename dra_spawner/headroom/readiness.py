@@ -94,7 +94,7 @@ class _Judge:
     def keep(self, since: Mapping[str, datetime], unsettled: set[str]) -> None:
         """Note for the next time what was looked at."""
         known = self._view.known
-        known.judged = Judged(self._rules, since, unsettled)
+        known.judged = Judged(self._rules, since, frozenset(unsettled))
         known.touched_nodes.clear()
 
     def shapes_of(self, state: NodeState) -> list[str]:

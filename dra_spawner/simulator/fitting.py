@@ -142,7 +142,7 @@ class Fitting:
         return PodFit(key, answers)
 
     def token(self, node_name: str) -> object:
-        """Equal to an earlier one only if nothing has changed that bears on the pod on this node; None is equal to none.
+        """Equal to an earlier one only if nothing changed that bears on the pod on this node; None equals none.
 
         It is for pods that neither have devices already nor mind the pods of other nodes.
         """

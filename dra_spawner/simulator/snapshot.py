@@ -316,7 +316,7 @@ class Snapshot:
         return self._fitting(pod).answers(explain)
 
     def general_problem(self, pod: Pod) -> str:
-        """What keeps a pod from every node, whatever the nodes are, such as a claim that is missing; empty if nothing."""
+        """What keeps a pod from all nodes, whatever they are, such as a missing claim; empty if nothing."""
         verdict = self._fitting(pod).general
         return "; ".join(verdict.reasons) if verdict is not None else ""
 
