@@ -90,9 +90,10 @@ class PlacementsHandler(_KeeperHandler):
             return
         except NotLeading:
             elector = self.context.elector
-            leader = elector.leader if elector is not None else ""
-            who = f"; {leader} does" if leader else " yet, nor is it known who does"
-            raise HTTPError(503, f"This replica does not lead{who}.") from None
+            # The Lease may still name this one, which has not been able to renew it.
+            leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
+            who = f"; {leader} does" if leader else ", and it is not known who does"
+            raise HTTPError(503, "%s", f"This replica does not lead{who}.") from None
         except KubernetesError as error:
             log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
             raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None

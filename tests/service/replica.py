@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, p
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.web.application import web_application
@@ -128,10 +131,23 @@ class Replica:
         return pod
 
 
+class Service(DRASpawnerService):
+    """The service, with a grace that no administrator need know of."""
+
+    orphan_seconds = 60.0
+
+    def keeper_settings(self) -> KeeperSettings:
+        found = super().keeper_settings()
+        grace = replace(found.policy.grace, orphan=timedelta(seconds=self.orphan_seconds))
+        return replace(found, policy=replace(found.policy, grace=grace))
+
+
 @contextlib.asynccontextmanager
-async def replica(cluster: ClusterUnderTest, kubeconfig: Path | None = None, **traits: Any) -> AsyncIterator[Replica]:
+async def replica(
+    cluster: ClusterUnderTest, kubeconfig: Path | None = None, *, orphan_seconds: float = 60.0, **traits: Any
+) -> AsyncIterator[Replica]:
     """A replica at work; the service's traits as given."""
-    application = DRASpawnerService(
+    application = Service(
         **{
             "kubeconfig": str(kubeconfig or cluster.admin_kubeconfig),
             "namespace": cluster.namespace,
@@ -140,6 +156,7 @@ async def replica(cluster: ClusterUnderTest, kubeconfig: Path | None = None, **t
             **traits,
         }
     )
+    application.orphan_seconds = orphan_seconds
     context = ServiceContext(
         WebSettings("/", own_token=TOKEN, authenticate_metrics=False),
         DecisionLog(),

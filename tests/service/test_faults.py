@@ -1,0 +1,239 @@
+"""What goes wrong around the service: API servers that are away or lack devices, leaders that die, the chart's own parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.web.context import Role
+from tests.cluster.fault_proxy import Fault, FaultProxy, Request
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.world import IMAGE, shape
+from tests.service.replica import PRIORITY_CLASS, WHOLE, Replica, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+PLAIN = shape({})
+SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
+READS = ("get", "list", "watch")
+
+
+async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster: ClusterUnderTest, caplog: Any) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with cluster.fault_proxy() as proxy:
+        proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
+        headroom = {"gpu-whole": {"min": 1}, "plain": {"min": 2}}
+        async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), headroom=headroom) as service:
+            await service.until_warm(PLAIN, 2)
+            assert set(service.context.problems()) == {
+                "The cluster does not serve resource.k8s.io/v1: there are no devices, and only they are left out.",
+                "headroom of gpu-whole: nothing is kept, as the cluster has no devices.",
+            }
+            answer = await service.place(PLAIN, "ada")
+            assert (answer["kind"], answer["claims"], answer["until"]) == ("warm", {}, None)
+    told = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
+    assert told == ["Placeholders: headroom of gpu-whole: nothing is kept, as the cluster has no devices"]
+
+
+async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, SHAPES)
+    async with cluster.fault_proxy() as proxy:
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        headroom = {"gpu-whole": {"min": 2}}
+        async with replica(cluster, kubeconfig, headroom=headroom) as service:
+            await service.until_warm(GPU, 2)
+            kept = next(iter(service.placeholders()))
+            proxy.fail(Fault.refuse(), times=None)
+            proxy.cut()
+            await service.until(lambda: service.context.role is not Role.LEADER, "it leads no longer")
+            count = service.context.decisions.count
+            # Meanwhile things change that would call for decisions.
+            await cluster.admin.delete(cluster.path("pods", kept.name), grace_period_seconds=0)
+            status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
+            assert (status, answer["message"].startswith("This replica does not lead")) == (503, True)
+            watch = service.context.watch
+            assert watch is not None
+            await service.until(lambda: watch.staleness_seconds() > 3, "what is known gets old")
+            assert service.context.decisions.count == count
+            proxy.heal()
+            await service.until(
+                lambda: len(service.placeholders()) == 2 and kept not in service.placeholders(), "it is made anew"
+            )
+
+
+async def test_with_no_change_in_the_cluster_nothing_is_written(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with cluster.fault_proxy() as proxy:
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+            await service.until_warm(GPU, 1)
+            await rest(service)
+            before = writes(proxy)
+            for _ in range(3):
+                await rest(service)
+            assert writes(proxy) == before
+
+
+async def rest(service: Replica) -> None:
+    """Wait for a round in which nothing is to be done."""
+    latest = service.keeper.latest
+    service.keeper._wake()
+    await service.until(
+        lambda: service.keeper.latest is not latest and not getattr(service.keeper.latest, "actions", ()), "a round"
+    )
+
+
+def writes(proxy: FaultProxy) -> list[Request]:
+    """Requests that change something, but for those of the election."""
+    return [each for each in proxy.requests if each.verb not in READS and each.resource != "leases"]
+
+
+@contextlib.contextmanager
+def death_at(proxy: FaultProxy, verb: str, resource: str) -> Iterator[list[Request]]:
+    """After the next such request, which the API server carries out, nothing comes through; it is in the list then."""
+    last: list[Request] = []
+
+    def is_last(request: Request) -> bool:
+        if not last and (request.verb, request.resource) == (verb, resource):
+            last.append(request)
+            return True
+        return False
+
+    proxy.fail(Fault.refuse(), matching=lambda request: bool(last), times=None)
+    proxy.fail(Fault.lose_answer(), matching=is_last, times=None)
+    yield last
+    proxy.heal()
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource"),
+    [
+        pytest.param("create", "resourceclaims", id="with-a-claim-and-no-pod"),
+        pytest.param("create", "pods", id="with-a-pod-that-does-not-own-its-claim"),
+        pytest.param("patch", "resourceclaims", id="with-everything-made"),
+        pytest.param("patch", "nodes", id="with-a-label-written"),
+    ],
+)
+async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb: str, resource: str) -> None:
+    """Another takes over what is there, makes what is missing, and clears away what is left over; the old one is quiet."""
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
+    await publish_shapes(cluster, SHAPES)
+    traits = {"headroom": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
+    async with cluster.fault_proxy() as proxy:
+        with death_at(proxy, verb, resource) as last:
+            async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old:
+                await old.until(lambda: bool(last), "it dies")
+                proxy.cut()
+                async with replica(cluster, **traits) as new:
+                    most = [0]
+                    new.context.watch.on_change(lambda change: most.append(len(new.placeholders())))  # type: ignore[union-attr]
+                    await new.until(lambda: new.keeper.latest is not None, "it leads")
+                    await new.until_warm(GPU, 2)
+                    await new.until(lambda: owned(new), "every claim is its placeholder's", seconds=40)
+                    assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
+                    # The network is back, and the old one with it: it has nothing to say any more.
+                    proxy.heal()
+                    leader = identity(new)
+                    await old.until(lambda: leads(old) == leader, "it stands by")
+                    quiet = len(writes(proxy))
+                    status, answer = await old.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
+                    assert status == 503
+                    assert answer["message"] == f"This replica does not lead; {leader} does."
+                    await rest(new)
+                    assert len(writes(proxy)) == quiet
+
+
+def identity(service: Replica) -> str:
+    assert service.context.elector is not None
+    return service.context.elector.identity
+
+
+def leads(service: Replica) -> str:
+    """Who leads, as a replica last saw it."""
+    assert service.context.elector is not None
+    return service.context.elector.leader
+
+
+def owned(service: Replica) -> bool:
+    """Whether each warm claim is a placeholder's that is there."""
+    view = service.keeper.view()
+    held = {key for each in view.placeholders.values() for key in each.claims}
+    return {tracked.key for tracked in view.warm_claims()} == held
+
+
+async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, SHAPES)
+    traits = {"headroom": {"gpu-whole": {"min": 2, "max": 2}}}
+    async with (
+        cluster.fault_proxy() as proxy,
+        replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,
+    ):
+        await old.until_warm(GPU, 2)
+        promised = await old.place(GPU, "ada")
+        proxy.fail(Fault.refuse(), times=None)
+        proxy.cut()
+        async with replica(cluster, **traits) as new:
+            await new.until(lambda: new.context.role is Role.LEADER, "it takes over")
+            await new.until(lambda: new.keeper.latest is not None, "it decides")
+            other = await new.place(GPU, "eve")
+            assert set(other["claims"].values()).isdisjoint(promised["claims"].values())
+            await new.start(GPU, "ada", WHOLE, promised)
+            await cluster.wait_running("ada")
+            claim = ObjectKey(cluster.namespace, promised["claims"]["gpu"])
+            await new.until(lambda: claim not in new.keeper.view().holder_of, "the placeholder goes")
+            assert new.context.watch is not None
+            assert claim in new.context.watch.snapshot.claims, "but not the claim"
+        proxy.heal()
+
+
+async def test_the_charts_own_parts_are_told_and_left_alone(cluster: ClusterUnderTest, caplog: Any) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    foreign = [chart_pod("user-placeholder-0", "user-placeholder"), chart_pod("user-scheduler-abc", "user-scheduler")]
+    await cluster.publish(*foreign)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until_warm(GPU, 1)
+        placeholder, scheduler = sorted(service.context.problems())
+        assert f"(pod {cluster.namespace}/user-placeholder-0)" in placeholder
+        assert "scheduling.userPlaceholder.enabled: false" in placeholder
+        assert "scheduling.userScheduler.enabled: false" in scheduler
+        await cluster.publish(chart_pod("user-placeholder-1", "user-placeholder"))
+        await service.until(lambda: "and 1 more" in sorted(service.context.problems())[0], "both are told of")
+        assert {each.name for each in service.placeholders()}.isdisjoint({"user-placeholder-0", "user-placeholder-1"})
+        for name in ("user-placeholder-0", "user-placeholder-1", "user-scheduler-abc"):
+            await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
+        await service.until(lambda: service.context.problems() == (), "they are gone")
+    subjects = {each.decision.subject for each in service.context.decisions.newest(1000)}
+    assert not [each for each in subjects if "user-placeholder" in each]
+    told = [each for each in caplog.records if "The chart's own placeholders" in each.getMessage()]
+    assert len(told) == 1
+
+
+def chart_pod(name: str, component: str) -> dict[str, Any]:
+    """As zero-to-jupyterhub's StatefulSet and Deployment make them."""
+    labels = {"app": "jupyterhub", "release": "hub", "component": component}
+    container = {"name": "pause", "image": IMAGE, "resources": {"requests": {"cpu": "100m"}}}
+    spec: dict[str, Any] = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    if component == "user-placeholder":
+        spec["priorityClassName"] = PRIORITY_CLASS
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec}
+
+
+async def test_a_priority_class_that_is_not_there_is_told(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    traits: dict[str, Any] = {"headroom": {"plain": {"min": 1}}, "placeholder_priority_class": "missing"}
+    async with replica(cluster, **traits) as service:
+        await service.until(lambda: bool(service.context.problems()), "it is told")
+        (problem,) = service.context.problems()
+        assert "no PriorityClass with name missing was found" in problem
+        assert CONFIG_MAP not in problem
