@@ -29,11 +29,12 @@ from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape, shape_of
-from dra_spawner.headroom.simulated import requiring_readiness
+from dra_spawner.headroom.simulated import requiring_readiness, simulated_placeholder
 from dra_spawner.headroom.view import View
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_preemption import place_by_preemption
 
@@ -114,23 +115,36 @@ class World:
         **node_labels: str,
     ) -> None:
         """A node comes; with ``memory`` its GPUs can be shared."""
+        for obj in self.node_objects(name, cpu, gpus, memory, images, **node_labels):
+            self._put(obj)
+
+    def node_objects(
+        self,
+        name: str,
+        cpu: str = "10",
+        gpus: int = 0,
+        memory: str = "",
+        images: Iterable[str] = (IMAGE,),
+        **node_labels: str,
+    ) -> list[Json]:
+        """A node and what its driver publishes."""
         named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **node_labels}
-        self._put(
-            {
-                "kind": "Node",
-                "metadata": {"name": name, "labels": named, "creationTimestamp": self._stamp()},
-                "spec": {},
-                "status": {
-                    "allocatable": {"cpu": cpu, "memory": "100Gi", "pods": "110"},
-                    "images": [{"names": [each], "sizeBytes": 1} for each in images],
-                },
-            }
-        )
-        if gpus:
-            self.slice(name, gpus, memory)
+        node = {
+            "kind": "Node",
+            "metadata": {"name": name, "labels": named, "creationTimestamp": self._stamp()},
+            "spec": {},
+            "status": {
+                "allocatable": {"cpu": cpu, "memory": "100Gi", "pods": "110"},
+                "images": [{"names": [each], "sizeBytes": 1} for each in images],
+            },
+        }
+        return [node, *([self._slice(name, gpus, memory)] if gpus else [])]
 
     def slice(self, node: str, gpus: int, memory: str = "") -> None:
         """A driver publishes a node's GPUs."""
+        self._put(self._slice(node, gpus, memory))
+
+    def _slice(self, node: str, gpus: int, memory: str) -> Json:
         shared: Json = {"allowMultipleAllocations": True} if memory else {}
         if memory:
             policy = {"default": memory, "validRange": {"min": "5Gi", "step": "5Gi"}}
@@ -138,7 +152,7 @@ class World:
         devices = [{"name": f"gpu-{index}", **shared} for index in range(gpus)]
         pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
         spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
-        self._put({"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"}, "spec": spec})
+        return {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"}, "spec": spec}
 
     def pull(self, node: str) -> None:
         """A node has all images."""
@@ -185,7 +199,7 @@ class World:
 
     def schedule(self) -> None:
         """The scheduler places what fits: by its scores, preempting for CPU and memory, never for devices."""
-        for pod in sorted(self._waiting(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
+        for pod in sorted(self.waiting(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
             where = self.snapshot.place(pod, partial(self._best, pod))
             if isinstance(where, str):
                 continue
@@ -241,6 +255,11 @@ class World:
             self.schedule()
             self.pass_time(seconds=every_seconds)
 
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        """The pod, and its claims, that would be made if a placeholder went."""
+        shape = self.policy.shapes[placeholder.labels[labels.SHAPE]]
+        return simulated_placeholder(shape, NAMESPACE, f"{placeholder.name}-again")
+
     # --- what can be seen ------------------------------------------------------------------------------------------
 
     def where(self, name: str) -> str:
@@ -264,7 +283,7 @@ class World:
 
     @property
     def pending(self) -> list[str]:
-        return sorted(pod.name for pod in self._waiting())
+        return sorted(pod.name for pod in self.waiting())
 
     def actions(self, kind: type[Action]) -> list[Any]:
         return [action for _, action in self.log if isinstance(action, kind)]
@@ -274,7 +293,8 @@ class World:
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
-    def _waiting(self) -> list[Any]:
+    def waiting(self) -> list[Pod]:
+        """Pods that have no place."""
         return [pod for pod in self.snapshot.pods.values() if not pod.node_name and not pod.is_finished]
 
     def _best(self, pod: Any, names: Iterable[str]) -> str:
