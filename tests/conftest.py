@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from hypothesis import settings
 
 from .cluster.fixtures import (
     background_loop,
@@ -13,6 +14,10 @@ from .cluster.fixtures import (
     embedded_cluster,
     real_cluster,
 )
+
+# How long one example takes says nothing on a machine that does other things, too.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 #: Set in CI: a test that is skipped makes the run fail, unless it needs what CI does not promise.
 REQUIRE_ALL = "DRA_SPAWNER_REQUIRE_ALL"

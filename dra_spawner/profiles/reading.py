@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from difflib import get_close_matches
 from typing import TypeVar
 
 from dra_spawner.profiles.keys import Keys
@@ -73,7 +74,9 @@ class ValueReader:
         """Refuse keys that the language does not have there."""
         for key in entry:
             if key not in keys:
-                self.refuse(f"{path}.{key}", key, f"the {what}: {', '.join(keys)}")
+                near = get_close_matches(key, keys, 1)
+                begin = f"{near[0]}, or another of " if near else ""
+                self.refuse(f"{path}.{key}", key, f"{begin}the {what}: {', '.join(keys)}")
 
     def named(
         self,

@@ -198,3 +198,9 @@ def test_messages_stay_on_one_line_and_short():
         parse_device_claims({"gpu": {**CLASS, "count": "9" * 500 + "\n<script>"}})
     (line,) = str(caught.value).splitlines()
     assert len(line) < 250
+
+
+def test_a_misspelt_key_is_told_with_the_one_that_was_meant():
+    with pytest.raises(ProfileError) as caught:
+        parse_device_claims({"gpu": {**CLASS, "capcity": {"memory": "1Gi"}}})
+    assert "allowed: capacity, or another of the keys of a request: device_class, " in str(caught.value)

@@ -36,7 +36,20 @@ def unselected_findings(claim: WantedClaim, inventory: Inventory, certain: Level
             )
             one = "" if len(wants) == 1 or len(empty) == len(wants) else "; this alternative is never chosen"
             level = Level.WARNING if one else certain
-            yield rules.NEVER_FITS.finding(want.path, f"{which} what this asks for{one}", level)
+            yield rules.NEVER_FITS.finding(
+                want.path, f"{which} what this asks for{_which_selector(want, inventory)}{one}", level
+            )
+
+
+def _which_selector(want: Want, inventory: Inventory) -> str:
+    """Which of its selectors selects nothing all by itself, if that can be said."""
+    of_class = want.devices.device_class_name
+    alone = [
+        want.shown_selector(position)
+        for position, selector in enumerate(want.selectors)
+        if not inventory.candidates(inventory.expressions(of_class, (selector,))).devices
+    ]
+    return f" ({'; '.join(alone)})" if alone else ""
 
 
 def _selects_nothing(want: Want, inventory: Inventory) -> bool:

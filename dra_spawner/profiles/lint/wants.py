@@ -9,6 +9,7 @@ from typing import Any
 from dra_spawner.dra.claims import DeviceConstraint, DeviceRequest, RequestAlternative, ResourceClaim
 from dra_spawner.profiles.choices import TRAIT, Choice
 from dra_spawner.profiles.claims import JsonObject
+from dra_spawner.profiles.properties import PROPERTIES
 
 __all__ = ["Want", "WantedClaim", "wanted_claims"]
 
@@ -62,6 +63,15 @@ class Want:
         if isinstance(written, list | tuple) and expression in written:
             return self.path_of(f"where[{list(written).index(expression)}]")
         return self.path
+
+    def shown_selector(self, position: int) -> str:
+        """A selector as the profile has it: a word such as ``product: A100*``, or its CEL."""
+        written = {} if self._is_raw else _at(self._choice.settings.get(TRAIT), self._below)
+        for word, known in PROPERTIES.items():
+            value = written.get(word)
+            if value is not None and known.selector(value) == self.selectors[position]:
+                return f"{word}: {value}"
+        return self.selectors[position]
 
 
 _RAW_KEYS = {"device_class": "deviceClassName", "admin_access": "adminAccess"}

@@ -72,7 +72,7 @@ TABLE = [
     pytest.param("a100-efa", {"gpu": raw(capacity={"requests": {"mem": "1Gi"}})}, (E_, "unknown-capacity", ".gpu.spec.devices.requests[0].exactly.capacity.requests.mem", "memory"), id="capacity misspelt in a raw spec"),
     pytest.param("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "10Gi"}}}, (W_, "whole-device", ".gpu.capacity", "cannot be shared"), id="capacity of a whole device"),
     pytest.param("a100-efa", {"gpu": {**GPU, "capacity": {"memory": "80Gi"}}}, (E_, "share-too-large", ".gpu.capacity.memory", "most is 40Gi"), id="more than there is"),
-    pytest.param("a100-efa", {"gpu": {**GPU, "product": "H100*"}}, (E_, "never-fits", ".gpu", "none of the 8 devices of class gpu.nvidia.com"), id="product nobody has"),
+    pytest.param("a100-efa", {"gpu": {**GPU, "product": "H100*", "min_memory": "1Gi"}}, (E_, "never-fits", ".gpu", "none of the 8 devices of class gpu.nvidia.com is what this asks for (product: H100*)"), id="product nobody has"),
     pytest.param("a100-efa", {"gpu": {**GPU, "count": 9}}, (E_, "never-fits", ".gpu", "only 8 of 9 devices"), id="more than a node has"),
     pytest.param("a100-efa", {"gpu": {"first_available": {"h": {**GPU, "product": "H100*"}, "a": GPU}}}, (W_, "never-fits", ".gpu.first_available.h", "this alternative is never chosen"), id="alternative nobody has"),
     pytest.param("a100-efa", {"gpu": {"first_available": [{"name": "h", **GPU, "capacity": {"mem": "1"}}, {"name": "a", **GPU}]}}, (W_, "unknown-capacity", ".gpu.first_available[0].capacity.mem", "memory"), id="alternative with an unknown capacity"),
