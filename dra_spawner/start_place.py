@@ -126,6 +126,7 @@ class StartPlace:
         assert self._original is not None
         self._original.restore(pod)
         self._answer = None
+        self.tell("What was kept for this server is not kept any more; it gets its own.")
         await self._leave(objects)
 
     async def _leave(self, objects: StartObjects) -> None:

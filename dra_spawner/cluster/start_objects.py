@@ -186,7 +186,7 @@ class StartObjects:
         try:
             await self.api.patch(path, self._maybe_taken[path], patch_type=PatchType.JSON)
         except KubernetesError as error:
-            if error.retryable:
+            if error.retryable or error.conflict:
                 raise
             del self._maybe_taken[path]
             if error.not_found or error.status == 422:  # gone, or not kept for this start

@@ -1,0 +1,207 @@
+"""A hub's side whose service is a reconciler in this process, behind the address that the hub asks; on both clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+from aiohttp import web
+from jupyterhub.user import User
+
+from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.policy import Grace, Headroom
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.placed_pod import manifest_of, shape_of_pod
+from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with
+from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
+
+IMAGE = "example/notebook:1"
+#: As test profiles ask for it.
+WHOLE = {"gpu": {"device_class": "gpu.example.com"}}
+SHARE = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+
+
+class KeptPlaces:
+    """See the module.
+
+    Attributes
+    ----------
+    proxy
+        Through which the hub's requests go, and not those of the reconciler.
+    world
+        The reconciler and what it sees; None before `keeping`.
+    """
+
+    def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide, service: ServiceStandIn) -> None:
+        self.cluster = cluster
+        self.proxy = proxy
+        self.side = side
+        self.service = service
+        self.world: PlaceholderWorld | None = None
+        self.shape: Shape | None = None
+        self._users: dict[str, User] = {}
+
+    def user(self, name: str = "ada") -> User:
+        """The same each time, as in a hub."""
+        if name not in self._users:
+            self._users[name] = self.side.user(name)
+        return self._users[name]
+
+    async def shape_of_servers(self) -> Shape:
+        """Of the server that anybody would start now."""
+        spawner = self.side.user("somebody").spawner
+        await spawner.load_user_options()
+        pod = await spawner.get_pod_manifest()
+        specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in spawner._start_objects.templates.values()}
+        found = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
+        assert found is not None
+        return found
+
+    @contextlib.asynccontextmanager
+    async def keeping(self, number: int) -> AsyncIterator[PlaceholderWorld]:
+        """Keep so many places for servers as they are configured now, and promise them to who asks."""
+        self.shape = await self.shape_of_servers()
+        async with at_work(self.cluster, (self.shape, Headroom(number, number + 20))) as world:
+            self.world = world
+            world.promises.lasting = timedelta(seconds=8)
+            world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
+            self.service.answer = self._promise
+            await world.until(lambda: len(world.warm(self.shape)) == number, 30)
+            yield world
+
+    async def _promise(self, question: dict[str, Any]) -> Any:
+        assert self.world is not None
+        assert self.shape is not None
+        if question["shape"] != self.shape.id:
+            return web.json_response({"message": "not published"}, status=404)
+        return await self.promise_to(question["pod"], question["namespace"])
+
+    async def promise_to(self, pod: str, namespace: str = "") -> dict[str, Any]:
+        """What the service answers a pod."""
+        assert self.world is not None
+        assert self.shape is not None
+        promise = await self.world.promises.place(self.shape, namespace or self.cluster.namespace, pod)
+        self.world.reconciler.wake()
+        placement = promise.placement
+        return {
+            "kind": placement.kind,
+            "node": placement.node,
+            "reason": placement.reason,
+            "claims": dict(promise.claims),
+            "until": promise.until.isoformat() if promise.until else None,
+            "gates": list(promise.gates),
+        }
+
+    # --- what users do -------------------------------------------------------------------------------------------------
+
+    async def spawn(self, user: str = "ada") -> BaseException | None:
+        """Start as JupyterHub does; the error if it failed."""
+        try:
+            await self.user(user).spawn("", {})
+        except Exception as error:
+            return error
+        return None
+
+    async def stop(self, user: str = "ada") -> None:
+        await self.user(user).stop("")
+
+    def said(self, user: str = "ada") -> list[str]:
+        """What the progress page showed of ours."""
+        spawner = self.user(user).spawner
+        return [
+            event["message"]
+            for event in spawner._messages.with_events([])
+            if event.get("reason") == "WaitingForDevices"
+        ]
+
+    async def pod(self, user: str = "ada") -> dict[str, Any]:
+        return await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
+
+    async def claim_of(self, user: str = "ada") -> dict[str, Any]:
+        """The claim that the only entry of a pod names, or that was made for it."""
+        pod = await self.pod(user)
+        (entry,) = pod["spec"]["resourceClaims"]
+        name = entry.get("resourceClaimName")
+        if name is None:
+            (status,) = pod["status"]["resourceClaimStatuses"]
+            name = status["resourceClaimName"]
+        return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
+
+    def requests(self) -> list[str]:
+        """The hub's, in order, that change something or read a single object."""
+        verbs = ("create", "get", "patch", "delete", "update")
+        return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
+
+    async def only_placeholders_are_left(self) -> None:
+        """No user's pod, no template, and no claim but those of placeholders that are kept for whoever comes."""
+
+        async def left() -> list[str]:
+            found = []
+            lists = {}
+            for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
+                lists[plural] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
+            found += [f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"]]
+            kept = set()
+            for pod in lists["pods"]:
+                if pod["metadata"]["labels"].get(labels.COMPONENT) == labels.PLACEHOLDER:
+                    kept |= {entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims", ())}
+                else:
+                    found.append(f"pod {pod['metadata']['name']}")
+            for claim in lists["resourceclaims"]:
+                marks = claim["metadata"]["labels"]
+                if claim["metadata"]["name"] not in kept or labels.RESERVED_FOR in marks:
+                    found.append(f"claim {claim['metadata']['name']} {marks}")
+            return found
+
+        deadline = asyncio.get_running_loop().time() + 45
+        while left_over := await left():
+            assert asyncio.get_running_loop().time() < deadline, left_over
+            await asyncio.sleep(0.05)
+
+
+def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
+    """A node that has the image of users' servers."""
+    objects = node_with(name, *devices)
+    objects[0]["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+    return objects
+
+
+@contextlib.asynccontextmanager
+async def kept_places(cluster: ClusterUnderTest) -> AsyncIterator[KeptPlaces]:
+    """A hub's side on a cluster that has classes and no nodes yet."""
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+    priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
+    await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}})
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    servers = web.AppRunner(app, access_log=None)
+    await servers.setup()
+    await web.TCPSite(servers, "127.0.0.1", 0).start()
+    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy, ServiceStandIn().listening() as service:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig), service_of_the_hub(service.url):
+            side = HubSide(kubeconfig, cluster.namespace)
+            config = side.spawner_config
+            config.image = IMAGE
+            config.port = servers.addresses[0][1]
+            config.start_timeout = 20
+            config.k8s_api_request_timeout = 1
+            config.k8s_api_request_retry_timeout = 4
+            config.device_claims = WHOLE
+            yield KeptPlaces(cluster, proxy, side, service)
+            proxy.heal()
+            await end_hub_side()
+    await servers.cleanup()

@@ -1,0 +1,289 @@
+"""Starts that take over what a placeholder keeps: whatever fails on the way, nothing is lost and nothing used twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from dra_spawner import hand_over_gate
+from dra_spawner.cluster.api_objects import START_ANNOTATION
+from dra_spawner.headroom import labels
+from tests.cluster.fault_proxy import Fault
+from tests.integration.devices import shareable, whole
+from tests.integration.kept_places import SHARE, kept_places, node
+
+pytestmark = pytest.mark.timeout(120)
+
+CLAIMS = "resourceclaims"
+OLDER_POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "jupyter-ada", "labels": {"component": "singleuser-server"}},
+    "spec": {"containers": [{"name": "notebook", "image": "example/notebook:1", "command": ["x"]}]},
+}
+
+
+@pytest.fixture
+async def places(cluster):
+    async with kept_places(cluster) as found:
+        yield found
+
+
+async def test_a_start_that_takes_over(places):
+    """As many requests as any other start; the claim goes with the server, and a new place is kept."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1) as world:
+        (placeholder,) = world.warm(places.shape)
+        (kept,) = placeholder.claims
+        assert await places.spawn() is None
+        claim = await places.claim_of()
+        assert claim["metadata"]["name"] == kept.name
+        pod = await places.pod()
+        assert pod["spec"]["nodeName"] == "node-a"
+        assert pod["metadata"]["labels"][labels.SHAPE] == places.shape.id
+        assert claim["metadata"]["labels"]["hub.jupyter.org/username"] == "ada"
+        assert claim["metadata"]["annotations"][START_ANNOTATION] == pod["metadata"]["annotations"][START_ANNOTATION]
+        assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
+        assert places.said() == ["Your device was kept warm on node node-a."]
+
+        await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
+        claim = await places.claim_of()
+        owners = [(each["kind"], each["uid"]) for each in claim["metadata"]["ownerReferences"]]
+        assert owners == [("Pod", pod["metadata"]["uid"])]
+        assert [each["name"] for each in claim["status"]["reservedFor"]] == ["jupyter-ada"]
+        await world.until(lambda: len(world.warm(places.shape)) == 1)
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+async def test_without_places_kept_the_start_makes_its_own(places):
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
+    async with places.keeping(0):
+        assert await places.spawn() is None
+        pod = await places.pod()
+        assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
+        terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        assert labels.IMAGES_READY in str(terms)
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+async def test_ten_at_once_and_three_places(places):
+    """Three take over, seven make their own; everybody has a share, nobody another's."""
+    places.side.spawner_config.device_claims = SHARE
+    await places.cluster.publish(*node("node-a", *(shareable(f"gpu-{index}") for index in range(4))))
+    users = [f"user-{index}" for index in range(10)]
+    async with places.keeping(3):
+        assert await asyncio.gather(*(places.spawn(user) for user in users)) == [None] * 10
+        claims = [await places.claim_of(user) for user in users]
+        assert len({claim["metadata"]["uid"] for claim in claims}) == 10
+        for user, claim in zip(users, claims, strict=True):
+            assert f"jupyter-{user}" in [each["name"] for each in claim["status"]["reservedFor"]]
+        taken = [claim for claim in claims if labels.RESERVED_FOR in claim["metadata"]["labels"]]
+        # While they start, placeholders are made anew, and taken over as well.
+        assert len(taken) >= 3
+        await asyncio.gather(*(places.stop(user) for user in users))
+        await places.only_placeholders_are_left()
+
+
+FAULTS = [
+    pytest.param(Fault.refuse(), id="refused connection"),
+    pytest.param(Fault.lose_answer(), id="lost answer"),
+    pytest.param(Fault.hold_answer(), id="done without answer"),
+    pytest.param(Fault.answer(403, "Forbidden", "no"), id="forbidden"),
+    pytest.param(Fault.answer(409, "Conflict"), id="conflict"),
+    pytest.param(Fault.answer(422, "Invalid"), id="invalid"),
+    pytest.param(Fault.answer(500, "InternalError"), id="internal error"),
+]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize(
+    ("verb", "resource", "nth"),
+    [("patch", CLAIMS, 1), ("create", "pods", 1), ("patch", CLAIMS, 2)],
+    ids=["taking", "pod", "giving"],
+)
+async def test_one_failed_request(places, verb, resource, nth, fault):
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1) as world:
+        places.proxy.fail(fault, verb=verb, resource=resource, nth=nth)
+        error = await places.spawn()
+        assert places.proxy.count(verb, resource) >= nth, "the fault has to be met"
+        if error is None:
+            await places.stop()
+        else:
+            assert getattr(error, "jupyterhub_message", ""), f"no sentence for the user: {error!r}"
+        places.proxy.heal()
+        await places.only_placeholders_are_left()
+        await world.until(lambda: len(world.warm(places.shape)) == 1, 40)
+
+        assert await places.spawn() is None, "the next start works"
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+async def test_a_promise_that_has_ended_is_not_used(places):
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1):
+        promise = places.service.answer
+
+        async def ended(question):
+            answer = await promise(question)
+            return {**answer, "until": (datetime.now(UTC) + timedelta(seconds=1.9)).isoformat()}
+
+        places.service.answer = ended
+        assert await places.spawn() is None
+        pod = await places.pod()
+        assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
+        assert "schedulingGates" not in pod["spec"]
+        await places.stop()
+
+
+async def test_a_promise_that_ends_before_the_pod_is_made(places):
+    """An older pod of that name takes long to go; meanwhile the claim goes, and the server has one of its own."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1):
+        promise = places.service.answer
+
+        async def short(question):
+            answer = await promise(question)
+            return {**answer, "until": (datetime.now(UTC) + timedelta(seconds=2.5)).isoformat()}
+
+        places.service.answer = short
+        await places.cluster.publish(OLDER_POD)
+        places.proxy.fail(Fault.hold(), verb="delete", resource="pods")
+        assert await places.spawn() is None
+        assert places.said() == [
+            "Your device was kept warm on node node-a.",
+            "What was kept for this server is not kept any more; it gets its own.",
+        ]
+        pod = await places.pod()
+        assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+async def test_a_pod_of_that_name_is_there_already(places):
+    """KubeSpawner removes it and tries again, with what was kept."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
+    async with places.keeping(1):
+        await places.cluster.publish(OLDER_POD)
+        assert await places.spawn() is None
+        assert labels.RESERVED_FOR in (await places.claim_of())["metadata"]["labels"]
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+async def test_a_pod_that_may_be_there_is_the_only_one_to_have_the_claim(places):
+    """The answer to its creation is lost; the next pod has a claim of its own, and the first one's is gone."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1):
+        places.proxy.fail(Fault.lose_answer(), verb="create", resource="pods")
+        assert await places.spawn() is None
+        assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
+        await places.stop()
+        await places.only_placeholders_are_left()
+
+
+@pytest.mark.parametrize("reserved_for", ["", "jupyter-eve"], ids=["nobody's", "another's"])
+async def test_a_claim_that_is_not_kept_for_the_server_is_left_alone(places, reserved_for):
+    """Whoever answers instead of the service: no claim of others is used, changed or deleted."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    shape = await places.shape_of_servers()
+    marks = {labels.SHAPE: shape.id, **({labels.RESERVED_FOR: reserved_for} if reserved_for else {})}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "team-gpu", "labels": marks},
+        "spec": shape.claims["gpu"],
+    }
+    (before,) = await places.cluster.publish(claim)
+    node_a = {"apiVersion": "v1", "metadata": {"labels": {labels.IMAGES_READY: "true"}}}
+    await places.cluster.admin.patch("/api/v1/nodes/node-a", node_a)
+    until = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
+    places.service.always({"kind": "warm", "node": "node-a", "claims": {"gpu": "team-gpu"}, "until": until})
+    assert await places.spawn() is None
+    assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
+    await places.stop()
+    after = await places.cluster.admin.get(places.cluster.path(CLAIMS, "team-gpu"))
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+
+
+async def test_claims_stay_in_their_namespace(places):
+    """With a namespace for each user nothing is taken over, whatever the service says."""
+    await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with places.keeping(1):
+        spawner = places.user().spawner
+        spawner.enable_user_namespaces = True
+        await spawner.load_user_options()
+        pod = await spawner.get_pod_manifest()
+        before = list(pod.spec.resource_claims)
+        await spawner.find_place(pod, spawner._start_objects)
+        assert pod.spec.resource_claims == before
+        assert pod.spec.scheduling_gates is None
+        assert places.service.questions[-1]["namespace"] == spawner.namespace
+
+
+@pytest.mark.parametrize("when", ["patch", "create"])
+async def test_a_start_that_is_cancelled(places, when):
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
+    async with places.keeping(1):
+        reached = asyncio.Event()
+
+        def cancel(_) -> bool:
+            reached.set()
+            places.user().spawner._start_future.cancel()
+            return True
+
+        places.proxy.fail(
+            Fault.lose_answer(), verb=when, resource={"patch": CLAIMS, "create": "pods"}[when], matching=cancel
+        )
+        spawning = asyncio.create_task(places.spawn())
+        await asyncio.wait_for(reached.wait(), 10)
+        with contextlib.suppress(asyncio.CancelledError):
+            await spawning
+        places.proxy.heal()
+        await places.only_placeholders_are_left()
+
+
+# --- the gate ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("may", [True, False], ids=["allowed", "not allowed"])
+async def test_a_service_that_ends_while_a_pod_waits_at_the_gate(places, monkeypatch, may):
+    """The hub lets the pod in; where it may not, it starts anew with a claim of its own."""
+    monkeypatch.setattr(hand_over_gate, "PATIENCE_SECONDS", 1.0)
+    places.side.spawner_config.cpu_guarantee = 5  # of 8: one place on each node
+    await places.cluster.publish(*node("node-a", whole("gpu-0")), *node("node-b", whole("gpu-0")))
+    async with places.keeping(1):
+        answer = await places.promise_to("jupyter-ada")
+        assert answer["gates"] == [labels.HAND_OVER_GATE]
+    # From here on nobody decides anything, yet whoever asks is answered.
+    places.service.always(answer)
+    if not may:
+        places.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb="patch", resource="pods", times=None)
+    assert await places.spawn() is None
+    assert places.proxy.count("patch", "pods") == 1
+    pod = await places.pod()
+    assert not pod["spec"].get("schedulingGates")
+    claim = await places.claim_of()
+    assert (claim["metadata"]["name"] == answer["claims"]["gpu"]) == may
+    assert claim["status"]["allocation"]
+    await places.stop()
+    path = places.cluster.path(CLAIMS, claim["metadata"]["name"])
+    await places.cluster.wait_gone(path)
+
+
+async def test_a_gate_is_opened_by_the_service(places):
+    """The placeholder goes first, and the claim is the server's without a moment in between."""
+    places.side.spawner_config.cpu_guarantee = 5
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
+    async with places.keeping(1):
+        assert await places.spawn() is None
+        assert places.proxy.count("patch", "pods") == 0
+        assert labels.RESERVED_FOR in (await places.claim_of())["metadata"]["labels"]
+        await places.stop()
+        await places.only_placeholders_are_left()
