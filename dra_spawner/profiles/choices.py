@@ -8,17 +8,18 @@ choices that are no defaults are not gone over; there may be any number of them.
 
 from __future__ import annotations
 
+import marshal
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims
+from dra_spawner.profiles.claim_plan import ClaimPlan, compile_claims, with_extended_resources
 from dra_spawner.profiles.claim_templates import expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.language import parse_device_claims
-from dra_spawner.profiles.merging import MergeConflict, merge_overrides
-from dra_spawner.profiles.problems import Problem, ProfileError, shown
+from dra_spawner.profiles.layers import TRAIT, Layer, Merged, origin
+from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
 
 __all__ = [
@@ -32,32 +33,6 @@ __all__ = [
     "profile_slug",
     "profiles_of",
 ]
-
-#: The spawner's trait that holds claims.
-TRAIT = "device_claims"
-
-_PLAIN_KEY = re.compile(r"\.([^.\[ ]+)(?=[.\[ ]|$)")
-_INDEX = re.compile(r"\[(\d+)\]")
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """Settings that were merged, and where they stand.
-
-    Attributes
-    ----------
-    path
-        Such as ``profile_list[1].kubespawner_override``; empty for the spawner's own traits.
-    settings
-        Values of traits by name.
-    """
-
-    path: str
-    settings: Mapping[str, Any]
-
-    def path_to(self, trait: str) -> str:
-        """Where a trait stands in this layer."""
-        return f"{self.path}.{trait}" if self.path else trait
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +143,14 @@ def list_choices(
     path, settings_path
         Where the two stand, for messages.
     """
-    base = Layer(settings_path, {name: value for name, value in settings.items() if name != "profile_list"})
+    base = _own_settings(settings, settings_path)
+    merged, compiler = Merged().under(base), _Compiler(SAMPLE_VALUES)
     if not profile_list:
-        yield _listed(base.path_to(TRAIT), "", {}, (base,))
+        yield _listed(base.path_to(TRAIT), "", {}, merged, compiler)
         return
     for profile_path, profile in profiles_of(profile_list, path):
         if isinstance(profile, Mapping):
-            yield from _choices_of(profile, profile_path, base)
+            yield from _choices_of(profile, profile_path, merged, compiler)
 
 
 def pick_choice(
@@ -204,12 +180,12 @@ def pick_choice(
         When there is no such profile, option or choice; the message says which there are.
     """
     picks = picks or {}
-    base = Layer(settings_path, {name: value for name, value in settings.items() if name != "profile_list"})
+    base, compiler = _own_settings(settings, settings_path), _Compiler(values)
     profiles = [(where, each) for where, each in profiles_of(profile_list, path) if isinstance(each, Mapping)]
     if not profiles:
         if profile or picks:
             raise LookupError("there are no profiles to pick from")
-        return _listed(base.path_to(TRAIT), "", {}, (base,), values)
+        return _listed(base.path_to(TRAIT), "", {}, Merged().under(base), compiler)
     by_slug = {profile_slug(each): (where, each) for where, each in profiles}
     if profile and profile not in by_slug:
         raise LookupError(f"there is no profile {profile}; there are: {', '.join(by_slug)}")
@@ -223,7 +199,8 @@ def pick_choice(
         if choice not in options[name].choices:
             raise LookupError(f"option {name} has no choice {choice}; there are: {', '.join(options[name].choices)}")
     layers = [option.choices[picks.get(name, option.default)] for name, option in options.items()]
-    return _listed(where, profile_slug(chosen), picks, (base, _layer(chosen, where), *layers), values)
+    merged = Merged().under(base, _layer(chosen, where), *layers)
+    return _listed(where, profile_slug(chosen), picks, merged, compiler)
 
 
 def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tuple[str, object]]:
@@ -250,20 +227,19 @@ def profile_slug(profile: Mapping[str, Any]) -> str:
     return re.sub(r"[^a-z0-9]+", "-", str(profile.get("display_name") or "").lower().replace("'", "")).strip("-")
 
 
-def _choices_of(profile: Mapping[str, Any], path: str, base: Layer) -> Iterator[ListedChoice]:
+def _choices_of(profile: Mapping[str, Any], path: str, base: Merged, compiler: _Compiler) -> Iterator[ListedChoice]:
     slug = profile_slug(profile)
-    own = _layer(profile, path)
+    own = base.under(_layer(profile, path))
     options = tuple(_options(profile, path))
     defaults = {option.name: option.choices[option.default] for option in options}
-    layers = (base, own)
-    yield _listed(path, slug, {}, (*layers, *defaults.values()))
+    yield _listed(path, slug, {}, own.under(*defaults.values()), compiler)
     for option in options:
         for name, layer in option.choices.items():
             if name != option.default:
                 chosen = {**defaults, option.name: layer}
                 picks = {option.name: name}
                 choice_path = f"{path}.profile_options.{option.name}.choices.{name}"
-                yield _listed(choice_path, slug, picks, (*layers, *chosen.values()))
+                yield _listed(choice_path, slug, picks, own.under(*chosen.values()), compiler)
 
 
 def _options(profile: Mapping[str, Any], path: str) -> Iterator[_Option]:
@@ -279,93 +255,63 @@ def _options(profile: Mapping[str, Any], path: str) -> Iterator[_Option]:
         yield _Option(name, layers, default_choice(choices))
 
 
+def _own_settings(settings: Mapping[str, Any], path: str) -> Layer:
+    return Layer(path, {name: value for name, value in settings.items() if name != "profile_list"})
+
+
 def _layer(entry: Mapping[str, Any], path: str) -> Layer:
     override = entry.get("kubespawner_override")
     return Layer(f"{path}.kubespawner_override", override if isinstance(override, Mapping) else {})
 
 
-def _listed(
-    path: str, profile: str, picks: Mapping[str, str], layers: tuple[Layer, ...], values: Values = SAMPLE_VALUES
-) -> ListedChoice:
-    """Merge and compile, with values for placeholders as they might be for some user."""
-    settings: dict[str, Any] = {}
-    problems: list[Problem] = []
-    for layer in layers:
-        for name, value in layer.settings.items():
-            problem = _apply(settings, name, value, layer)
-            if problem is not None:
-                problems.append(problem)
-    claims = settings.get(TRAIT) or {}
-    try:
+class _Compiler:
+    """Parses and compiles ``device_claims``, equal ones once: most choices differ in other things.
+
+    Parameters
+    ----------
+    values
+        For placeholders.
+    """
+
+    def __init__(self, values: Values) -> None:
+        self._values = values
+        self._known: dict[bytes, tuple[tuple[DeviceClaim, ...], ClaimPlan]] = {}
+
+    def compiled(self, value: object) -> tuple[tuple[DeviceClaim, ...], ClaimPlan]:
+        """The claims parsed, and compiled.
+
+        Raises
+        ------
+        ProfileError
+            See `parse_device_claims`.
+        """
+        try:
+            # The one quick text that tells all types apart; the version without references is equal for equal values.
+            key = marshal.dumps(value, 2)  # type: ignore[arg-type]
+        except ValueError:
+            return self._compile(value)  # has other types than JSON has
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._compile(value)
+        return known
+
+    def _compile(self, value: object) -> tuple[tuple[DeviceClaim, ...], ClaimPlan]:
         # Whether the user is an administrator shows at the spawn.
-        parsed = expand_claims(parse_device_claims(claims, "", admin_access=True), values, "")
+        claims = expand_claims(parse_device_claims(value, "", admin_access=True), self._values, "")
+        return claims, compile_claims(claims)
+
+
+def _listed(path: str, profile: str, picks: Mapping[str, str], merged: Merged, compiler: _Compiler) -> ListedChoice:
+    layers, settings = merged.layers, merged.settings
+    problems = list(merged.problems)
+    try:
+        claims, plan = compiler.compiled(settings.get(TRAIT) or {})
     except ProfileError as error:
         problems += [Problem(origin(layers, each.path), each.found, each.allowed) for each in error.problems]
     if problems:
         return ListedChoice(path, profile, picks, tuple(problems), None)
     with_claims = [layer for layer in layers if TRAIT in layer.settings]
     claims_path = (with_claims[-1] if with_claims else layers[-1]).path_to(TRAIT)
-    choice = Choice(path, claims_path, profile, picks, settings, parsed, compile_claims(parsed, settings), layers)
+    plan = with_extended_resources(plan, settings)
+    choice = Choice(path, claims_path, profile, picks, settings, claims, plan, layers)
     return ListedChoice(path, profile, picks, (), choice)
-
-
-def _apply(settings: dict[str, Any], name: str, value: object, layer: Layer) -> Problem | None:
-    """What KubeSpawner does with one override; functions are called at each spawn only."""
-    if callable(value):
-        return None
-    before = settings.get(name)
-    if name == TRAIT and not isinstance(value, Mapping):
-        return Problem(layer.path_to(name), shown(value), "a mapping of a name to a claim")
-    if not isinstance(value, Mapping) or not (isinstance(before, Mapping) or name == TRAIT):
-        settings[name] = value
-        return None
-    try:
-        settings[name] = merge_overrides(before or {}, value)
-    except MergeConflict as conflict:
-        if name != TRAIT:
-            return None  # KubeSpawner's own to tell
-        found = f"a mapping over {shown(conflict.found)}"
-        return Problem(f"{layer.path_to(name)}{conflict.path}", found, "what merges with the profile's own value")
-    return None
-
-
-def origin(layers: Sequence[Layer], below: str) -> str:
-    """Path of what stands ``below`` the claims.
-
-    A single value is told in the last layer that says it; a mapping, which later layers only add to, and what is not
-    there at all, in the first layer that says most of the way.
-    """
-    best, most = next((each for each in layers if each.settings.get(TRAIT)), layers[-1]), 0
-    for layer in layers:
-        known, value = _known(layer.settings.get(TRAIT), below)
-        if known > most or (known == most == len(below) and not isinstance(value, Mapping)):
-            best, most = layer, known
-    return f"{best.path_to(TRAIT)}{below}"
-
-
-def _known(value: object, path: str) -> tuple[int, object]:
-    """How many characters of a path lead to something in a value, and to what."""
-    position = 0
-    while position < len(path):
-        plain = _PLAIN_KEY.match(path, position)
-        if plain is not None and isinstance(value, dict) and plain[1] in value:
-            value, position = value[plain[1]], plain.end()
-            continue
-        rest = path[position:]
-        index = _INDEX.match(rest)
-        if isinstance(value, Mapping):
-            # Keys may have dots of their own.
-            keys = [key for key in value if isinstance(key, str) and _leads(rest, key)]
-            if not keys:
-                break
-            key = max(keys, key=len)
-            value, position = value[key], position + 1 + len(key)
-        elif isinstance(value, list | tuple) and index and int(index[1]) < len(value):
-            value, position = value[int(index[1])], position + index.end()
-        else:
-            break
-    return position, value
-
-
-def _leads(path: str, key: str) -> bool:
-    return path.startswith(f".{key}") and path[len(key) + 1 : len(key) + 2] in ("", ".", "[", " ")

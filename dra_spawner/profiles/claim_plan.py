@@ -38,6 +38,7 @@ __all__ = [
     "compile_device_claims",
     "product_selector",
     "template_manifest",
+    "with_extended_resources",
 ]
 
 
@@ -161,18 +162,28 @@ def compile_claims(claims: Iterable[DeviceClaim], settings: Mapping[str, Any] = 
     """
     claims = tuple(claims)
     least = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
+    plan = _plan(claims)
+    if least != claims:
+        plan = replace(plan, fallback=_plan(least))
+    return with_extended_resources(plan, settings)
+
+
+def with_extended_resources(plan: ClaimPlan, settings: Mapping[str, Any]) -> ClaimPlan:
+    """A plan of claims alone, with the extended resources that the spawner's traits ask for."""
     extended = of_settings(settings)
-    plan = _plan(claims, extended)
-    return plan if least == claims else replace(plan, fallback=_plan(least, extended))
+    if not extended.containers:
+        return plan
+    fallback = replace(plan.fallback, extended_resources=extended) if plan.fallback is not None else None
+    return replace(plan, fallback=fallback, extended_resources=extended)
 
 
-def _plan(claims: tuple[DeviceClaim, ...], extended: ExtendedResources) -> ClaimPlan:
+def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
     companions = (
         replace(companion, name=f"{claim.name}-{companion.name}", manifest=_in_api_form(companion.manifest))
         for claim in claims
         for companion in (*claim.companions, *vlan_companions(claim.requests))
     )
-    return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions), extended_resources=extended)
+    return ClaimPlan(tuple(map(_compile_claim, claims)), tuple(companions))
 
 
 def _in_api_form(manifest: JsonObject) -> JsonObject:

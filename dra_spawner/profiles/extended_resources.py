@@ -28,6 +28,8 @@ EXTENDED_TRAITS: Final = (
     "init_containers",
     "extra_containers",
 )
+#: Those of them that can name an extended resource.
+_NAMING_TRAITS: Final = ("extra_resource_limits", "extra_resource_guarantees", "init_containers", "extra_containers")
 _NATIVE: Final = "kubernetes.io/"
 _SIDECAR: Final = "Always"
 
@@ -119,6 +121,8 @@ def of_settings(settings: Mapping[str, Any]) -> ExtendedResources:
     settings
         `EXTENDED_TRAITS`; others do not matter. What is malformed is passed over.
     """
+    if not any(settings.get(trait) for trait in _NAMING_TRAITS):
+        return ExtendedResources()
     limits = _amounts(settings.get("extra_resource_limits"))
     # The API server sets requests that are missing to the limits.
     requests = {**limits, **_amounts(settings.get("extra_resource_guarantees"))}

@@ -145,6 +145,8 @@ class VlanReader(ValueReader):
                         f"{path}.{claim.name}", name, f"an interface of its own for each VLAN of a pod ({name})"
                     )
                 used |= names
+        if not any(True for claim in claims for request in claim.requests for _ in vlans_of(request)):
+            return claims
         free = (name for number in range(1, 10_000) if (name := f"net{number}") not in used)
         return tuple(
             replace(claim, requests=tuple(_with_interface(request, free) for request in claim.requests))
