@@ -180,6 +180,8 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
             found.append((placeholder, Cause.DRAIN, ""))
         elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
             continue
+        elif placeholder.claims:
+            continue  # it is handed over where it is, best where users are
         elif view.users_of_node.get(placeholder.node):
             # Room is wanted where users are: there placeholders stand in their way most.
             found.append((placeholder, Cause.MOVE, goal.node.name))

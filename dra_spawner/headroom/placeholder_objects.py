@@ -64,7 +64,12 @@ def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -
 
 
 def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> JsonObject:
-    """The pod. It prefers the node that attracts placeholders, and nodes without users."""
+    """The pod.
+
+    A user preempts a placeholder without devices where no free place is left, so that prefers the node that attracts
+    placeholders, and nodes without users: what is free is where users are. A placeholder with devices is handed over
+    where it is, so that prefers nodes with users, which then become full, and ready ones.
+    """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {_SAFE_TO_EVICT: labels.TRUE}
     resources: JsonObject = {"requests": _requests(shape)}
@@ -120,7 +125,11 @@ def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
 
 def _affinity(shape: Shape) -> JsonObject:
     nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
-    nodes[_PREFERRED] = [{"weight": 100, "preference": _has(labels.ATTRACT)}]
+    attracted = {"matchExpressions": [{"key": labels.ATTRACT, "operator": "In", "values": [labels.TRUE]}]}
+    ready = {"matchExpressions": [{"key": labels.IMAGES_READY, "operator": "Exists"}]}
+    nodes[_PREFERRED] = [{"weight": 100, "preference": attracted}]
+    if shape.wants_devices:
+        nodes[_PREFERRED] = [{"weight": 100, "preference": ready}, {"weight": 20, "preference": attracted}]
     required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
     not_draining = {"key": labels.DRAINING, "operator": "DoesNotExist"}
     nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {
@@ -129,15 +138,16 @@ def _affinity(shape: Shape) -> JsonObject:
             for term in required["nodeSelectorTerms"]
         ]
     }
-    users = {
+    near_users = {
         "labelSelector": {"matchLabels": {labels.COMPONENT: labels.USER_SERVER}},
         "topologyKey": "kubernetes.io/hostname",
     }
+    if shape.wants_devices:
+        return {
+            "nodeAffinity": nodes,
+            "podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": near_users}]},
+        }
     return {
         "nodeAffinity": nodes,
-        "podAntiAffinity": {_PREFERRED: [{"weight": 50, "podAffinityTerm": users}]},
+        "podAntiAffinity": {_PREFERRED: [{"weight": 50, "podAffinityTerm": near_users}]},
     }
-
-
-def _has(label: str) -> JsonObject:
-    return {"matchExpressions": [{"key": label, "operator": "In", "values": [labels.TRUE]}]}

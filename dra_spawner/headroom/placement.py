@@ -68,14 +68,8 @@ class Placement:
 def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> Placement:
     """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty."""
     busyness = NodesBusyness(view)
-    warm = sorted(
-        (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
-        key=lambda each: (busyness.of(each.node).rank, each.key),
-    )
-    if warm:
-        chosen = warm[-1]
-        beside = _fits_beside(view, shape, chosen)
-        return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen, beside)
+    if shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
+        return warm
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():
         _add(view.snapshot, templates)
@@ -85,11 +79,27 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
         if fitting:
             node = max(fitting, key=lambda name: (busyness.of(name).rank, name))
             return Placement(PlacementKind.FRESH, f"free on node {node}", node)
+        # Where no device is to be had, a free place is as good, and may be on a busier node.
+        if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
+            return warm
         free = [each for each in view.placeholders.values() if each.is_free]
         way = find_way(view.snapshot, pod, free, busyness)
         if way is not None:
             return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
         return _with_more_nodes(view, policy, pod, fit)
+
+
+def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
+    """The place of the placeholder on the busiest node; None if there is none."""
+    chosen = max(
+        (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
+        key=lambda each: (busyness.of(each.node).rank, each.key),
+        default=None,
+    )
+    if chosen is None:
+        return None
+    beside = _fits_beside(view, shape, chosen)
+    return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen, beside)
 
 
 def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:
