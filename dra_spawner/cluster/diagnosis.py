@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.api_objects import RESOURCE_API
+from dra_spawner.cluster.facts import decoded
 from dra_spawner.cluster.standing_objects import MOST_PODS_OF_A_CLAIM
 from dra_spawner.dra.explanation import assess
-from dra_spawner.dra.objects import DeviceClass, ObjectError
+from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.profiles.extended_resources import of_pod
 
 #: How long an explanation may be looked for; none is given after that.
@@ -90,7 +90,7 @@ async def diagnose(
         )
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
     if extended.names:
-        known_classes = _decoded_classes(classes)
+        known_classes = decoded(DeviceClass.from_json, classes)
         nowhere = [name for name in extended.unknown(known_classes) if not any(_offers(node, name) for node in nodes)]
         if nowhere:
             return Diagnosis(f"No node offers {', '.join(nowhere)} now, and no device class stands for it.")
@@ -128,14 +128,6 @@ async def diagnose(
         cancelled=lambda: time.monotonic() > end,
     )
     return Diagnosis(assessment.sentence, fits=assessment.fits)
-
-
-def _decoded_classes(classes: Iterable[JsonObject]) -> list[DeviceClass]:
-    decoded = []
-    for each in classes:
-        with contextlib.suppress(ObjectError):
-            decoded.append(DeviceClass.from_json(each))
-    return decoded
 
 
 def _offers(node: JsonObject, resource: str) -> bool:

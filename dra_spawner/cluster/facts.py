@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
@@ -16,7 +17,7 @@ from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 
-__all__ = ["ADMIN_ACCESS_LABEL", "read_facts"]
+__all__ = ["ADMIN_ACCESS_LABEL", "decoded", "read_facts"]
 
 _RESOURCE_API: Final = "resource.k8s.io/v1"
 _ATTACHMENTS_API: Final = "k8s.cni.cncf.io/v1"
@@ -49,10 +50,11 @@ async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
         _dropped_fields(api, namespace),
     )
     gas = await _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL))
-    found = _decoded(DeviceClass.from_json, classes)
     return ClusterFacts(
-        device_classes={item.name: item for item in found} if found is not None else None,
-        slices=_decoded(ResourceSlice.from_json, slices),
+        device_classes={item.name: item for item in decoded(DeviceClass.from_json, classes)}
+        if classes is not None
+        else None,
+        slices=decoded(ResourceSlice.from_json, slices) if slices is not None else None,
         nodes=tuple(map(_lasting_parts, nodes)) if nodes is not None else None,
         namespace=namespace or "",
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
@@ -99,17 +101,13 @@ def _lasting_parts(node: JsonObject) -> JsonObject:
     return {**node, "metadata": metadata, "status": status}
 
 
-def _decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject] | None) -> tuple[T, ...] | None:
+def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
     """Objects that make sense; the API server keeps others from being made."""
-    if objects is None:
-        return None
-    decoded = []
+    found = []
     for obj in objects:
-        try:
-            decoded.append(decode(obj))
-        except ObjectError:
-            continue
-    return tuple(decoded)
+        with suppress(ObjectError):
+            found.append(decode(obj))
+    return tuple(found)
 
 
 def _names(objects: Iterable[JsonObject] | None) -> frozenset[str] | None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterable
-from typing import TypeVar
+from collections.abc import Iterable
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.cluster.facts import decoded
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
 
 __all__ = ["KnownDevices"]
-
-_Object = TypeVar("_Object")
 
 _RESOURCE_API = "resource.k8s.io/v1"
 #: For how long what was read counts as it is. Sizes of devices hardly change; new nodes may come.
@@ -85,17 +83,6 @@ class KnownDevices:
 
 def _facts(classes: Iterable[JsonObject], slices: Iterable[JsonObject]) -> ClusterFacts:
     return ClusterFacts(
-        device_classes={each.name: each for each in _decoded(DeviceClass.from_json, classes)},
-        slices=tuple(_decoded(ResourceSlice.from_json, slices)),
+        device_classes={each.name: each for each in decoded(DeviceClass.from_json, classes)},
+        slices=decoded(ResourceSlice.from_json, slices),
     )
-
-
-def _decoded(decode: Callable[[object], _Object], objects: Iterable[JsonObject]) -> list[_Object]:
-    """What makes sense of the objects."""
-    found = []
-    for obj in objects:
-        try:
-            found.append(decode(obj))
-        except ObjectError as error:
-            log.info("The spawn form passes over an object: %s", error)
-    return found
