@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.objects import PoolId, ResourceClaim, ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.view import View
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import CPU, MEMORY
 from dra_spawner.simulator.weighted_utilization import weighted_utilization
@@ -54,41 +58,44 @@ class NodesBusyness:
         return known
 
     def _of(self, name: str) -> Busyness:
+        """As it was found before, if all that it was found from is still the same."""
         view = self._view
-        users = len(view.users_of_node.get(name, ()))
-        state = view.snapshot.nodes[name]
-        figures = [_ZERO]
-        others = [pod for pod in state.pods if not _is_placeholder(pod) and pod.controller not in _DAEMONS]
-        for resource in (CPU, MEMORY):
-            total = state.node.allocatable.get(resource, 0)
-            if total:
-                figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in others), total))
-        devices = self._devices(name)
-        if devices is None:
-            return Busyness(users, None)
-        return Busyness(users, min(max(*figures, devices), Fraction(1)))
+        state, users = view.snapshot.nodes[name], view.users_of_node.get(name, ())
+        others = [pod for pod in state.pods if not _is_placeholder(pod)]
+        ids = [item.pool_id for item in view.known.slices_of_node.get(name, ())]
+        pools = {pool_id: view.known.slices_of_pool[pool_id] for pool_id in ids}
+        named = (ObjectKey(pod.namespace, each.claim) for pod in others for each in pod.claims if each.claim)
+        claims = [view.snapshot.claims[key].claim for key in named if key in view.snapshot.claims]
+        ground = (state, users, *pools.values(), *claims)
+        known = view.known.busyness.get(name)
+        if known is not None and len(known[0]) == len(ground) and all(map(operator.is_, known[0], ground)):
+            assert isinstance(known[1], Busyness)
+            return known[1]
+        found = Busyness(len(users), _figure(state, others, pools, claims))
+        view.known.busyness[name] = ground, found
+        return found
 
-    def _devices(self, name: str) -> Fraction | None:
-        view = self._view
-        pools = {item.pool_id for item in view.known.slices_of_node.get(name, ())}
-        if not pools:
-            return _ZERO
-        keys = {
-            ObjectKey(pod.namespace, each.claim)
-            for pod in view.snapshot.nodes[name].pods
-            if not _is_placeholder(pod)
-            for each in pod.claims
-            if each.claim
-        }
-        claims = [view.snapshot.claims[key].claim for key in sorted(keys) if key in view.snapshot.claims]
-        found = weighted_utilization(
-            view.snapshot.nodes[name].node.identity,
-            {pool: view.known.slices_of_pool[pool] for pool in pools},
-            AllocatedState.from_claims(claims),
-            SCHEDULER_1_36,
-            lambda device: Fraction(1),
-        )
-        return (found.figure or _ZERO) if found.is_known else None
+
+def _figure(
+    state: NodeState,
+    pods: Sequence[Pod],
+    pools: Mapping[PoolId, tuple[ResourceSlice, ...]],
+    claims: Iterable[ResourceClaim],
+) -> Fraction | None:
+    figures = [_ZERO]
+    counted = [pod for pod in pods if pod.controller not in _DAEMONS]
+    for resource in (CPU, MEMORY):
+        total = state.node.allocatable.get(resource, 0)
+        if total:
+            figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in counted), total))
+    if pools:
+        # A claim may be several pods'.
+        held = AllocatedState.from_claims({id(claim): claim for claim in claims}.values())
+        devices = weighted_utilization(state.node.identity, pools, held, SCHEDULER_1_36, lambda device: Fraction(1))
+        if not devices.is_known:
+            return None
+        figures.append(devices.figure or _ZERO)
+    return min(max(figures), Fraction(1))
 
 
 def _is_placeholder(pod: Pod) -> bool:

@@ -93,6 +93,8 @@ class Known:
         Nodes that are different, or their slices or pullers are, since they were last judged.
     refusals
         Of users' pods that wait, as they are and as if all nodes were ready for them.
+    busyness
+        Of nodes: all that it was found from, and what was found.
     """
 
     def __init__(self) -> None:
@@ -119,6 +121,7 @@ class Known:
         self.judged = Judged()
         self.touched_nodes: set[str] = set()
         self.refusals: dict[ObjectKey, tuple[Pod, Refusals, Refusals]] = {}
+        self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
 
     def look(self, snapshot: Snapshot, namespaces: Collection[str] | None) -> None:
         """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
@@ -205,6 +208,7 @@ class Known:
         if len(known) > len(nodes):
             for name in known.keys() - nodes.keys():
                 del known[name], self.created[name]
+                self.busyness.pop(name, None)
                 for names in self.labelled.values():
                     names.discard(name)
 

@@ -18,6 +18,7 @@ from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.cluster.rights import missing_right
 from dra_spawner.headroom.actions import Denial
 from dra_spawner.headroom.decide import Decisions
+from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
@@ -104,6 +105,7 @@ class PlaceholderKeeper:
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
+        self._found_out = Known()
         self._reconciler: Reconciler | None = None
         self._promises: Promises | None = None
         self._known: _Wanted | None = None
@@ -192,7 +194,11 @@ class PlaceholderKeeper:
             return self._reconciler.view()
         stale = min(self.watch.staleness_seconds(), _NEVER)
         return View(
-            self.watch.snapshot, self.now(), namespaces=self.settings.namespaces, stale=timedelta(seconds=stale)
+            self.watch.snapshot,
+            self.now(),
+            namespaces=self.settings.namespaces,
+            stale=timedelta(seconds=stale),
+            known=self._found_out,
         )
 
     # --- while it leads -----------------------------------------------------------------------------------------------
