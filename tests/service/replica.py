@@ -23,6 +23,7 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.web import handlers, placeholder_handlers
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings
@@ -116,6 +117,12 @@ class Replica:
         ):
             return answer.status, await answer.json()
 
+    async def get(self, path: str) -> str:
+        """What an address answers."""
+        async with aiohttp.ClientSession() as session, session.get(f"{self.url}/{path}") as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.text()
+
     async def place(self, shape: Shape, pod: str) -> Json:
         """A question that is answered."""
         status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace})
@@ -129,6 +136,29 @@ class Replica:
         manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape.id
         (pod,) = await self.cluster.publish(manifest)
         return pod
+
+
+class _Anybody:
+    """Lets everybody in: who may do what is tested with a real hub (tests/integration/test_service.py)."""
+
+    async def prepare(self) -> None:
+        self.hub_user = {"name": "ada"}
+
+
+class _Page(_Anybody, handlers.NodesPage):
+    pass
+
+
+class _Profiles(_Anybody, placeholder_handlers.ProfilesHandler):
+    pass
+
+
+class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
+    pass
+
+
+OPEN = (("page", _Page), ("profiles", _Profiles), ("placeholders", _Placeholders))
+"""Addresses that answer without a hub."""
 
 
 class Service(DRASpawnerService):
@@ -162,7 +192,7 @@ async def replica(
         DecisionLog(),
         max_staleness_seconds=application.max_staleness_seconds,
     )
-    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32))
+    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=OPEN))
     (listening,) = bind_sockets(0, "127.0.0.1")
     server.add_sockets([listening])
     work = asyncio.create_task(application.work(context))

@@ -1,0 +1,98 @@
+"""What people and programs see of placeholders."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+from dra_spawner.placeholders import availability
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable, whole
+from tests.placeholders.world import shape
+from tests.service.replica import SHARE, WHOLE, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+PART = shape(SHARE)
+EVIL = "<script>alert(1)</script>"
+
+
+def text_of(page: str) -> str:
+    """What can be read on a page."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page))
+
+
+async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
+    shapes = {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART}
+    await publish_shapes(cluster, shapes, {"broken": EVIL})
+    headroom = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until_warm(GPU, 2)
+        await service.until_warm(PART, 1)
+        answer = await service.place(GPU, "jupyter-ada")
+        # It is made anew beside, for which there is no device.
+        await service.until(lambda: any(each.is_pending for each in service.placeholders().values()), "one more")
+        page = await service.get("page")
+        assert "<script>" not in page
+        text = text_of(page)
+        assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
+        assert "broken left out: &lt;script&gt;" in text
+        assert "promised to jupyter-ada" in text
+        assert "gpu-slice and 1 alike node-a warm" in text
+        assert "create-placeholder" in text
+        assert "2 wanted, 0 there" in text
+        assert "Latest decisions" in text
+
+        profiles = json.loads(await service.get("profiles"))
+        assert (profiles["total"], profiles["problem"]) == (4, "")
+        by_name = {each["name"]: each for each in profiles["items"]}
+        assert by_name["gpu-slice"]["headroom"] == {"min": 1, "max": 3, "floor": 1}
+        assert by_name["gpu-slice/memory=small"]["headroom"] is None
+        assert by_name["gpu-slice/memory=small"]["placeholders"]["warm"] == 1
+        assert by_name["gpu-whole"]["placeholders"] == {
+            "warm": 1, "warming": 0, "pending": 1, "promised": 1, "leaving": 0
+        }  # fmt: skip
+        kept = json.loads(await service.get("placeholders"))
+        promised = [each for each in kept["items"] if each["promised_to"]]
+        assert [each["promised_to"] for each in promised] == ["jupyter-ada"]
+        assert list(promised[0]["claims"].values()) == list(answer["claims"].values())
+        assert promised[0]["promised_until"][:19] == answer["until"][:19]
+        metrics = await service.get("metrics")
+        for line in (
+            'dra_spawner_seats{profile="gpu-whole",state="held"} 1.0',
+            'dra_spawner_seats{profile="gpu-slice",state="used"} 0.0',
+            'dra_spawner_placeholder_claims{state="promised"} 1.0',
+            'dra_spawner_evictions_denied_total{rule="floor"} 0.0',
+            "dra_spawner_hand_over_seconds_count 0.0",
+        ):
+            assert line in metrics
+
+
+async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
+    embedded_cluster: ClusterUnderTest, monkeypatch
+) -> None:  # type: ignore[no-untyped-def]
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART})
+    asked: list[str] = []
+    find = availability.find_placement
+
+    def counting(view, policy, wanted, namespace):  # type: ignore[no-untyped-def]
+        asked.append(wanted.id)
+        return find(view, policy, wanted, namespace)
+
+    monkeypatch.setattr(availability, "find_placement", counting)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until_warm(GPU, 1)
+        await service.get("profiles")
+        asked.clear()
+        await asyncio.gather(*(service.get("profiles") for _ in range(5)))
+        assert asked == []
+        await cluster.publish(*node("node-b"))
+        await service.until(lambda: len(service.keeper.watch.snapshot.nodes) == 2, "the node is seen")
+        await asyncio.gather(*(service.get("profiles") for _ in range(5)))
+        # Labels that the new node gets are changes, too.
+        assert set(asked) == {GPU.id, PART.id}
+        assert len(asked) <= 2 * 5
