@@ -128,7 +128,7 @@ class Policy:
     budget: Budget = Budget()
     grace: Grace = Grace()
     readiness: Readiness = Readiness()
-    newest: timedelta = timedelta(hours=1)
+    newest: timedelta = timedelta(minutes=20)
     drain_below: float = 0.0
     stale_after: timedelta = timedelta(seconds=60)
     node_kinds_are_all: bool = False

@@ -90,7 +90,7 @@ def test_placeholders_settle_down() -> None:
     world = hub(4)
     full_node(world)
     world.node("b")
-    world.run(minutes=10)
+    world.run(minutes=40)  # until it is no longer new
     world.log.clear()
     world.run(minutes=30)
     assert world.log == []
@@ -131,10 +131,10 @@ def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
     world.node("b")
     world.log.clear()
     world.problem = "the API server does not answer"
-    world.run(minutes=10)
+    world.run(minutes=5)
     assert world.log == []
     world.problem, world.stale = "", timedelta(minutes=2)
-    world.run(minutes=10)
+    world.run(minutes=5)
     assert world.log == []
     assert "120 seconds old" in world.last.frozen
     world.stale = timedelta(0)
