@@ -66,6 +66,17 @@ class Demo:
             text = answer.read()
             return json.loads(text) if text else None
 
+    def object(self, plural: str, name: str) -> dict:
+        """A namespaced object of the core group, from the embedded cluster's API server."""
+        kubeconfig = json.loads((self.directory / "cluster" / "kubeconfig").read_text())
+        server = kubeconfig["clusters"][0]["cluster"]["server"]
+        token = kubeconfig["users"][0]["user"]["token"]
+        request = urllib.request.Request(
+            f"{server}/api/v1/namespaces/default/{plural}/{name}", headers={"Authorization": f"Bearer {token}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
 
 def start_demo(*options: str, within_seconds: float = 60) -> Demo:
     process = subprocess.Popen(
@@ -174,6 +185,15 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         assert "10Gi" in seen
         assert "gpu" in seen
 
+        # What was kept ready was taken over, and the page of the service, linked in the hub's menu, tells it.
+        (claim,) = demo.object("pods", "jupyter-admin")["spec"]["resourceClaims"]
+        assert claim["resourceClaimName"].startswith("placeholder-")
+        page.goto(f"{demo.address}/hub/home")
+        page.get_by_role("button", name="Services").or_(page.get_by_text("Services", exact=True)).first.click()
+        page.get_by_role("link", name="dra-spawner", exact=True).click()
+        page.wait_for_url("**/services/dra-spawner/**")
+        page.get_by_text("jupyter-admin").first.wait_for()
+        picture(page, "demo-service")
         page.goto(f"{demo.address}/hub/home")
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")

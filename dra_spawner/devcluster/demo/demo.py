@@ -23,14 +23,24 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.devcluster.api.resource_types import NODES, PODS
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.headroom import labels
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
 _HUB_START_SECONDS = 60
 _HUB_STOP_SECONDS = 30
+#: What is kept ready on the embedded cluster: profile and number of places.
+_KEPT = ("gpu-slice", 2)
+_KEPT_WAIT_SECONDS = 15
+_PRIORITY_CLASS = "dra-spawner-placeholder"
+#: Pods there are processes of this machine, and run what is installed here.
+_IMAGE = "this-machine/jupyterlab:installed"
+_PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
+_SERVICE = "dra_spawner.devcluster.demo.service_process"
 
 
 class DemoError(Exception):
@@ -79,6 +89,7 @@ class Running:
     api_token: str
     kubeconfig: Path
     log_file: Path | None
+    keeps_places: bool = False
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
@@ -128,7 +139,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     port = _port_to_listen_on(options.port)
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
-        kubeconfig = options.kubeconfig
+        kubeconfig, cluster = options.kubeconfig, None
         if kubeconfig is None:
             say(
                 "Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …"
@@ -136,20 +147,24 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             cluster = EmbeddedCluster(directory / "cluster")
             await cluster.start()
             stack.push_async_callback(cluster.stop)
-            cluster.publish(example_objects())
+            cluster.publish(_objects_to_publish())
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
         settings: dict[str, Any] = {
             "directory": str(directory),
             "profiles": profiles,
             "namespace": options.namespace,
-            "image": options.image if options.kubeconfig else "",
+            "image": options.image if options.kubeconfig else _IMAGE,
             "own_processes": options.kubeconfig is None,
             "public_address": _LOOPBACK,
             "port": port,
             "hub_address": hub_address,
             "hub_port": _free_port(),
             "proxy_api_port": _free_port(),
+            "service_port": _free_port(),
+            # Whose cluster it is decides about placeholders there.
+            "headroom": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if cluster else {},
+            "placeholder_priority_class": _PRIORITY_CLASS,
             "admin": _ADMIN,
             "password": secrets.token_urlsafe(6),
             "api_token": secrets.token_hex(16),
@@ -159,7 +174,8 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         say("Starting JupyterHub …")
         log_file = None if options.debug else directory / "hub.log"
         hub = await _start_hub(settings, directory, kubeconfig, log_file)
-        stack.callback(_end_proxy, directory / "proxy.pid")
+        stack.callback(_end_left_over, directory / "proxy.pid", _PROXY)
+        stack.callback(_end_left_over, directory / "service.pid", _SERVICE)
         stack.push_async_callback(_stop_process, hub)
         address = f"http://{_LOOPBACK}:{port}"
         await _until_ready(f"{address}/hub/health", hub, log_file, stop)
@@ -167,7 +183,11 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             raise DemoStoppedError
         watch = asyncio.create_task(_end_with(hub, stop, log_file))
         stack.callback(watch.cancel)
-        yield Running(address, _ADMIN, settings["password"], settings["api_token"], kubeconfig, log_file)
+        if cluster is not None:
+            await _until_kept(cluster, stop, say)
+        yield Running(
+            address, _ADMIN, settings["password"], settings["api_token"], kubeconfig, log_file, cluster is not None
+        )
         if watch.done():
             watch.result()
 
@@ -182,12 +202,20 @@ def _welcome(running: Running) -> str:
   kubeconfig         {running.kubeconfig}{log}
 
   Pick a profile, for example "GPU slice". In the notebook, the variables DRA_* tell which device it got.
-  Or start a server without a browser:
+{_watch_it(running)}  Or start a server without a browser:
 
     curl -X POST -H "Authorization: token {running.api_token}" -d '{{"profile": "gpu-slice"}}' \\
       {running.address}/hub/api/users/{running.admin}/server
 
   Ctrl-C stops everything."""
+
+
+def _watch_it(running: Running) -> str:
+    if not running.keeps_places:
+        return ""
+    return f"""  Services > dra-spawner shows who has which device, and what is kept ready:
+  {running.address}/services/dra-spawner/
+"""
 
 
 def _require_extras() -> None:
@@ -264,6 +292,42 @@ async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path
         raise DemoError(f"JupyterHub did not answer within {_HUB_START_SECONDS} seconds.{_tail(log_file)}")
 
 
+def _objects_to_publish() -> list[dict[str, Any]]:
+    """The example's objects; the servers' image is on every node already."""
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": _PRIORITY_CLASS},
+        "value": -10,
+    }
+    objects = example_objects()
+    for node in (each for each in objects if each["kind"] == "Node"):
+        node["status"]["images"] = [{"names": [_IMAGE], "sizeBytes": 1}]
+    return [priority, *objects]
+
+
+async def _until_kept(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callable[[str], None]) -> None:
+    """Wait until places are kept, so that a visitor's first server takes one over; but not for long."""
+    profile, number = _KEPT
+    end = asyncio.get_running_loop().time() + _KEPT_WAIT_SECONDS
+    while asyncio.get_running_loop().time() < end and not stop.is_set():
+        ready = {
+            node["metadata"]["name"]
+            for node in cluster.store.objects(NODES)
+            if labels.IMAGES_READY in node["metadata"].get("labels", {})
+        }
+        kept = [
+            pod
+            for pod in cluster.store.objects(PODS)
+            if pod["metadata"].get("labels", {}).get(labels.COMPONENT) == labels.PLACEHOLDER
+            and pod["spec"].get("nodeName") in ready
+        ]
+        if len(kept) >= number:
+            say(f'{number} places of profile "{profile}" are kept warm: a server takes one over, and another is made.')
+            return
+        await asyncio.sleep(0.05)
+
+
 async def _end_with(hub: asyncio.subprocess.Process, stop: asyncio.Event, log_file: Path | None) -> None:
     code = await hub.wait()
     if not stop.is_set():
@@ -278,21 +342,19 @@ async def _stop_process(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _HUB_STOP_SECONDS)
     # The group is the hub's own (start_new_session), so nobody else's process is in it. Nor is the proxy, which the
-    # hub starts in a session of its own: _end_proxy sees to that.
+    # hub starts in a session of its own, nor its service: _end_left_over sees to them.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
 
-def _end_proxy(pid_file: Path) -> None:
-    """End the proxy of a hub that could not do so itself; one that could has removed the file."""
+def _end_left_over(pid_file: Path, module: str) -> None:
+    """End a process of a hub that could not do so itself; one that ended in order has removed the file."""
     try:
         pid = int(pid_file.read_text().split()[0])
         command_line = Path(f"/proc/{pid}/cmdline")
         # The number may belong to somebody else by now; where there is no /proc this cannot be told.
-        if Path("/proc/self/cmdline").exists() and b"dra_spawner.devcluster.demo.streaming_proxy" not in (
-            command_line.read_bytes()
-        ):
+        if Path("/proc/self/cmdline").exists() and module.encode() not in command_line.read_bytes():
             return
         os.kill(pid, signal.SIGTERM)
     except (OSError, ValueError, IndexError):

@@ -21,7 +21,7 @@ c.DRASpawner.mem_guarantee = "128M"
 c.DRASpawner.default_url = "/lab"
 if settings["own_processes"]:
     # Pods are processes of this machine: they run what is installed here.
-    c.DRASpawner.image = "this-machine/jupyterlab:installed"
+    c.DRASpawner.image = settings["image"]
     c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
     if os.geteuid() == 0:
         # A notebook server refuses this for good reasons; here it was root who started the demo.
@@ -40,6 +40,28 @@ c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
+if settings["headroom"]:
+    # What jupyterhub_config.d/20-dra-spawner-service.py has, in short: whoever administers the demo sees the page.
+    service_config = directory / "dra_spawner_service_config.py"
+    service_config.write_text(
+        f"c.DRASpawnerService.headroom = {settings['headroom']!r}\n"
+        f"c.DRASpawnerService.placeholder_priority_class = {settings['placeholder_priority_class']!r}\n"
+        f"c.DRASpawnerService.namespace = {settings['namespace']!r}\n"
+    )
+    c.JupyterHub.services.append(
+        {
+            "name": "dra-spawner",
+            "display": True,
+            "url": f"http://127.0.0.1:{settings['service_port']}",
+            "command": [
+                *(sys.executable, "-m", "dra_spawner.devcluster.demo.service_process"),
+                *(str(directory / "service.pid"), "--config", str(service_config)),
+            ],
+            "environment": {"KUBECONFIG": os.environ["KUBECONFIG"]},
+            "oauth_no_confirm": True,
+            "oauth_client_allowed_scopes": ["admin-ui"],
+        }
+    )
 c.JupyterHub.load_roles = [
     {
         "name": "demo-administrator",
