@@ -6,11 +6,12 @@ import asyncio
 import json
 import re
 
+from dra_spawner.headroom import labels
 from dra_spawner.placeholders import availability
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.world import shape
-from tests.service.replica import SHARE, WHOLE, node, prepare, publish_shapes, replica
+from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -70,6 +71,12 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             assert line in metrics
 
 
+def is_attracting(service: Replica) -> bool:
+    node = service.keeper.watch.snapshot.nodes["node-a"].node
+    pods = service.keeper.watch.snapshot.pods.values()
+    return labels.ATTRACT in node.labels and all(pod.phase == "Running" for pod in pods)
+
+
 async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
     embedded_cluster: ClusterUnderTest, monkeypatch
 ) -> None:  # type: ignore[no-untyped-def]
@@ -86,13 +93,17 @@ async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
     monkeypatch.setattr(availability, "find_placement", counting)
     async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
+        (placeholder,) = service.placeholders()
+        await cluster.wait_running(placeholder.name)
+        await service.until(lambda: is_attracting(service), "all labels are there")
         await service.get("profiles")
         asked.clear()
         await asyncio.gather(*(service.get("profiles") for _ in range(5)))
         assert asked == []
         await cluster.publish(*node("node-b"))
         await service.until(lambda: len(service.keeper.watch.snapshot.nodes) == 2, "the node is seen")
+        asked.clear()
         await asyncio.gather(*(service.get("profiles") for _ in range(5)))
         # Labels that the new node gets are changes, too.
-        assert set(asked) == {GPU.id, PART.id}
+        assert {GPU.id, PART.id} == set(asked)
         assert len(asked) <= 2 * 5
