@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from .errors import CelCompileError, CelUnsupportedError
@@ -44,8 +45,9 @@ _BINARY_NAMES: Final = {
 }
 
 
+@lru_cache(maxsize=256)
 def parse(source: str) -> Node:
-    """Parse an expression.
+    """Parse an expression; the last trees, which nobody can change, are kept for whoever else looks at them.
 
     Raises
     ------
