@@ -24,6 +24,11 @@ FROM_MAPPING = frozenset({"address", "subnet", "gateway"})
 FROM_VLANS = VLAN_NUMBERS | FROM_MAPPING | {"group"}
 
 
+def may_have_placeholders(claim: DeviceClaim) -> bool:
+    """Whether a claim has anything in which placeholders can stand."""
+    return bool(claim.config or claim.companions or any(True for request in claim.requests for _ in vlans_of(request)))
+
+
 def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
     """Names of the placeholders for which a start of these claims needs values."""
     names: set[str] = set()
@@ -64,7 +69,7 @@ def vlan_numbers(vlan: int) -> dict[str, str | int]:
 
 
 def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
-    if not (claim.config or claim.companions or any(True for request in claim.requests for _ in vlans_of(request))):
+    if not may_have_placeholders(claim):
         return claim
 
     def expand_leg(leg: VlanAttachment) -> VlanAttachment:

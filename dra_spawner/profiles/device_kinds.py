@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
@@ -70,6 +70,22 @@ class DeviceKinds:
             for device in self.devices
         )
 
+    @cached_property
+    def published(self) -> frozenset[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+        """Driver, names of attributes and names of capacities, as devices have them; most of a driver have the same."""
+        return frozenset(
+            (device.id.driver, tuple(device.description.attributes), tuple(device.description.capacity))
+            for device in self.devices
+        )
+
+    @cached_property
+    def _attribute_names(self) -> Mapping[str, frozenset[str]]:
+        """By driver, the names of the attributes that any of its devices has."""
+        names: dict[str, frozenset[str]] = {}
+        for driver, attributes, _ in self.published:
+            names[driver] = names.get(driver, frozenset()).union(attributes)
+        return names
+
     def candidates(self, expressions: tuple[str, ...]) -> Candidates:
         """One device of each kind that these selectors select; equal ones for equal `expressions`."""
         known = self._found.get(expressions)
@@ -114,7 +130,9 @@ class DeviceKinds:
                 driver = device.id.driver
                 seen = names.get(driver)
                 if seen is None:
-                    seen = names[driver] = published_names(attributes | _ALWAYS_SEEN, driver)[0]
+                    there = self._attribute_names[driver]
+                    possible = published_names(attributes | _ALWAYS_SEEN, driver)[0]
+                    seen = names[driver] = tuple([name for name in possible if name in there])
                 values = device.description.attributes
                 first.setdefault((number, *[values.get(name) for name in seen]), device)
         kinds = self._kinds[attributes] = tuple(first.values())

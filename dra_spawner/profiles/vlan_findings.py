@@ -7,7 +7,7 @@ from typing import Final
 
 from dra_spawner.profiles.choices import TRAIT as CLAIMS_TRAIT
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_placeholders
+from dra_spawner.profiles.claim_templates import FROM_MAPPING, FROM_VLANS, claim_placeholders, may_have_placeholders
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.findings import Finding, Level, Rule
 from dra_spawner.profiles.language import parse_device_claims
@@ -52,6 +52,8 @@ def vlan_findings(choice: Choice) -> Iterator[Finding]:
 
 def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
     """The claims with their placeholders, in place of which a choice has samples; none if there are none."""
+    if not any(map(may_have_placeholders, choice.claims)):
+        return ()
     written = choice.settings.get(CLAIMS_TRAIT)
     legs = any(True for claim in choice.claims for request in claim.requests for _ in vlans_of(request))
     return parse_device_claims(written, "", admin_access=True) if legs or placeholder_names(written) else ()

@@ -94,18 +94,17 @@ def _is_open(node: Mapping[str, Any], key: str, effect: str, tolerations: object
 
 def shares_are_not_bypassed(driver: Driver, situation: Situation) -> Iterator[Finding]:
     """A server with a share does not see the whole device anyway."""
-    if not any(True for _ in _shares(driver, situation)):
-        return
     settings = situation.choice.settings
-    path = privileged_path(settings)
-    if path:
+    privileged, visible = privileged_path(settings), visible_device_path(settings, driver.visible_devices)
+    if not (privileged or visible) or not any(True for _ in _shares(driver, situation)):
+        return
+    if privileged:
         message = f"A privileged container gets at every device of its node, past the share of {driver.title}."
-        yield situation.finding(BYPASSED_SHARE, path, message)
-    path = visible_device_path(settings, driver.visible_devices)
-    if path:
-        name = path.rpartition(".")[2]
+        yield situation.finding(BYPASSED_SHARE, privileged, message)
+    if visible:
+        name = visible.rpartition(".")[2]
         message = f"{name} gives the container devices that it did not claim, past the share of {driver.title}."
-        yield situation.finding(BYPASSED_SHARE, path, message)
+        yield situation.finding(BYPASSED_SHARE, visible, message)
 
 
 def shares_are_enforced(driver: Driver, situation: Situation) -> Iterator[Finding]:

@@ -7,7 +7,6 @@ release 0.11. None of them reads parameters.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
@@ -57,7 +56,7 @@ def memory_is_published(driver: Driver, situation: Situation) -> Iterator[Findin
         for request in driver.requests(claim, cluster):
             if not _asks_for_memory(request):
                 continue
-            devices = cluster.candidates(replace(request, expressions=()), driver.name) or ()
+            devices = cluster.candidates_of_class(request.device_class, driver.name) or ()
             silent = [each for each in devices if "memory" in each.description.capacity]
             silent = [each for each in silent if not each.description.capacity["memory"].value.nano]
             if silent:

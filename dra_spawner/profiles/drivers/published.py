@@ -71,12 +71,18 @@ class Published:
 
     def candidates(self, request: AskedRequest, driver: str) -> tuple[Device, ...] | None:
         """Kinds of devices of a driver that a request can get; ``None`` if it is not known what is published."""
+        return self.candidates_of_class(request.device_class, driver, request.expressions)
+
+    def candidates_of_class(
+        self, name: str, driver: str, expressions: tuple[str, ...] = ()
+    ) -> tuple[Device, ...] | None:
+        """The same of a class, and of further CEL."""
         if self.devices is None:
             return None
-        key = (driver, request.device_class, request.expressions)
+        key = (driver, name, expressions)
         if key not in self._candidates:
-            device_class = self.device_class(request.device_class)
-            selectors = (*(device_class.selectors if device_class is not None else ()), *request.expressions)
+            device_class = self.device_class(name)
+            selectors = (*(device_class.selectors if device_class is not None else ()), *expressions)
             self._candidates[key] = tuple(each for each in self._selected(selectors) if each.id.driver == driver)
         return self._candidates[key]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.quantity import Quantity
@@ -36,7 +35,7 @@ def takes_a_part(driver: Driver, request: AskedRequest, cluster: Published) -> b
 
 
 def _gets_one(driver: Driver, request: AskedRequest, cluster: Published, what: Callable[[Device], bool]) -> bool:
-    of_class = cluster.candidates(replace(request, expressions=()), driver.name) or ()
+    of_class = cluster.candidates_of_class(request.device_class, driver.name) or ()
     found = {what(device) for device in of_class}
     if len(found) < 2:
         return True in found  # whatever the request's own CEL selects of them; that costs more to find out

@@ -72,6 +72,8 @@ def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
             yield rules.LANGUAGE.finding(problem.path, problem.message)
         return
     asked = _Asked.by(choice, wish)
+    if wish is None and not asked.annotations and not any(asked.limits.values()):
+        return
     yield from _combinations(asked)
     yield from _tiles(asked, facts)
     if asked.is_legacy:

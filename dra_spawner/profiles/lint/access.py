@@ -32,6 +32,8 @@ def alternative_findings(claim: WantedClaim) -> Iterator[Finding]:
     """Of alternatives in a raw spec; the language itself knows these limits."""
     for request in claim.spec.get("devices", {}).get("requests") or ():
         alternatives = request.get("firstAvailable") or ()
+        if not alternatives:
+            continue
         (first, *_) = (*claim.requests.get(request.get("name"), ()), None)
         path = first.path if first is not None else claim.path
         if len(alternatives) > MAX_ALTERNATIVES:

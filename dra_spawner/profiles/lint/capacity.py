@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Sequence
 
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.findings import Finding, Level
@@ -37,7 +37,7 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
     serving: list[tuple[Device, Share]] = []
     refused: list[tuple[str, Quantity, Quantity]] = []
     for device in devices:
-        share = share_of(device.description.capacity, asked or None)
+        share = inventory.share(device, asked)
         if isinstance(share, ShareRefused):
             if not share.is_unknown:
                 refused.append((share.capacity, share.needed, _most(device, share.capacity)))

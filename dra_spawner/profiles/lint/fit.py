@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_spawner.dra.allocator import DoesNotFit
 from dra_spawner.dra.claims import AllocationMode, ResourceClaim
-from dra_spawner.dra.consumable_capacity import ShareRefused, share_of, shortage
+from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.errors import AllocationError, FatalReason
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
@@ -174,7 +174,7 @@ def _serves(device: Device, want: Want, inventory: Inventory) -> bool:
     """Whether an idle device surely is enough; devices with peculiarities are left to the search."""
     if device.taints or device.counter_sets or device.binding_conditions or device.defect:
         return False
-    share = share_of(device.description.capacity, want.devices.capacity_requests)
+    share = inventory.share(device, want.devices.capacity_requests)
     return not isinstance(share, ShareRefused) and shortage(share, None, None) is None and inventory.is_usable(device)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import count
@@ -11,11 +11,13 @@ from typing import Final
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.constraints import find_attribute
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of
 from dra_spawner.dra.devices import Attribute, Device, DeviceId
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node, ObjectError
 from dra_spawner.dra.pools import SliceIndex, gather_pools
+from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.simulator.device_state import DeviceState
@@ -40,6 +42,7 @@ class Inventory:
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts
         self._kinds = kinds_of(facts.slices or ())
+        self._shares: dict[tuple[Hashable, ...], Share | ShareRefused] = {}
         self._node_devices: dict[str, Mapping[DeviceId, Device]] = {}
         self._values: dict[tuple[tuple[str, ...], str], Mapping[str, Mapping[Attribute, int]]] = {}
 
@@ -65,10 +68,10 @@ class Inventory:
     def published(self) -> Mapping[str, frozenset[str]]:
         """For each driver, the attributes and capacities of its devices, as ``attributes/domain/name``."""
         names: dict[str, set[str]] = {}
-        for device in self.devices:
-            known = names.setdefault(device.id.driver, set())
-            known.update([f"attributes/{_qualified(name, device)}" for name in device.description.attributes])
-            known.update([f"capacity/{_qualified(name, device)}" for name in device.description.capacity])
+        for driver, attributes, capacity in self._kinds.published:
+            known = names.setdefault(driver, set())
+            known.update([f"attributes/{_qualified(name, driver)}" for name in attributes])
+            known.update([f"capacity/{_qualified(name, driver)}" for name in capacity])
         return {driver: frozenset(known) for driver, known in names.items()}
 
     @cached_property
@@ -144,6 +147,15 @@ class Inventory:
         """Every single device that these selectors select."""
         return self._kinds.all_candidates(expressions)
 
+    def share(self, device: Device, requests: Mapping[str, Quantity] | None) -> Share | ShareRefused:
+        """What a request consumes of a device."""
+        asked = tuple([(name, amount.format, str(amount)) for name, amount in (requests or {}).items()])
+        key = (device.description, asked)
+        known = self._shares.get(key)
+        if known is None:
+            known = self._shares[key] = share_of(device.description.capacity, requests)
+        return known
+
     @cached_property
     def devices_of_nodes(self) -> Mapping[str, tuple[Device, ...]]:
         """By the name of a node, the devices that it may use; of complete and sound pools only."""
@@ -190,5 +202,5 @@ class Inventory:
         return known
 
 
-def _qualified(name: str, device: Device) -> str:
-    return name if "/" in name else f"{device.id.driver}/{name}"
+def _qualified(name: str, driver: str) -> str:
+    return name if "/" in name else f"{driver}/{name}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.drivers.registry import driver_findings
 from dra_spawner.profiles.facts import ClusterFacts
@@ -92,8 +93,9 @@ def check_choices(
     inventory = facts if isinstance(facts, Inventory) else Inventory(facts)
     checked: list[tuple[ListedChoice, list[Finding]]] = []
     claims: list[Sequence[WantedClaim]] = []
+    decoded: dict[tuple[str, int], ResourceClaim] = {}
     for item in listed:
-        wanted = wanted_claims(item.choice) if item.choice is not None else ()
+        wanted = wanted_claims(item.choice, decoded) if item.choice is not None else ()
         findings = [problem_finding(problem) for problem in item.problems]
         if item.choice is not None:
             findings += _findings(item.choice, wanted, inventory)

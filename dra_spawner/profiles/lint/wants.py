@@ -128,13 +128,28 @@ class WantedClaim:
         return enumerate(self.claim.constraints)
 
 
-def wanted_claims(choice: Choice) -> tuple[WantedClaim, ...]:
-    """The claims of a choice that have a spec of their own; of those that others made nothing is known."""
-    return tuple(_wanted_claim(choice, name, spec) for name, spec in choice.plan.specs.items())
+def wanted_claims(
+    choice: Choice, decoded: dict[tuple[str, int], ResourceClaim] | None = None
+) -> tuple[WantedClaim, ...]:
+    """The claims of a choice that have a spec of their own; of those that others made nothing is known.
+
+    Parameters
+    ----------
+    decoded
+        Claims of choices that are still there, by name and identity of the spec: equal claims of a list have one spec.
+    """
+    decoded = {} if decoded is None else decoded
+    wanted = []
+    for name, spec in choice.plan.specs.items():
+        claim = decoded.get((name, id(spec)))
+        if claim is None:
+            claim = decoded[name, id(spec)] = ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec})
+        wanted.append(_wanted_claim(choice, claim, spec))
+    return tuple(wanted)
 
 
-def _wanted_claim(choice: Choice, name: str, spec: JsonObject) -> WantedClaim:
-    claim = ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec})
+def _wanted_claim(choice: Choice, claim: ResourceClaim, spec: JsonObject) -> WantedClaim:
+    name = claim.name
     written = _at(choice.settings.get(TRAIT), f".{name}")
     is_raw = "spec" in written
     requests = {}
