@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.shapes import JsonObject, Shape
+from dra_spawner.headroom.shapes import JsonObject, Shape, is_extended_resource
 from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -72,7 +72,11 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> J
     """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {_SAFE_TO_EVICT: labels.TRUE}
-    resources: JsonObject = {"requests": _requests(shape)}
+    requests = _requests(shape)
+    resources: JsonObject = {"requests": requests}
+    # Of these the API server wants limits, equal to what is requested.
+    if extended := {name: amount for name, amount in requests.items() if is_extended_resource(name)}:
+        resources["limits"] = extended
     if shape.claims:
         resources["claims"] = [{"name": entry} for entry in shape.claims]
     spec: JsonObject = {

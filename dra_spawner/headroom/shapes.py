@@ -49,7 +49,15 @@ class Shape:
 
     @property
     def wants_devices(self) -> bool:
-        return bool(self.claims)
+        """Whether it asks for more than CPU, memory and the like: by claims, or by extended resources."""
+        return bool(self.claims) or any(
+            is_extended_resource(name) for container in self.containers for name in container["requests"]
+        )
+
+
+def is_extended_resource(name: str) -> bool:
+    """Whether a resource is one that devices stand for, or a device plugin; the others have no domain."""
+    return "/" in name and not name.startswith("kubernetes.io/")
 
 
 def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_labels: frozenset[str]) -> Shape:

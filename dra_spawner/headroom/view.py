@@ -12,6 +12,7 @@ from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.known import Known
+from dra_spawner.headroom.shapes import is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -56,6 +57,11 @@ class Placeholder:
     @property
     def is_pending(self) -> bool:
         return not self.pod.node_name
+
+    def is_promised_to(self, pod: Pod) -> bool:
+        """Whether its place, which has no claim that could be handed over, is kept for this pod."""
+        kept_for = self.reservation.pod if self.reservation is not None else ""
+        return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
 
     @property
     def is_free(self) -> bool:
@@ -225,6 +231,11 @@ def age(created: str, now: datetime) -> timedelta:
         return now - datetime.fromisoformat(created)
     except (ValueError, TypeError):
         return timedelta(0)
+
+
+def wants_devices(pod: Pod) -> bool:
+    """Whether a pod asks for devices, for which the scheduler preempts nobody."""
+    return bool(pod.claims) or any(is_extended_resource(name) for name in pod.requests)
 
 
 def is_labelled(state: NodeState | None, label: str) -> bool:

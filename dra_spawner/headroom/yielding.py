@@ -16,7 +16,16 @@ from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.known import Refusals
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.view import Placeholder, View, allows, label_of, moment_of, newest_first, without_label
+from dra_spawner.headroom.view import (
+    Placeholder,
+    View,
+    allows,
+    label_of,
+    moment_of,
+    newest_first,
+    wants_devices,
+    without_label,
+)
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
@@ -110,7 +119,9 @@ def _help(
     # What is said of a time to come was said by a clock that went wrong.
     if given is not None and timedelta(0) <= view.now - given < policy.grace.yield_again:
         return None, Waiting(key, "placeholders have just made way for it", has_way=True)
-    way = find_way(view.snapshot, pod, free.values(), busyness, refusals)
+    # What was promised to it without a claim, it takes over by its making way.
+    promised = [each for each in view.placeholders.values() if each.is_promised_to(pod)]
+    way = find_way(view.snapshot, pod, [*free.values(), *promised], busyness, refusals if not promised else None)
     if way is None:
         node = _once_ready(view, pod, free, busyness)
         if node:
@@ -118,14 +129,14 @@ def _help(
         return None, Waiting(key, "does not fit on any node, even without placeholders", needs_node=True)
     _make_way(view, pod, way, free)
     names = ", ".join(str(each.pod) for each in way.placeholders)
-    if not pod.claims:
+    if not wants_devices(pod):
         return None, Waiting(key, f"the scheduler preempts {names} for it on node {way.node}")
     return way, Waiting(key, f"{names} made way for it on node {way.node}", has_way=True)
 
 
 def _make_way(view: View, pod: Pod, way: Way, free: dict[ObjectKey, Placeholder]) -> None:
     for each in way.placeholders:
-        free.pop(each.key)
+        free.pop(each.key, None)
         view.snapshot.remove_pod(each.key)
     view.snapshot.schedule(pod, way.node)
 

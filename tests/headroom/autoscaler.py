@@ -204,9 +204,7 @@ class Autoscaler:
                 if each.id.pool == name
             }
             return len(used) / sum(len(item.devices) for item in devices)
-        shares = [
-            state.requested.get(resource, 0) / state.node.allocatable[resource] for resource in ("cpu", "memory")
-        ]
+        shares = [state.requested.get(resource, 0) / state.node.allocatable[resource] for resource in ("cpu", "memory")]
         return max(shares)
 
     def _can_move(self, state: NodeState) -> bool:

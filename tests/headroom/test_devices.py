@@ -12,6 +12,7 @@ from dra_spawner.headroom.actions import Cause, CreatePlaceholder, EndPlaceholde
 from dra_spawner.headroom.placement import PlacementKind, find_placement
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
+from dra_spawner.headroom.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.headroom.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
 
@@ -306,3 +307,35 @@ def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
     (told,) = world.last.waiting
     assert not told.needs_node
     assert "not-there-yet" in told.reason
+
+
+def test_devices_as_extended_resources_count_and_are_kept() -> None:
+    """No claim can be handed over then, so the placeholder makes way for the one it was promised to, and for no other."""
+    shape = user_shape(extended=1)
+    world = hub((shape, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    assert world.placeholders_on("a") == 1
+    found = placement(world, shape)
+    assert found.kind is PlacementKind.WARM
+    promised = {found.placeholder.key: Reservation("ada", world.now + timedelta(seconds=30))}
+    world.promised = promised
+    world.user("bob", {"gpu": gpu_claim()})
+    world.run(minutes=0.2)
+    assert "bob" in world.pending, "what is promised to another is not his"
+    world.leave("bob")
+    world.user("ada", extended=1)
+    world.settle()
+    assert world.where("ada") == "a"
+    assert [each.pod.name for each in ended(world, Cause.YIELD)] == ["ada"]
+
+
+def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
+    shape = user_shape(extended=1)
+    world = hub((shape, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len(ended(world, Cause.YIELD)) == 1

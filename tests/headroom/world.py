@@ -30,7 +30,7 @@ from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeh
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness, simulated_placeholder
-from dra_spawner.headroom.view import View
+from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
@@ -45,6 +45,9 @@ SETTINGS = PlaceholderSettings(namespace=NAMESPACE)
 #: Longest a test's round may take to come to rest.
 MOST_ROUNDS = 60
 
+#: What `gpu.example.com` stands for, too.
+EXTENDED_RESOURCE = "example.com/gpu"
+
 Json = dict[str, Any]
 
 
@@ -58,10 +61,13 @@ def share_claim(memory: str) -> Json:
 
 
 def user_manifest(
-    name: str, claims: Iterable[str] = (), cpu: str = "1", requires_ready: bool = True, **spec: Any
+    name: str, claims: Iterable[str] = (), cpu: str = "1", requires_ready: bool = True, extended: int = 0, **spec: Any
 ) -> Json:
-    """A user's pod as the spawner makes it."""
+    """A user's pod as the spawner makes it; with devices as an extended resource, if so many are wanted."""
     resources: Json = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    if extended:
+        resources["limits"] = {EXTENDED_RESOURCE: str(extended)}
+        resources["requests"] |= resources["limits"]
     if claims:
         resources["claims"] = [{"name": each} for each in claims]
     container = {"name": "notebook", "image": IMAGE, "resources": resources}
@@ -90,7 +96,13 @@ class World:
         self.policy = policy
         self.now = now
         self.snapshot = Snapshot()
-        self.snapshot.apply({"kind": "DeviceClass", "metadata": {"name": "gpu.example.com"}, "spec": {"selectors": []}})
+        self.snapshot.apply(
+            {
+                "kind": "DeviceClass",
+                "metadata": {"name": "gpu.example.com"},
+                "spec": {"selectors": [], "extendedResourceName": EXTENDED_RESOURCE},
+            }
+        )
         self.memory = Memory.fresh(now)
         self.known = Known()
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
@@ -100,6 +112,7 @@ class World:
         self.waited: set[ObjectKey] = set()
         """Users' pods that waited when it was last decided."""
         self.problem = ""
+        self.promised: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
         self._numbers = itertools.count(1)
 
@@ -221,6 +234,7 @@ class World:
             namespaces={NAMESPACE},
             stale=self.stale,
             problem=self.problem,
+            promised=self.promised,
             known=known or self.known,
         )
 
