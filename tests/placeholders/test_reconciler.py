@@ -15,7 +15,7 @@ from dra_spawner.placeholders.placements import Promises
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, node_with, shareable, whole
+from tests.integration.devices import classes, device_class, node_with, shareable, whole
 from tests.placeholders.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, at_work, claim_spec, shape
 
 WHOLE = {"gpu": claim_spec()}
@@ -169,3 +169,17 @@ async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None
                 for claim in given
             )
         )
+
+
+async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None:
+    """Their claim is the scheduler's own and cannot be handed over: the placeholder makes way for whom it was kept."""
+    limits = {"example.com/whole-gpu": "1"}
+    kept = shape({}, limits=limits)
+    extended = device_class("whole-gpu.example.com", "!device.allowMultipleAllocations")
+    extended["spec"]["extendedResourceName"] = "example.com/whole-gpu"
+    await prepared.publish(extended, *node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (kept, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(kept)) == 1)
+        promise = await world.placed_user("ada", kept, {}, limits=limits)
+        assert promise.placement.kind is PlacementKind.WARM
+        await world.until(lambda: node_of(world, "ada") == "node-a")

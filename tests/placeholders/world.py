@@ -36,10 +36,15 @@ def claim_spec(device_class: str = "gpu.example.com", memory: str = "") -> Json:
 
 
 def user_pod(
-    name: str, entries: Mapping[str, Json], cpu: str = "1", ready: bool = True, gates: Sequence[str] = ()
+    name: str,
+    entries: Mapping[str, Json],
+    cpu: str = "1",
+    ready: bool = True,
+    gates: Sequence[str] = (),
+    limits: Mapping[str, str] | None = None,
 ) -> Json:
     """A user's pod; ``entries`` says for each claim of which template or claim it is."""
-    resources: Json = {"requests": {"cpu": cpu}}
+    resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
     if entries:
         resources["claims"] = [{"name": entry} for entry in entries]
     spec: Json = {
@@ -56,10 +61,9 @@ def user_pod(
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def shape(claims: Mapping[str, Json], cpu: str = "1") -> Shape:
-    return shape_of(
-        user_pod("anybody", {entry: {} for entry in claims}, cpu), claims, frozenset((labels.IMAGES_READY,))
-    )
+def shape(claims: Mapping[str, Json], cpu: str = "1", **kind: Any) -> Shape:
+    pod = user_pod("anybody", {entry: {} for entry in claims}, cpu, **kind)
+    return shape_of(pod, claims, frozenset((labels.IMAGES_READY,)))
 
 
 class PlaceholderWorld:
