@@ -156,6 +156,19 @@ class DRASpawnerService(PlaceholderTraits, Application):
         """,
     ).tag(config=True)
 
+    replica_url = Unicode(
+        help="""
+        Where other replicas reach this one, with prefix: they pass on to the leader what only it may answer. By default
+        `http://$POD_IP:<port><prefix>` where `$POD_IP` is set; without it, the hub must ask the leader itself.
+        """
+    ).tag(config=True)
+
+    @default("replica_url")
+    def _default_replica_url(self) -> str:
+        address = os.environ.get("POD_IP", "")
+        host = f"[{address}]" if ":" in address else address
+        return f"http://{host}:{urlsplit(self.url).port}{self.prefix}" if address else ""
+
     max_staleness_seconds = Float(
         60.0,
         min=1.0,
@@ -300,7 +313,7 @@ class DRASpawnerService(PlaceholderTraits, Application):
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds
         times = LeaseTimes(seconds, seconds * 2 / 3, max(1.0, seconds * 2 / 15))
-        return LeaderElector(api, self.namespace, self.lease_name, times=times)
+        return LeaderElector(api, self.namespace, self.lease_name, times=times, url=self.replica_url)
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         """The cluster, as soon as it is found: a managed service that ended instead would be started again at once."""

@@ -45,6 +45,8 @@ __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 log = logging.getLogger(__name__)
 
 _API: Final = "coordination.k8s.io/v1"
+_URL: Final = "hub.jupyter.org/leader-url"
+"""Annotation of the Lease: where its holder answers."""
 
 
 class NotLeading(Exception):
@@ -90,6 +92,8 @@ class LeaderElector:
         Its account must be allowed to ``get``, ``create`` and ``update`` leases in `namespace`.
     name
         Of the Lease.
+    url
+        Where this process answers the other replicas, which read it from the Lease; empty for nowhere.
     clock
         Seconds that only go forward.
     """
@@ -101,6 +105,7 @@ class LeaderElector:
         name: str,
         *,
         identity: str | None = None,
+        url: str = "",
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
@@ -109,7 +114,7 @@ class LeaderElector:
         self._times = times or LeaseTimes()
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (jitter)
-        self._lock = _LeaseLock(api, namespace, name, self.identity, self._times, clock)
+        self._lock = _LeaseLock(api, namespace, name, self.identity, self._times, clock, url)
         self._election = LeaderElection(
             Config(
                 self._lock,
@@ -132,6 +137,11 @@ class LeaderElector:
     def leader(self) -> str:
         """Identity of the leader as last seen; empty if there is none."""
         return self._lock.holder
+
+    @property
+    def leader_url(self) -> str:
+        """Where the leader answers, if that is another replica that says so; else empty."""
+        return "" if self._lock.holder in ("", self.identity) else self._lock.holder_url
 
     @property
     def problem(self) -> str:
@@ -235,10 +245,13 @@ class _LeaseLock(BaseLock):
         identity: str,
         times: LeaseTimes,
         clock: Callable[[], float],
+        url: str = "",
     ) -> None:
         super().__init__(name, namespace, identity)
         self.problem = ""
         self.holder = ""
+        self.holder_url = ""
+        self._url = url
         self._api = api
         self._times = times
         self._clock = clock
@@ -271,13 +284,14 @@ class _LeaseLock(BaseLock):
     async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
         if self._clock() < self._free_at:
             return False  # somebody deleted it, of which its holder may know nothing yet
-        body = {"apiVersion": _API, "kind": "Lease", "metadata": {"name": name}, "spec": self._new_spec()}
+        metadata = self._with_url({"name": name})
+        body = {"apiVersion": _API, "kind": "Lease", "metadata": metadata, "spec": self._new_spec()}
         return await self._write(lambda: self._api.create(self._path(), body))
 
     async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
         if self._clock() < self._free_at:
             return False
-        body = {**self._lease, "spec": self._new_spec()}
+        body = {**self._lease, "metadata": self._with_url(self._lease["metadata"]), "spec": self._new_spec()}
         return await self._write(lambda: self._api.replace(self._path(name), body))
 
     async def release(self) -> None:
@@ -297,6 +311,12 @@ class _LeaseLock(BaseLock):
                 self._note(error)
             return False
         return True
+
+    def _with_url(self, metadata: JsonObject) -> JsonObject:
+        annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _URL}
+        if self._url:
+            annotations[_URL] = self._url
+        return {**metadata, "annotations": annotations}
 
     def _new_spec(self) -> JsonObject:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -326,6 +346,7 @@ class _LeaseLock(BaseLock):
             elif lease:
                 self._free_at = -math.inf
         self._lease, self.holder, self.problem = lease, _holder(lease), ""
+        self.holder_url = (lease.get("metadata", {}).get("annotations") or {}).get(_URL, "")
 
     def _note(self, error: KubernetesError) -> None:
         if error.status == 403:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
 from dra_spawner.cluster.errors import KubernetesError
@@ -34,6 +35,12 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,6
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
 _KEYS = ("shape", "pod", "namespace")
+#: Of a question that another replica passes on, which is passed on once only.
+_PASSED_ON = "X-DRA-Spawner-Replica"
+#: The hub waits for a second.
+_LEADER_SECONDS = 0.8
+#: What tornado's client makes of an answer that does not come.
+_NO_ANSWER = 599
 
 
 class _KeeperHandler(ApiHandler):
@@ -89,15 +96,41 @@ class PlacementsHandler(_KeeperHandler):
             self.write_json({"kind": "unknown", "status": 404, "message": "The hub does not publish this shape."})
             return
         except NotLeading:
-            elector = self.context.elector
-            # The Lease may still name this one, which has not been able to renew it.
-            leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
-            who = f"; {leader} does" if leader else ", and it is not known who does"
-            raise HTTPError(503, "%s", f"This replica does not lead{who}.") from None
+            await self._pass_on()
+            return
         except KubernetesError as error:
             log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
             raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None
         self.write_json(_promise_json(promise))
+
+    async def _pass_on(self) -> None:
+        """Let the leader answer: a load balancer may send the hub to any replica."""
+        elector = self.context.elector
+        if elector is not None and elector.leader_url and _PASSED_ON not in self.request.headers:
+            headers = {"Authorization": self.request.headers["Authorization"], _PASSED_ON: elector.identity}
+            request = HTTPRequest(
+                f"{elector.leader_url.rstrip('/')}/api/placements",
+                method="POST",
+                headers=headers,
+                body=self.request.body,
+                connect_timeout=_LEADER_SECONDS,
+                request_timeout=_LEADER_SECONDS,
+                follow_redirects=False,
+            )
+            try:
+                answer = await AsyncHTTPClient().fetch(request, raise_error=False)
+                body = json.loads(answer.body or b"")
+            except (OSError, ValueError, HTTPClientError) as error:
+                log.info("The leader does not answer: url=%s error=%s", elector.leader_url, error)
+            else:
+                if answer.code != _NO_ANSWER:
+                    self.set_status(answer.code)
+                    self.write_json(body)
+                    return
+        # The Lease may still name this one, which has not been able to renew it.
+        leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
+        who = f"; {leader} does" if leader else ", and it is not known who does"
+        raise HTTPError(503, "%s", f"This replica does not lead{who}.")
 
 
 def _question(body: bytes) -> dict[str, str]:

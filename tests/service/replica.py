@@ -177,12 +177,14 @@ async def replica(
     cluster: ClusterUnderTest, kubeconfig: Path | None = None, *, orphan_seconds: float = 60.0, **traits: Any
 ) -> AsyncIterator[Replica]:
     """A replica at work; the service's traits as given."""
+    (listening,) = bind_sockets(0, "127.0.0.1")
     application = Service(
         **{
             "kubeconfig": str(kubeconfig or cluster.admin_kubeconfig),
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
             "lease_seconds": 3.0,
+            "replica_url": f"http://127.0.0.1:{listening.getsockname()[1]}/",
             **traits,
         }
     )
@@ -193,7 +195,6 @@ async def replica(
         max_staleness_seconds=application.max_staleness_seconds,
     )
     server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=OPEN))
-    (listening,) = bind_sockets(0, "127.0.0.1")
     server.add_sockets([listening])
     work = asyncio.create_task(application.work(context))
     try:
