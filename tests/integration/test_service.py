@@ -33,6 +33,7 @@ GROUPS = """
 load_subconfig({config!r})
 c.JupyterHub.services[-1]["url"] = {url!r}
 c.JupyterHub.services[-1]["environment"]["POD_NAMESPACE"] = {namespace!r}
+c.JupyterHub.services[-1]["api_token"] = "{token}service"
 c.JupyterHub.services.append({{"name": "prometheus", "api_token": "{token}prometheus"}})
 c.JupyterHub.load_roles.append({{"name": "prometheus", "services": ["prometheus"], "scopes": ["read:metrics"]}})
 c.Authenticator.admin_users = {{"admin"}}
@@ -71,13 +72,15 @@ class Service:
         self.url = f"{hub.url}/services/dra-spawner/"
         self.hub = hub
 
-    async def get(self, path: str, token: str = "", method: str = "GET", **headers: str) -> tuple[int, Any, Any]:
+    async def get(
+        self, path: str, token: str = "", method: str = "GET", data: str | None = None, **headers: str
+    ) -> tuple[int, Any, Any]:
         """Status, headers and body."""
         if token:
             headers["Authorization"] = f"token {token}"
         async with (
             aiohttp.ClientSession() as session,
-            session.request(method, self.url + path, headers=headers, allow_redirects=False) as answer,
+            session.request(method, self.url + path, data=data, headers=headers, allow_redirects=False) as answer,
         ):
             text = await answer.text()
             is_json = answer.content_type == "application/json"
@@ -101,7 +104,7 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
     expected = {"admin": 200, "watcher": 200, "operator": 200, "user": 403}
     for user, status in expected.items():
         token = await service.token(user)
-        for path in ("api/nodes", "api/decisions", "api/status", "metrics", ""):
+        for path in ("api/nodes", "api/decisions", "api/placeholders", "api/profiles", "api/status", "metrics", ""):
             found, headers, body = await service.get(path, token)
             assert found == status, (user, path, body)
             assert "Access-Control-Allow-Origin" not in headers
@@ -121,6 +124,22 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
     assert (await service.get("api/nodes", TOKEN + "prometheus"))[0] == 403
     assert (await service.get("metrics"))[0] == 401
     assert (await service.get("healthz"))[2] == {"alive": True}
+
+
+async def test_places_are_given_to_the_hub_and_to_managers(hub: HubProcess):
+    """Nothing is kept here, so whoever is let in is told that the shape is not known."""
+    service = Service(hub)
+    await service.ready()
+    question = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"})
+    tokens = {TOKEN + "service": 404, TOKEN + "prometheus": 403, "wrong": 401, "": 401}
+    tokens |= {await service.token(user): 404 for user in ("admin", "operator")}
+    tokens |= {await service.token(user): 403 for user in ("watcher", "user")}
+    for token, status in tokens.items():
+        found, _, body = await service.get("api/placements", token, "POST", question)
+        assert found == status, body
+    assert (await service.get("api/placements", TOKEN + "service"))[0] == 405
+    # The service's own token opens nothing else: the hub knows what it may.
+    assert (await service.get("api/nodes", TOKEN + "service"))[0] == 403
 
 
 async def test_answers(hub: HubProcess):
