@@ -48,6 +48,7 @@ class DeviceKinds:
         self._slices = slices
         self.selectors = SelectorCache(list_attributes=SCHEDULER_1_36.list_type_attributes)
         self._kinds: dict[frozenset[str] | None, tuple[Device, ...]] = {}
+        self._kinds_of_names: dict[frozenset[tuple[str, tuple[str, ...]]], tuple[Device, ...]] = {}
         self._found: dict[tuple[str, ...], Candidates] = {}
         self._all_found: dict[tuple[str, ...], tuple[Device, ...]] = {}
 
@@ -119,23 +120,31 @@ class DeviceKinds:
         kinds = self._kinds.get(attributes)
         if kinds is not None:
             return kinds
-        first: dict[Hashable, Device] = {}
         if attributes is None or any(name.endswith("/") for name in attributes):
             visibility = Visibility(None if attributes is None else attributes | _ALWAYS_SEEN)
+            first: dict[Hashable, Device] = {}
             for device, number in self._numbered:
                 first.setdefault((number, visibility.seen(device.description)), device)
+            kinds = tuple(first.values())
         else:
-            names: dict[str, tuple[str, ...]] = {}
+            kinds = self._kinds_by_names(attributes | _ALWAYS_SEEN)
+        self._kinds[attributes] = kinds
+        return kinds
+
+    def _kinds_by_names(self, attributes: frozenset[str]) -> tuple[Device, ...]:
+        """The same where it is known which attributes they are; what nobody publishes makes no difference."""
+        names = {
+            driver: tuple([name for name in published_names(attributes, driver)[0] if name in there])
+            for driver, there in self._attribute_names.items()
+        }
+        key = frozenset(names.items())
+        kinds = self._kinds_of_names.get(key)
+        if kinds is None:
+            first: dict[Hashable, Device] = {}
             for device, number in self._numbered:
-                driver = device.id.driver
-                seen = names.get(driver)
-                if seen is None:
-                    there = self._attribute_names[driver]
-                    possible = published_names(attributes | _ALWAYS_SEEN, driver)[0]
-                    seen = names[driver] = tuple([name for name in possible if name in there])
                 values = device.description.attributes
-                first.setdefault((number, *[values.get(name) for name in seen]), device)
-        kinds = self._kinds[attributes] = tuple(first.values())
+                first.setdefault((number, *[values.get(name) for name in names[device.id.driver]]), device)
+            kinds = self._kinds_of_names[key] = tuple(first.values())
         return kinds
 
 

@@ -113,9 +113,11 @@ class _ClaimReader(ClaimPartsReader):
             else:
                 claim = self._foreign_form(name, form, entry, path)
         companions = self.companions(entry.get("companions"), f"{path}.companions")
-        if claim is None or form in _FOREIGN_FORMS:
-            return claim and replace(claim, companions=companions)
-        return replace(claim, sharing=self.sharing(entry.get("shared"), f"{path}.shared"), companions=companions)
+        if claim is None:
+            return None
+        shared = None if form in _FOREIGN_FORMS else entry.get("shared")
+        sharing = self.sharing(shared, f"{path}.shared")
+        return replace(claim, sharing=sharing, companions=companions) if sharing or companions else claim
 
     def _foreign_form(self, name: str, form: str, entry: Mapping[str, object], path: str) -> DeviceClaim:
         found = self.text(rules.OBJECT_NAME, entry[form], f"{path}.{form}")

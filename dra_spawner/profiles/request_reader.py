@@ -56,7 +56,8 @@ class RequestReader(VlanReader):
         self.known_keys(entry, path, {**REQUEST_KEYS, **more}, "keys of a request")
         wish = entry.get("optional")
         optional = wish is not None and self.follows(rules.FLAG, wish, f"{path}.optional") and bool(wish)
-        return replace(self._devices(name, entry, path, EXACT_KEYS), optional=optional)
+        devices = self._devices(name, entry, path, EXACT_KEYS)
+        return replace(devices, optional=True) if optional else devices
 
     def _without_none(self, value: object, path: str) -> tuple[object, bool]:
         """The alternatives that are some, and whether none will do, too."""
