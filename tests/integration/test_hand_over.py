@@ -1,0 +1,260 @@
+"""Hand-overs as users have them: a real hub, the real service as its child, both clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.test_service import CONFIG, free_url
+
+pytestmark = pytest.mark.timeout(240)
+
+IMAGE = "this-machine/quick-server:1"
+PRIORITY_CLASS = "dra-spawner-placeholder"
+#: The shipped profile of this name: 10Gi of a GPU's memory.
+PROFILE = {"profile": "gpu-slice"}
+WANTED = 3
+
+Json = dict[str, Any]
+
+
+async def service_kubeconfig(cluster: ClusterUnderTest) -> Path:
+    """Of an account that may do what is shipped for the service."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig
+    token = await service_token(cluster.admin, cluster.namespace)
+    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
+
+
+class Hub(HubProcess):
+    """A hub that manages the service as the shipped configuration says."""
+
+    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "") -> None:
+        directory = cluster.directory / "hub"
+        directory.mkdir()
+        settings = directory / "service_config.py"
+        settings.write_text(
+            f"c.DRASpawnerService.headroom = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
+            "c.DRASpawnerService.lease_seconds = 3\n"
+            "c.DRASpawnerService.promise_seconds = 10\n"
+        )
+        self.service_url = free_url()
+        text = f"""
+load_subconfig({str(CONFIG)!r})
+c.JupyterHub.services[-1]["url"] = {self.service_url!r}
+c.JupyterHub.services[-1]["command"] += ["--config", {str(settings)!r}]
+c.JupyterHub.services[-1]["environment"] |= {{"KUBECONFIG": {str(kubeconfig)!r}, "POD_NAMESPACE": {cluster.namespace!r}}}
+c.Authenticator.admin_users = {{"admin"}}
+c.JupyterHub.load_roles[0]["scopes"].append("tokens")
+"""
+        super().__init__(directory, cluster.hub_kubeconfig, cluster.namespace, text + more)
+        self.cluster = cluster
+
+    async def items(self, plural: str) -> list[Json]:
+        found: list[Json] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
+        return found
+
+    async def placeholders(self) -> list[Json]:
+        return [
+            pod
+            for pod in await self.items("pods")
+            if pod["metadata"]["labels"].get(labels.COMPONENT) == labels.PLACEHOLDER
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    async def until_warm(self) -> None:
+        """Until as many places as are wanted can be taken over."""
+
+        async def all_warm() -> bool:
+            nodes = (await self.cluster.admin.list("/api/v1/nodes"))["items"]
+            ready = {node["metadata"]["name"] for node in nodes if labels.IMAGES_READY in node["metadata"]["labels"]}
+            placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
+            return len(placed) == WANTED
+
+        await eventually(all_warm, "places are kept", within_seconds=40)
+
+    async def claim_of(self, user: str) -> Json:
+        pod = await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
+        (entry,) = pod["spec"]["resourceClaims"]
+        name = entry.get("resourceClaimName") or pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+        return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
+
+    async def decisions(self) -> list[Json]:
+        """What the service decided, as an administrator reads it."""
+        await self.add_user("admin")
+        status, body = await self.request("POST", "/users/admin/tokens", {})
+        assert status == 201, body
+        headers = {"Authorization": f"token {body['token']}"}
+        url = f"{self.url}/services/dra-spawner/api/decisions?limit=1000"
+        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
+            assert answer.status == 200, await answer.text()
+            return (await answer.json())["items"]
+
+    async def service_process(self) -> int:
+        """Of the service at present."""
+
+        async def find() -> int:
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                    command = (process / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if parent == self._process.pid and b"dra_spawner.service" in command:
+                    return int(process.name)
+            return 0
+
+        return await eventually(find, "the hub has started the service")
+
+    async def only_placeholders_are_left(self) -> None:
+        async def none() -> bool:
+            placeholders = await self.placeholders()
+            kept = {entry["resourceClaimName"] for pod in placeholders for entry in pod["spec"]["resourceClaims"]}
+            claims = {claim["metadata"]["name"] for claim in await self.items("resourceclaims")}
+            pods = await self.items("pods")
+            return not await self.items("resourceclaimtemplates") and claims <= kept and len(pods) == len(placeholders)
+
+        await eventually(none, "nothing but placeholders is left", within_seconds=120)
+
+
+@pytest.fixture
+async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    await prepare(cluster)
+    async with Hub(cluster, await service_kubeconfig(cluster)) as hub:
+        yield hub
+
+
+async def prepare(cluster: ClusterUnderTest) -> None:
+    """Two nodes with twelve shares of 10Gi and the image, and the shipped priority."""
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
+    objects = [*node_with("node-a", shareable("gpu-0"), shareable("gpu-1")), *node_with("node-b", shareable("gpu-0"))]
+    for each in objects:
+        if each["kind"] == "Node":
+            each["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+    await cluster.publish(*classes(), {**priority, "value": -10}, *objects)
+
+
+def messages(events: list[Json]) -> list[str]:
+    return [event["message"] for event in events]
+
+
+async def test_a_user_gets_what_was_kept(hub: Hub):
+    await hub.until_warm()
+    kept = {entry["resourceClaimName"] for pod in await hub.placeholders() for entry in pod["spec"]["resourceClaims"]}
+    status, body = await hub.spawn("ada", PROFILE)
+    assert status in (201, 202), body
+    told = messages(await hub.until_ready("ada"))
+    claim = await hub.claim_of("ada")
+    assert claim["metadata"]["name"] in kept
+    node = claim["status"]["allocation"]["devices"]["results"][0]["pool"]
+    assert any(f"Your device was kept warm on node {node}." in each for each in told) or status == 201
+    environment = await hub.server_environment("ada")
+    assert environment["DRA_CLAIM_GPU_DEVICE"].startswith(f"{node}/gpu-")
+    assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
+
+    await hub.until_warm()
+    ended = [each for each in await hub.decisions() if each["kind"] == "end-placeholder"]
+    assert [each["code"] for each in ended] == ["handed-over"]
+    await hub.stop_server("ada")
+    await hub.only_placeholders_are_left()
+    config_map = await hub.cluster.admin.get(hub.cluster.path("configmaps", CONFIG_MAP))
+    published = read_config_map(config_map)
+    assert (list(published.shapes), published.skipped) == (["gpu-slice", "gpu-whole"], {})
+    assert "Published the shapes of profiles: shapes=2 skipped=0" in hub.log.read_text()
+
+
+async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[Json]:
+    """Ten users at once; the claims that they got. All of them get a server of their own."""
+    users = [f"user-{number}" for number in range(10)]
+    for user in users:
+        await hub.add_user(user)
+    spawning = [asyncio.create_task(hub.spawn(user, PROFILE)) for user in users]
+    if meanwhile is not None:
+        await meanwhile()
+    for status, body in await asyncio.gather(*spawning):
+        assert status in (201, 202), body
+    await asyncio.gather(*(hub.until_ready(user, within_seconds=90) for user in users))
+    claims = [await hub.claim_of(user) for user in users]
+    assert len({claim["metadata"]["uid"] for claim in claims}) == len(users)
+    for user, claim in zip(users, claims, strict=True):
+        assert claim["metadata"]["labels"].get(labels.RESERVED_FOR, f"jupyter-{user}") == f"jupyter-{user}"
+        assert f"jupyter-{user}" in [each["name"] for each in claim["status"]["reservedFor"]]
+    await asyncio.gather(*(hub.stop_server(user) for user in users))
+    return claims
+
+
+async def test_ten_users_at_once_and_three_places(hub: Hub):
+    await hub.until_warm()
+    claims = await start_ten(hub)
+    assert len([claim for claim in claims if labels.RESERVED_FOR in claim["metadata"]["labels"]]) >= WANTED
+    await hub.only_placeholders_are_left()
+
+
+async def test_a_service_that_is_killed_in_between(hub: Hub):
+    """Some claims are promised by then; whoever comes after asks nobody, or the next process."""
+    await hub.until_warm()
+    process = await hub.service_process()
+
+    async def kill() -> None:
+        async def promised() -> bool:
+            return any(labels.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims"))
+
+        await eventually(promised, "something is promised")
+        os.kill(process, signal.SIGKILL)
+
+    await start_ten(hub, kill)
+    assert await hub.service_process() != process
+    await hub.only_placeholders_are_left()
+    await hub.until_warm()
+
+
+async def test_a_standby_promises_nothing(cluster: ClusterUnderTest):
+    """Another replica leads: this one says so, and servers start as ever."""
+    await prepare(cluster)
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "dra-spawner"},
+        "spec": {
+            "holderIdentity": "another",
+            "leaseDurationSeconds": 3600,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": 0,
+        },
+    }
+    await cluster.admin.create(f"/apis/coordination.k8s.io/v1/namespaces/{cluster.namespace}/leases", lease)
+    async with Hub(cluster, await service_kubeconfig(cluster)) as hub:
+
+        async def stands_by() -> bool:
+            async with aiohttp.ClientSession() as session, session.get(f"{hub.service_url}/readyz") as answer:
+                return "standby" in await answer.text()
+
+        await eventually(stands_by, "the service stands by")
+        status, body = await hub.spawn("ada", PROFILE)
+        assert status in (201, 202), body
+        await hub.until_ready("ada")
+        pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
+        assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
+        assert labels.IMAGES_READY not in str(pod["spec"])
+        assert "it answers 503" in hub.log.read_text()
+        await hub.stop_server("ada")
+        await hub.only_placeholders_are_left()
