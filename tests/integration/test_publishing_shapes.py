@@ -1,0 +1,103 @@
+"""What the hub writes for the service, and what it says where it may not; on both clusters."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from dra_spawner import shape_publication
+from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
+from dra_spawner.hub import _spawner_of_nobody
+from dra_spawner.shape_publication import ShapePublication, published_shapes
+from dra_spawner.spawner import DRASpawner
+from tests.cluster.fault_proxy import Fault
+from tests.integration.devices import classes, node_with, shareable
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+CONFIG_MAPS = "configmaps"
+
+
+@pytest.fixture
+async def hub(cluster):
+    """A hub's side whose requests go through a proxy, and the hub of its spawners."""
+    async with cluster.fault_proxy() as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig):
+            side = HubSide(kubeconfig, cluster.namespace)
+            side.spawner_config.profile_list = [profile("gpu", "10Gi")]
+            hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
+            yield SimpleNamespace(
+                side=side, proxy=proxy, new_spawner=partial(_spawner_of_nobody, hub), path=cluster.path(CONFIG_MAPS)
+            )
+            await end_hub_side()
+
+
+def profile(slug, memory, **more):
+    claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": memory}}}
+    return {"display_name": slug, "slug": slug, "kubespawner_override": {"device_claims": claims}, **more}
+
+
+async def test_it_is_written_only_if_it_has_changed(cluster, hub):
+    publication = ShapePublication(hub.new_spawner)
+    first = await published_shapes(hub.new_spawner)
+    assert await publication.publish(first)
+    assert not await publication.publish(await published_shapes(hub.new_spawner))
+    assert [f"{each.verb} {each.name}" for each in hub.proxy.requests if each.resource == CONFIG_MAPS] == [
+        f"get {CONFIG_MAP}",
+        f"create {CONFIG_MAP}",
+        f"get {CONFIG_MAP}",
+    ]
+    hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
+    second = await published_shapes(hub.new_spawner)
+    assert await publication.publish(second)
+    written = await cluster.admin.get(cluster.path(CONFIG_MAPS, CONFIG_MAP))
+    assert read_config_map(written) == second != first
+    assert written["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dra-spawner"}
+
+
+async def test_choices_that_devices_give(cluster, hub):
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    sizes = {"memory": {"display_name": "Memory", "choices": "from_policy"}}
+    hub.side.spawner_config.profile_list = [profile("gpu", "10Gi", profile_options=sizes)]
+    found = await published_shapes(hub.new_spawner)
+    assert set(found.shapes) == {"gpu", *(f"gpu/memory={size}Gi" for size in (5, 15, 20, 25, 30, 35, 40))}
+    assert found.skipped == {}
+
+
+@pytest.mark.parametrize(
+    ("verb", "rule"),
+    [
+        ("get", f'apiGroups: [""], resources: [configmaps], resourceNames: [{CONFIG_MAP}], verbs: [get]'),
+        ("create", 'apiGroups: [""], resources: [configmaps], verbs: [create]'),
+        ("update", f'apiGroups: [""], resources: [configmaps], resourceNames: [{CONFIG_MAP}], verbs: [update]'),
+    ],
+)
+async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, caplog, verb, rule):
+    monkeypatch.setattr(shape_publication, "_AGAIN_SECONDS", 0.1)
+    publication = ShapePublication(hub.new_spawner)
+    if verb == "update":
+        await publication.publish(await published_shapes(hub.new_spawner))
+        hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
+    hub.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb=verb, resource=CONFIG_MAPS, times=None)
+    caplog.set_level(logging.WARNING)
+    # The hub's own logger tells nobody above it.
+    publication._log.addHandler(caplog.handler)
+    task = asyncio.create_task(publication.run())
+    before = hub.proxy.count(verb, CONFIG_MAPS)
+    async with asyncio.timeout(20):
+        while hub.proxy.count(verb, CONFIG_MAPS) < before + 3:  # noqa: ASYNC110 - nothing tells but looking
+            await asyncio.sleep(0.02)
+    said = {record.getMessage() for record in caplog.records if "are not published" in record.getMessage()}
+    (sentence,) = said
+    assert f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)" in sentence
+    times = [record for record in caplog.records if record.getMessage() == sentence]
+    assert len({id(record) for record in times}) == 1
+    hub.proxy.heal()
+    await cluster.wait_for(cluster.path(CONFIG_MAPS, CONFIG_MAP))
+    assert not task.done()
+    task.cancel()
+    publication._log.removeHandler(caplog.handler)
