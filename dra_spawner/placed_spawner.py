@@ -60,7 +60,6 @@ class PlacedSpawner(KubeSpawner):
                 client=self.api.api_client,
                 pod_name=self.pod_name,
                 hands_over=self._takes_over and not self.enable_user_namespaces,
-                marks={"labels": self._build_common_labels({}), "annotations": self._build_common_annotations({})},
                 tell=self._messages.tell,
                 log=self.log,
             )

@@ -286,7 +286,7 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, Check
         """Create what the final pod needs, then the pod. Runs again at each retry."""
         objects = self._start_objects
         if objects is not None and self._gpu_start is None:
-            await self.find_place(pod, objects)
+            await self._find_place_or_go_without(pod, objects)
         if objects is None or not (self._plan.claims or asks_for_extended_resources(pod)):
             return bool(await super()._make_create_pod_request(pod, request_timeout))
         # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
@@ -305,6 +305,14 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, Check
             self._accompanying.create_task(self._watch.give_objects_to_pod())
             self._following = self._accompanying.create_task(self._watch.follow())
         return created
+
+    async def _find_place_or_go_without(self, pod: Any, objects: StartObjects) -> None:
+        try:
+            await self.find_place(pod, objects)
+        except SpawnRefused as refused:
+            if self._plan.fallback is None:
+                raise
+            raise DevicesGone(f"{refused} It starts without the device that it can do without.") from refused
 
     async def _ensure(self, objects: StartObjects, named: set[str]) -> bool:
         """Create what the pod needs; whether that is done, else it is to be tried again."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from logging import Logger
@@ -36,8 +36,6 @@ class StartPlace:
         Of the Kubernetes library: knows how a pod is sent.
     hands_over
         Whether warm claims can be used; they are of one namespace.
-    marks
-        ``labels`` and ``annotations`` of what is made for the server.
     tell
         Shows the user a sentence.
     pod_may_be_there
@@ -48,7 +46,6 @@ class StartPlace:
     client: ApiClient
     pod_name: str
     hands_over: bool
-    marks: Mapping[str, Any]
     tell: Callable[[str], None]
     log: Logger
     pod_may_be_there: bool = False
@@ -115,7 +112,7 @@ class StartPlace:
             return False
         kept_for = {labels.RESERVED_FOR: self.pod_name, labels.SHAPE: shape.id}
         try:
-            await objects.take_over(answer.claims, kept_for, self.marks)
+            await objects.take_over(answer.claims, kept_for)
         except (NotKept, KubernetesError) as error:
             self.log.warning("What was kept cannot be taken over: pod=%s %s", self.pod_name, error)
             await self._leave(objects)

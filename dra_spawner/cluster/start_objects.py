@@ -12,7 +12,6 @@ import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.api_objects import (
@@ -20,7 +19,6 @@ from dra_spawner.cluster.api_objects import (
     RESOURCE_API,
     START_ANNOTATION,
     START_ENDS_ANNOTATION,
-    TEMPLATE_LABELS,
     TEMPLATES,
     ApiObject,
 )
@@ -142,10 +140,11 @@ class StartObjects:
                 raise
         self._made.add(path)
 
-    async def take_over(self, claims: Mapping[str, str], kept_for: Mapping[str, str], marks: Mapping[str, Any]) -> None:
+    async def take_over(self, claims: Mapping[str, str], kept_for: Mapping[str, str]) -> None:
         """Make claims that somebody else kept ready this start's own, if they are kept for it.
 
-        From here on they go with its pod, or when it fails.
+        They get the labels and annotations that those of the templates would have, and go with the start's pod, or
+        when it fails.
 
         Parameters
         ----------
@@ -153,33 +152,29 @@ class StartObjects:
             Name of the claim by the pod's entry that is to name it.
         kept_for
             Labels that say so.
-        marks
-            ``labels`` and ``annotations`` that they get, as a template would have given them.
 
         Raises
         ------
         NotKept, KubernetesError
             Where one cannot be had. Others may be this start's by then; see `leave_taken`.
         """
-        annotations = {
-            **marks["annotations"],
-            START_ANNOTATION: self.nonce,
-            START_ENDS_ANNOTATION: self.ends.isoformat(),
-        }
-        labels = {**marks["labels"], **TEMPLATE_LABELS}
-        body = [
-            *({"op": "test", "path": _label_path(key), "value": value} for key, value in kept_for.items()),
-            *({"op": "add", "path": _label_path(key), "value": value} for key, value in labels.items()),
-            {"op": "add", "path": "/metadata/annotations", "value": annotations},
-        ]
         for entry, name in claims.items():
             claim = ApiObject(CLAIMS, {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}})
             path = claim.path(self.namespace)
-            self._maybe_taken[path] = body
+            self._maybe_taken[path] = self._taking(self.templates[entry]["spec"]["metadata"], kept_for)
             if not await self._is_taken(path):
                 raise NotKept(name)
             self._taken[entry] = self._maybe_made[path] = claim
             self._made.add(path)
+
+    def _taking(self, marks: JsonObject, kept_for: Mapping[str, str]) -> list[JsonObject]:
+        """What takes a claim over, as a JSON patch (RFC 6902)."""
+        ends = {START_ANNOTATION: self.nonce, START_ENDS_ANNOTATION: self.ends.isoformat()}
+        return [
+            *({"op": "test", "path": _label_path(key), "value": value} for key, value in kept_for.items()),
+            *({"op": "add", "path": _label_path(key), "value": value} for key, value in marks["labels"].items()),
+            {"op": "add", "path": "/metadata/annotations", "value": {**marks["annotations"], **ends}},
+        ]
 
     async def _is_taken(self, path: str) -> bool:
         """Whether a claim is this start's now; without an answer it may be or not, and this may be asked again."""
