@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +27,8 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["CarryOut", "Expectation"]
+
+log = logging.getLogger(__name__)
 
 _DRA: Final = "resource.k8s.io/v1"
 _CLAIMS: Final = "resourceclaims"
@@ -106,26 +110,45 @@ class CarryOut:
     async def _create(self, shape: Shape, reason: str) -> tuple[Expectation, ...]:
         name = self._new_name(shape)
         namespace = self._settings.namespace
-        claims: list[str] = []
+        claims: list[ObjectKey] = []
+        manifests = placeholder_claims(shape, name, self._settings)
         try:
-            for manifest in placeholder_claims(shape, name, self._settings):
+            for manifest in manifests:
                 self._may_act()
+                claims.append(ObjectKey(namespace, manifest["metadata"]["name"]))
                 await self._api.create(resource_path(_DRA, _CLAIMS, namespace), manifest)
-                claims.append(manifest["metadata"]["name"])
             self._may_act()
             manifest = placeholder_pod(shape, name, self._settings)
             manifest["metadata"]["annotations"][labels.REASON] = reason
             pod = await self._api.create(resource_path("v1", "pods", namespace), manifest)
-        except KubernetesError:
-            for claim in claims:  # what cannot be deleted now is found as an orphan later
-                await self._delete_quietly(ObjectKey(namespace, claim))
+        except KubernetesError as error:
+            await self._undo(name, claims, error)
             raise
-        for claim in claims:
-            self._may_act()
-            body = {"metadata": {"ownerReferences": [_owner(name, pod["metadata"]["uid"])]}}
-            await self._api.patch(resource_path(_DRA, _CLAIMS, namespace, claim), body)
-        seen = [(Kind.RESOURCE_CLAIM, ObjectKey(namespace, claim)) for claim in claims]
-        return tuple(_present(kind, key) for kind, key in (*seen, (Kind.POD, ObjectKey(namespace, name))))
+        for manifest in manifests:
+            await self._own(manifest["metadata"], pod["metadata"])
+        claims_seen = [_present(Kind.RESOURCE_CLAIM, claim) for claim in claims]
+        return (*claims_seen, _present(Kind.POD, ObjectKey(namespace, name)))
+
+    async def _own(self, claim: JsonObject, pod: JsonObject) -> None:
+        """Let a claim go with its placeholder, unless it was promised by now; without an owner it is an orphan later.
+
+        Parameters
+        ----------
+        claim, pod
+            Metadata of both; the claim's as it was created.
+        """
+        body = [
+            {"op": "test", "path": "/metadata/labels", "value": claim["labels"]},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": [_owner(pod["name"], pod["uid"])]},
+        ]
+        self._may_act()
+        path = resource_path(_DRA, _CLAIMS, self._settings.namespace, claim["name"])
+        try:
+            await self._api.patch(path, body, patch_type=PatchType.JSON)
+        except KubernetesError as error:
+            if error.status == 403:
+                raise
+            log.info("A claim does not go with its placeholder: claim=%s because=%s", claim["name"], error)
 
     async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
         self._may_act()
@@ -187,11 +210,16 @@ class CarryOut:
         await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), missing_ok=True)
         return (_leaving(Kind.RESOURCE_CLAIM, key),)
 
-    async def _delete_quietly(self, key: ObjectKey) -> None:
-        try:
-            await self._delete_claim(key)
-        except KubernetesError:
-            return
+    async def _undo(self, name: str, claims: Sequence[ObjectKey], error: KubernetesError) -> None:
+        """Delete what was made of a placeholder; what cannot be deleted now is found later, as one or as an orphan."""
+        namespace = self._settings.namespace
+        with contextlib.suppress(KubernetesError):
+            if error.retryable:  # the pod may be there all the same
+                self._may_act()
+                pod = resource_path("v1", "pods", namespace, name)
+                await self._api.delete(pod, grace_period_seconds=0, missing_ok=True)
+            for claim in claims:
+                await self._delete_claim(claim)
 
     async def _patch(
         self, kind: Kind, api: str, plural: str, key: ObjectKey, body: JsonObject

@@ -36,7 +36,7 @@ from dra_spawner.placeholders.refusals import Refusals
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["Reconciler", "ReconcilerTimes"]
+__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes"]
 
 log = logging.getLogger(__name__)
 
@@ -337,3 +337,6 @@ _KINDS = {
     UngatePod: "ungate-pod",
     DeleteClaim: "delete-claim",
 }
+
+KINDS_OF_DECISIONS = tuple(_KINDS.values())
+"""What `Decision.kind` may be."""

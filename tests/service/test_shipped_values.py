@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import yaml
+from kubernetes_asyncio.client import ApiClient
+from prometheus_client import CollectorRegistry
 from traitlets.config import Config
 
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause, Denial
+from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.availability import PlaceholderState
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.placeholders.reconciler import KINDS_OF_DECISIONS
+from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.web.placeholder_metrics import register_placeholders
 
 ROOT = Path(__file__).parents[2]
 VALUES = ROOT / "helm-values"
@@ -80,3 +94,32 @@ def test_ten_lines_turn_it_on() -> None:
     exec(text, {"c": config})
     assert len(text.splitlines()) <= 10
     assert config.DRASpawnerService.headroom["gpu-slice"] == {"min": 2, "max": 20}
+
+
+def test_every_word_is_documented() -> None:
+    """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
+    text = (ROOT / "docs" / "placeholders.md").read_text()
+    words = {str(each) for vocabulary in (Cause, Denial, PlacementKind, PlaceholderState) for each in vocabulary}
+    words |= {labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING, labels.SHAPE, labels.YIELDED_AT, labels.REASON}
+    words |= {
+        labels.RESERVED_FOR,
+        "reserved-until",
+        labels.HAND_OVER_GATE,
+        CONFIG_MAP,
+        labels.LATE,
+        *KINDS_OF_DECISIONS,
+    }
+    assert sorted(word for word in words if f"`{word}`" not in text) == []
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    registry = CollectorRegistry()
+    register_placeholders(registry, PlaceholderKeeper(api, ClusterWatch(api), DecisionLog(), KeeperSettings("hub")))
+    for family in registry.collect():
+        assert family.name in text, family.name
+
+
+def test_settings_that_are_documented_are_there() -> None:
+    text = (ROOT / "docs" / "placeholders.md").read_text()
+    known = set(DRASpawnerService.class_trait_names())
+    named = set(re.findall(r"`([a-z]+(?:_[a-z]+)+)`", text))
+    others = {"enable_user_namespaces", "in_flight", "left_out"}
+    assert {name for name in named - others if not name.startswith("dra_spawner_")} <= known
