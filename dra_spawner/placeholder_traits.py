@@ -110,7 +110,7 @@ class PlaceholderTraits(HasTraits):
     ).tag(config=True)
 
     new_node_seconds = Float(
-        3600.0, min=0.0, help="Seconds for which a node counts as new; placeholders are drawn to the newest."
+        1200.0, min=0.0, help="Seconds for which a node counts as new; placeholders are drawn to the newest."
     ).tag(config=True)
     drain_below = Float(
         0.0,

@@ -30,7 +30,7 @@ _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
 _WORDS = {
     "warm": "at once, kept ready",
-    "fresh": "now, devices are free",
+    "fresh": "now, there is room",
     "yield": "in a moment, placeholders make way",
     "scale-up": "when another node has come",
     "never": "never",

@@ -36,7 +36,7 @@ async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster:
                 "headroom of gpu-whole: nothing is kept, as the cluster has no devices.",
             }
             answer = await service.place(PLAIN, "ada")
-            assert (answer["kind"], answer["claims"], answer["until"]) == ("warm", {}, None)
+            assert (answer["kind"], answer["claims"], answer["until"]) == ("fresh", {}, None)
     told = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
     assert told == ["Placeholders: headroom of gpu-whole: nothing is kept, as the cluster has no devices"]
 

@@ -38,7 +38,7 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         assert kept["reason"] == "1 wanted, 0 there"
         choices = {each["name"]: each for each in await profiles_json(service.context)}
         kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
-        assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "warm", "broken": None}
+        assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "fresh", "broken": None}
         assert choices["broken"]["left_out"] == "count must be from 1 to 32"
         assert choices["gpu-whole"]["placeholders"]["warm"] == 1
 
