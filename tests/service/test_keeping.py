@@ -62,7 +62,8 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         assert metric_value(service, "dra_spawner_seats", profile="gpu-whole", state="used") == 1
         assert metric_value(service, "dra_spawner_headroom_target", profile="gpu-whole", source="configured") == 1
         assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
-        assert metric_value(service, "dra_spawner_evictions_total", reason="handed-over") == 1
+        ended = "dra_spawner_evictions_total"
+        await service.until(lambda: metric_value(service, ended, reason="handed-over") == 1, "it is counted")
         assert metric_value(service, "dra_spawner_hand_over_seconds_count") == 1
         assert metric_value(service, "dra_spawner_frozen") == 0
 
