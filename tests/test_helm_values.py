@@ -6,11 +6,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from traitlets.config import Config
 
-from dra_spawner.cluster.cluster_watch import RESOURCES
 from dra_spawner.profiles import profile_list_problems
-from dra_spawner.service import DRASpawnerService
 
 ROOT = Path(__file__).parents[1]
 SCHEMA = ROOT.parent / "shared" / "data" / "z2jh-values.schema.json"
@@ -97,91 +94,3 @@ def test_rules_are_the_ones_that_are_used():
         *(("resource.k8s.io", "resourceclaimtemplates", verb) for verb in ("create", "delete", "list", "patch")),
         *(("resource.k8s.io", "resourceslices", "list"),),
     ]
-
-
-SERVICE_SCOPES = {"custom:dra-spawner:read", "custom:dra-spawner:manage"}
-
-
-def documents(name):
-    return [each for each in yaml.safe_load_all((ROOT / "helm-values" / name).read_text()) if each]
-
-
-@pytest.fixture
-def service_values():
-    return documents("service.yaml")[0]
-
-
-@pytest.mark.usefixtures("schema")
-def test_values_of_the_service_fit_the_chart(service_values):
-    assert problems(service_values) == []
-
-
-def test_scopes_of_the_service_are_defined_before_they_are_used(service_values):
-    hub = service_values["hub"]
-    defined = hub["config"]["JupyterHub"]["custom_scopes"]
-    assert set(defined) == SERVICE_SCOPES
-    used = {scope for role in hub["loadRoles"].values() for scope in role["scopes"]}
-    used |= set(hub["services"]["dra-spawner"]["oauth_client_allowed_scopes"])
-    assert {scope for scope in used if scope.startswith("custom:")} == SERVICE_SCOPES
-    known = DRASpawnerService()
-    assert {scope for scope in known.read_scopes | known.manage_scopes if scope.startswith("custom:")} == SERVICE_SCOPES
-
-
-def test_values_and_configuration_file_of_the_service_say_the_same(service_values):
-    config = Config()
-    code = (ROOT / "jupyterhub_config.d" / "20-dra-spawner-service.py").read_text()
-    exec(code, {"c": config})
-    hub = config.JupyterHub
-    (service,) = hub.services.get_value([])
-    values = service_values["hub"]
-    for name in ("oauth_no_confirm", "oauth_client_allowed_scopes", "display"):
-        assert service[name] == values["services"]["dra-spawner"][name]
-    assert hub.custom_scopes.get_value({}) == values["config"]["JupyterHub"]["custom_scopes"]
-    roles = {role.pop("name"): role for role in hub.load_roles.get_value([])}
-    assert roles == values["loadRoles"]
-
-
-def test_deployment_of_the_service_is_reached_and_finds_its_token(service_values):
-    deployment, service = documents("service-deployment.yaml")
-    pod = deployment["spec"]["template"]
-    labels = pod["metadata"]["labels"]
-    assert service["spec"]["selector"].items() <= labels.items()
-    assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
-    (rule,) = service_values["proxy"]["chp"]["networkPolicy"]["egress"]
-    assert rule["to"][0]["podSelector"]["matchLabels"].items() <= labels.items()
-    (container,) = pod["spec"]["containers"]
-    port = container["ports"][0]["containerPort"]
-    url = service_values["hub"]["services"]["dra-spawner"]["url"]
-    assert url == f"http://{service['metadata']['name']}:{port}"
-    assert (service["spec"]["ports"][0]["port"], rule["ports"][0]["port"]) == (port, port)
-    environment = {each["name"]: each.get("value") or each["valueFrom"] for each in container["env"]}
-    (name,) = service_values["hub"]["services"]
-    assert environment["JUPYTERHUB_API_TOKEN"] == {
-        "secretKeyRef": {"name": "hub", "key": f"hub.services.{name}.apiToken"}
-    }
-    assert environment["JUPYTERHUB_SERVICE_NAME"] == name
-    assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"/services/{name}/"
-    account = next(each for each in documents("service-rbac.yaml") if each["kind"] == "ServiceAccount")
-    assert pod["spec"]["serviceAccountName"] == account["metadata"]["name"]
-
-
-def test_rules_of_the_service_are_the_ones_that_are_used():
-    rules = {
-        (kind, group, resource, verb, *rule.get("resourceNames", ()))
-        for document in documents("service-rbac.yaml")
-        for kind in [document["kind"]]
-        for rule in document.get("rules", ())
-        for group in rule["apiGroups"]
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
-    followed = {
-        ("ClusterRole", resource.group, resource.plural, verb)
-        for resource in RESOURCES.values()
-        for verb in ("list", "watch")
-    }
-    lease = {("Role", "coordination.k8s.io", "leases", "create")}
-    lease |= {
-        ("Role", "coordination.k8s.io", "leases", verb, DRASpawnerService().lease_name) for verb in ("get", "update")
-    }
-    assert rules == followed | lease

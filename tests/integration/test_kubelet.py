@@ -160,7 +160,7 @@ async def test_hub_account_may_do_what_is_shipped_and_no_more(real_cluster: Clus
         for request in (
             hub.list(cluster.path("configmaps")),
             hub.list(resource_path("v1", "pods", "kube-system")),
-            hub.patch(cluster.path("pods", "any"), {"metadata": {"labels": {"a": "b"}}}),
+            hub.patch(cluster.path("persistentvolumeclaims", "any"), {"metadata": {"labels": {"a": "b"}}}),
             hub.delete(resource_path("v1", "nodes", name="any")),
         ):
             with pytest.raises(KubernetesError) as refused:

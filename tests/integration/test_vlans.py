@@ -153,7 +153,8 @@ async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.Monk
     assert len(running) == 3, errors
     for error in filter(None, errors):
         assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
-        assert error.reason == "no-vlan"
+        # JupyterHub 5.0 replaces the reason of whatever fails while it starts.
+        assert error.reason in ("no-vlan", "error")
     assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
     assert await hub.account() == {
         int(vlan): {f"user:{name.removeprefix('jupyter-')}"} for name, vlan in (await hub.vlans_of_pods()).items()
