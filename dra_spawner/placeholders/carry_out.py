@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 
 _DRA: Final = "resource.k8s.io/v1"
 _CLAIMS: Final = "resourceclaims"
+#: Of a change that others have come before with another one.
+_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +168,16 @@ class CarryOut:
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
     async def _reserve(self, action: ReserveClaim) -> tuple[Expectation, ...]:
+        """Append to the owners and consumers. The scheduler and the claim controller write there at the same time."""
+        for _ in range(_TRIES):
+            try:
+                return await self._reserve_once(action)
+            except KubernetesError as error:
+                if not error.conflict:
+                    raise
+        return await self._reserve_once(action)
+
+    async def _reserve_once(self, action: ReserveClaim) -> tuple[Expectation, ...]:
         """Append to the owners and, while the claim is allocated, to the consumers, whatever others there are."""
         key, pod, uid = action.claim, action.pod, action.pod_uid
         path = resource_path(_DRA, _CLAIMS, key.namespace, key.name)
