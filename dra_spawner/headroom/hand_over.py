@@ -29,7 +29,7 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
     for key, placeholder in view.placeholders.items():
         pod = takers.get(key)
         if pod is not None:
-            actions += _hand_over(view, placeholder, pod)
+            actions += _hand_over(view, policy, placeholder, pod)
         elif any(claim.is_deleted for claim in _claims(view, placeholder)):
             # By the hub, whose start has failed: the device is free again as soon as the placeholder is gone.
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.BROKEN, "its claim is being deleted"))
@@ -63,7 +63,10 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
     return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.promise
 
 
-def _hand_over(view: View, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
+def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
+    if not pod.node_name and not pod.is_gated and age(pod.created, view.now) < policy.grace.binding:
+        # The scheduler is about to enter it among the consumers: who writes there now makes that fail for a second.
+        return
     claims = _claims(view, placeholder)
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     to_reserve = [

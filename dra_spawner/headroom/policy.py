@@ -61,6 +61,8 @@ class Grace:
     ----------
     yield_again
         After placeholders made way for a pod, before others do.
+    binding
+        The scheduler has so long to bind a pod that names a warm claim before it is helped.
     promise
         A warm claim is kept so long for the pod that it was promised to.
     new_node
@@ -72,6 +74,7 @@ class Grace:
     """
 
     yield_again: timedelta = timedelta(seconds=10)
+    binding: timedelta = timedelta(seconds=3)
     promise: timedelta = timedelta(seconds=30)
     new_node: timedelta = timedelta(minutes=10)
     freed_node: timedelta = timedelta(minutes=10)

@@ -21,7 +21,8 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.policy import Budget, Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut
@@ -44,9 +45,10 @@ from tests.placeholders.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, u
 Json = dict[str, Any]
 
 NAMESPACE = "hub"
+_LEASES = "coordination.k8s.io/v1"
 CLAIMS = {"gpu": claim_spec()}
 BESIDE = shape(CLAIMS, cpu="1")
-FULL = shape(CLAIMS, cpu="3")
+FULL = shape(CLAIMS, cpu="4")
 _SEATS = 4
 """GPUs of a node, and placeholders for them."""
 
@@ -62,6 +64,8 @@ class Bench:
     policy: Policy = field(default_factory=Policy)
     bound: dict[str, float] = field(default_factory=dict)
     number: int = 0
+    refills: bool | None = None
+    """Whether placeholders are made anew while they are handed over; None before that."""
 
     def note(self, change: Change) -> None:
         """When a pod was first seen to have a node."""
@@ -78,7 +82,10 @@ class Bench:
         end = time.monotonic() + seconds
         while not condition():
             if time.monotonic() > end:
-                raise TimeoutError(f"not seen within {seconds:g} s: {what}")
+                decisions = [(each.decision.kind, each.decision.reason, each.decision.outcome)
+                             for each in self.reconciler.decisions.newest(5)]  # fmt: skip
+                pods = [(pod.name, pod.node_name, pod.is_deleted) for pod in self.watch.snapshot.pods.values()]
+                raise TimeoutError(f"not seen within {seconds:g} s: {what}; decided: {decisions}; pods: {pods[-5:]}")
             await asyncio.sleep(0.01)
 
     async def nodes(self, count: int, cpu: str, gpus: int) -> None:
@@ -97,18 +104,35 @@ class Bench:
                 "images": [{"names": [IMAGE], "sizeBytes": 1}],
             }
             await self.api.patch(resource_path("v1", "nodes", name=name, subresource="status"), {"status": status})
+            lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
+            await self.api.create(resource_path(_LEASES, "leases", "kube-node-lease"), lease)
             if gpus:
                 await self.api.create(resource_path("resource.k8s.io/v1", "resourceslices"), _slice(name, gpus))
 
+    async def beat(self) -> None:
+        """Nodes that are not heard of get a taint."""
+        while True:
+            moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            for name in list(self.watch.snapshot.nodes):
+                path = resource_path(_LEASES, "leases", "kube-node-lease", name)
+                await self.api.patch(path, {"spec": {"renewTime": moment}})
+            await asyncio.sleep(10)
+
     async def keep(self, wanted: Shape, count: int) -> None:
         """Have so many warm placeholders of a shape, and none of any other."""
-        self.policy = Policy(shapes={wanted.id: wanted}, headroom={wanted.id: Headroom(count, count)})
+        self.refills = None
+        headroom = {wanted.id: Headroom(count, 2 * count)}
+        self.policy = Policy(shapes={wanted.id: wanted}, headroom=headroom, budget=Budget(1000.0, 1000, 1000))
         self.reconciler.wake()
-        await self.until(lambda: len(self.reconciler.view().warm(wanted.id)) == count, f"{count} warm placeholders", 300)
+        await self.until(lambda: len(self.reconciler.view().warm(wanted.id)) == count, f"{count} warm placeholders", 90)
 
-    async def keep_no_more(self, wanted: Shape) -> None:
-        """Let nothing be made any more: only what is there is handed over."""
-        self.policy = Policy(shapes={wanted.id: wanted}, headroom={wanted.id: Headroom(0, 1000)})
+    def current_policy(self) -> Policy:
+        """What is wanted; once nothing is to be made any more, what there is."""
+        if self.refills is None:
+            return self.policy
+        free = [each for each in self.reconciler.view().placeholders.values() if each.reservation is None]
+        headroom = Headroom(len(free), 1000) if not self.refills else self.policy.headroom_of(next(iter(self.policy.shapes)))
+        return replace(self.policy, headroom=dict.fromkeys(self.policy.shapes, headroom))
 
     async def create(self, name: str, entries: Json, cpu: str, **kind: Any) -> float:
         """A user's pod; when it was asked for."""
@@ -182,35 +206,37 @@ async def running(plane: ControlPlane) -> AsyncIterator[Bench]:
             new_name=lambda each: f"placeholder-{next(numbers):05}",
         )
         bench: Bench
-        reconciler = Reconciler(watch, lambda: bench.policy, carry_out, DecisionLog(), frozenset((NAMESPACE,)))
+        reconciler = Reconciler(watch, lambda: bench.current_policy(), carry_out, DecisionLog(), frozenset((NAMESPACE,)))
         bench = Bench(api, watch, reconciler, Promises(api, reconciler, lambda: None))
         watch.on_change(bench.note)
         await watch.wait_synced()
-        task = asyncio.create_task(reconciler.run())
+        tasks = [asyncio.create_task(reconciler.run()), asyncio.create_task(bench.beat())]
         try:
             yield bench
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
 
-async def one_by_one(bench: Bench, times: int) -> dict[str, list[float]]:
+async def one_by_one(bench: Bench, options: argparse.Namespace, times: int) -> dict[str, list[float]]:
     """Each kind of start in turn, so that whatever else the machine does meets all of them alike."""
     found: dict[str, list[float]] = {name: [] for name in ("plain", "beside", "full", "template")}
-    for wanted, name, cpu in ((BESIDE, "beside", "1"), (FULL, "full", "3")):
+    for wanted, name, cpu in ((BESIDE, "beside", "1"), (FULL, "full", "4")):
         await bench.keep(wanted, times)
-        await bench.keep_no_more(wanted)
+        bench.refills = options.refill
         for _ in range(times):
             found["plain"].append(await bench.plain())
             found[name].append(await bench.hand_over(wanted, cpu))
             found["template"].append(await bench.template())
+        print(f"one by one, {name}: {options.times} times", flush=True)
         await bench.clear()
         await bench.keep(wanted, 0)
     return found
 
 
-async def at_once(bench: Bench, count: int) -> dict[str, float]:
+async def at_once(bench: Bench, options: argparse.Namespace, count: int) -> dict[str, float]:
     """Seconds from the first pod's creation until the last of so many has its node."""
     found: dict[str, float] = {}
 
@@ -220,13 +246,14 @@ async def at_once(bench: Bench, count: int) -> dict[str, float]:
         began = time.perf_counter()
         await asyncio.gather(*(start() for _ in range(count)))
         found[name] = time.perf_counter() - began
+        print(f"{count} at once, {name}: {found[name]:.2f} s", flush=True)
         await bench.clear()
 
     await measure("plain", bench.plain)
     await measure("template", bench.template)
-    for wanted, name, cpu in ((BESIDE, "beside", "1"), (FULL, "full", "3")):
+    for wanted, name, cpu in ((BESIDE, "beside", "1"), (FULL, "full", "4")):
         await bench.keep(wanted, count)
-        await bench.keep_no_more(wanted)
+        bench.refills = options.refill
         await measure(name, lambda wanted=wanted, cpu=cpu: bench.hand_over(wanted, cpu))  # type: ignore[misc]
         await bench.keep(wanted, 0)
     return found
@@ -235,7 +262,7 @@ async def at_once(bench: Bench, count: int) -> dict[str, float]:
 async def yields(bench: Bench, times: int, gpus: int) -> list[float]:
     """Every GPU is held by a placeholder; users come who did not ask, and their pods are of another shape."""
     await bench.keep(BESIDE, gpus)
-    bench.policy = Policy(shapes={BESIDE.id: BESIDE}, headroom={BESIDE.id: Headroom(0, 1000)})
+    bench.refills = False
     found = []
     for _ in range(times):
         found.append(await bench.template("2"))
@@ -259,9 +286,9 @@ async def measure(options: argparse.Namespace) -> None:
 async def all_of(
     bench: Bench, options: argparse.Namespace, gpus: int
 ) -> tuple[dict[str, list[float]], dict[int, dict[str, float]], list[float], list[float]]:
-    single = await one_by_one(bench, options.times)
+    single = await one_by_one(bench, options, options.times)
     promised, bench.promised = bench.promised, []
-    many = {count: await at_once(bench, count) for count in options.at_once}
+    many = {count: await at_once(bench, options, count) for count in options.at_once}
     return single, many, await yields(bench, options.yields, gpus), promised
 
 
@@ -298,6 +325,7 @@ def main() -> int:
     parser.add_argument("--times", type=int, default=20, help="of each kind, one by one")
     parser.add_argument("--at-once", type=int, nargs="*", default=[30, 100])
     parser.add_argument("--yields", type=int, default=20)
+    parser.add_argument("--refill", action="store_true", help="make placeholders anew meanwhile, as the service does")
     parser.add_argument("--qps", type=int, help="client limit of scheduler and controllers; Kubernetes' own by default")
     asyncio.run(measure(parser.parse_args()))
     return 0

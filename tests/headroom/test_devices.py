@@ -143,9 +143,12 @@ def test_hand_over_on_a_full_node_frees_cpu_without_losing_the_claim() -> None:
     claim = kept.claims[0]
     device = world.snapshot.claims[claim].claim.status.devices
     world.reserve(claim, "ada", world.now + timedelta(seconds=30))
-    world.user("ada", claim_names={"gpu": claim.name}, cpu="6")
+    gates = [{"name": labels.HAND_OVER_GATE}]
+    world.user("ada", claim_names={"gpu": claim.name}, cpu="6", schedulingGates=gates)
+    world.schedule()
     world.decide()
     assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+    world.decide()
     world.decide()
     world.schedule()
     assert world.where("ada") == "a"
@@ -339,3 +342,30 @@ def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
     world.settle()
     assert world.where("ada") == "a"
     assert len(ended(world, Cause.YIELD)) == 1
+
+
+def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
+    """Who writes to the claim at the same time makes it try again a second later."""
+    world = hub((GPU, 1, 1))
+    world.node("a", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.decide()
+    assert not world.actions(ReserveClaim)
+    assert kept.key in world.view().placeholders
+    world.schedule()
+    world.decide()
+    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+
+
+def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
+    world = hub((GPU, 1, 1))
+    world.node("a", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.pass_time(seconds=4)
+    world.decide()
+    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
