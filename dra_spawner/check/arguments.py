@@ -56,7 +56,8 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         action="extend",
         default=[],
         metavar="FILE",
-        help="instead of a cluster: what kubectl printed of its nodes, resourceslices, deviceclasses, namespaces",
+        help="instead of a cluster: what kubectl printed of its nodes, resourceslices, deviceclasses, namespaces, "
+        "validatingwebhookconfigurations, network-attachment-definitions",
     )
     _add_namespace(command)
     command.add_argument(

@@ -11,7 +11,7 @@ from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.questions import matters, sort_out
 from dra_spawner.fit.reading import Progress, read_files
-from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 
 __all__ = ["facts_of_objects", "read_objects"]
 
@@ -21,6 +21,7 @@ _KINDS = {
     "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
     "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
+    "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1",),
 }
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
@@ -56,8 +57,15 @@ class _Objects:
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":
                     name = f"{metadata.get('namespace') or 'default'}/{name}" if isinstance(metadata, dict) else name
+                case "ValidatingWebhookConfiguration":
+                    decoded = claim_webhooks([dict(source.value)])
         except ObjectError as error:
             raise source.error(error) from None
+        except (AttributeError, KeyError, TypeError):
+            # Only of webhooks; whatever else is decoded says by itself what is wrong.
+            if source.kind != "ValidatingWebhookConfiguration":
+                raise
+            raise source.document.error((*source.path, "webhooks"), "must be a list of webhooks") from None
         self.by_kind.setdefault(source.kind, {})[name] = decoded
 
 
@@ -82,6 +90,7 @@ def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> Clus
     slices = by_kind.get("ResourceSlice")
     own = by_kind.get("Namespace", {}).get(namespace)
     definitions = by_kind.get("NetworkAttachmentDefinition")
+    webhooks = by_kind.get("ValidatingWebhookConfiguration")
     return ClusterFacts(
         device_classes=by_kind.get("DeviceClass"),
         slices=tuple(slices.values()) if slices is not None else None,
@@ -89,6 +98,7 @@ def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> Clus
         namespace=namespace,
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
         attachment_definitions=frozenset(definitions) if definitions is not None else None,
+        webhooks=frozenset().union(*webhooks.values()) if webhooks is not None else None,
         kubernetes_version=max((found for node in (nodes or {}).values() if (found := _kubelet(node))), default=None),
     )
 

@@ -14,13 +14,14 @@ from typing import Any, Final, TypeVar
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
-from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 
 __all__ = ["ADMIN_ACCESS_LABEL", "decoded", "read_facts"]
 
 _RESOURCE_API: Final = "resource.k8s.io/v1"
-_ATTACHMENTS_API: Final = "k8s.cni.cncf.io/v1"
+_ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
+_WEBHOOKS: Final = ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations")
 ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
 _VERSION = re.compile(r"(\d+)")
 
@@ -46,10 +47,13 @@ async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
         _list(api, _RESOURCE_API, "resourceslices"),
         _list(api, "v1", "nodes"),
         _namespace(api, namespace),
-        _list(api, _ATTACHMENTS_API, "network-attachment-definitions"),
+        _attachments(api, namespace),
         _dropped_fields(api, namespace),
     )
-    gas = await _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL))
+    webhooks, gas = await asyncio.gather(
+        _list(api, *_WEBHOOKS),
+        _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL)),
+    )
     return ClusterFacts(
         device_classes={item.name: item for item in decoded(DeviceClass.from_json, classes)}
         if classes is not None
@@ -58,7 +62,9 @@ async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
         nodes=tuple(map(_lasting_parts, nodes)) if nodes is not None else None,
         namespace=namespace or "",
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
-        attachment_definitions=_names(attachments),
+        attachment_definitions=attachments[0],
+        attachment_namespaces=attachments[1],
+        webhooks=claim_webhooks(webhooks) if webhooks is not None else None,
         gas_runs=bool(gas["items"]) if gas is not None else None,
         kubernetes_version=version,
         dropped_fields=dropped,
@@ -87,8 +93,21 @@ async def _readable(answer: Any) -> JsonObject | None:
     return found
 
 
-async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject] | None:
-    found = await _readable(api.list(resource_path(group_version, plural)))
+async def _attachments(
+    api: KubernetesApi, namespace: str | None
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """NetworkAttachmentDefinitions, and the only namespaces of which they are; the hub's account may read its own."""
+    everywhere = _names(await _list(api, *_ATTACHMENTS))
+    if everywhere is not None or namespace is None:
+        return everywhere, None
+    own = _names(await _list(api, *_ATTACHMENTS, namespace))
+    return own, frozenset({namespace}) if own is not None else None
+
+
+async def _list(
+    api: KubernetesApi, group_version: str, plural: str, namespace: str | None = None
+) -> list[JsonObject] | None:
+    found = await _readable(api.list(resource_path(group_version, plural, namespace)))
     return list(found["items"]) if found is not None else None
 
 

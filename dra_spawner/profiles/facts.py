@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 
+__all__ = ["ClusterFacts", "claim_webhooks"]
+
 JsonObject = dict[str, Any]
+
+_CLAIM_RESOURCES = frozenset({"*", "*/*", "resourceclaims", "resourceclaimtemplates"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +33,8 @@ class ClusterFacts:
         Labels of that namespace.
     attachment_definitions
         NetworkAttachmentDefinitions, as ``namespace/name``.
+    attachment_namespaces
+        The only namespaces whose definitions could be read; None if those of all could.
     webhooks
         Names of the webhooks that validate claims (``webhooks[].name`` of ValidatingWebhookConfigurations).
     gas_runs
@@ -48,8 +54,33 @@ class ClusterFacts:
     namespace: str = "default"
     namespace_labels: Mapping[str, str] | None = None
     attachment_definitions: frozenset[str] | None = None
+    attachment_namespaces: frozenset[str] | None = None
     webhooks: frozenset[str] | None = None
     gas_runs: bool | None = None
     kubernetes_version: tuple[int, int] | None = None
     dropped_fields: frozenset[str] | None = None
     nodes_may_be_added: bool = False
+
+    def has_attachment_definition(self, namespace: str, name: str) -> bool | None:
+        """Whether a NetworkAttachmentDefinition is there; None where that is not known."""
+        if self.attachment_definitions is None:
+            return None
+        if self.attachment_namespaces is not None and namespace not in self.attachment_namespaces:
+            return None
+        return f"{namespace}/{name}" in self.attachment_definitions
+
+
+def claim_webhooks(configurations: Iterable[JsonObject]) -> frozenset[str]:
+    """Names of the webhooks in ValidatingWebhookConfigurations (``webhooks[].name``) that are asked about claims."""
+    return frozenset(
+        webhook["name"]
+        for configuration in configurations
+        for webhook in configuration.get("webhooks") or ()
+        if any(map(_is_about_claims, webhook.get("rules") or ()))
+    )
+
+
+def _is_about_claims(rule: JsonObject) -> bool:
+    """Whether a rule (RuleWithOperations) matches claims or their templates."""
+    groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
+    return not {"*", "resource.k8s.io"}.isdisjoint(groups) and not _CLAIM_RESOURCES.isdisjoint(resources)

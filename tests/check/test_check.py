@@ -313,6 +313,49 @@ def test_other_input_that_cannot_be_read(run, tmp_path, monkeypatch):
     assert (code, "objects.json, line 1: spec" in messages) == (2, True)
 
 
+def vfio_profile():
+    parameters = {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "VfioDeviceConfig"}
+    config = [{"driver": "gpu.nvidia.com", "parameters": parameters}]
+    return profile({"gpu": {"requests": {"gpu": {"device_class": "vfio.gpu.nvidia.com"}}, "config": config}})
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_found"),
+    [
+        pytest.param([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"]}], True, id="claims"),
+        pytest.param([{"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaimtemplates"]}], True, id="both"),
+        pytest.param([{"apiGroups": ["*"], "resources": ["*"]}], True, id="everything"),
+        pytest.param([{"apiGroups": ["*"], "resources": ["pods"]}], False, id="pods"),
+        pytest.param([{"apiGroups": [""], "resources": ["*"]}], False, id="the core group"),
+        pytest.param(None, False, id="no rules"),
+    ],
+)
+def test_webhooks_in_files(run, tmp_path, rules, is_found):
+    items = [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": webhooks,
+        }
+        for name, webhooks in (("nvidia", [{"name": "gpu.nvidia.com", "rules": rules}]), ("none", None))
+    ]
+    path = tmp_path / "webhooks.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    _, output, _ = run("--objects", str(path), "--format", "json", profiles=[vfio_profile()])
+    (choice,) = json.loads(output)["choices"]
+    assert ("vfio-beside-webhook" in [finding["rule"] for finding in choice["findings"]]) is is_found
+
+
+@pytest.mark.parametrize("webhooks", [5, [5], [{"rules": [{"apiGroups": ["*"], "resources": ["*"]}]}]])
+def test_webhooks_that_make_no_sense(run, tmp_path, webhooks):
+    path = tmp_path / "webhooks.json"
+    kind = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingWebhookConfiguration"}
+    path.write_text(json.dumps({**kind, "metadata": {"name": "a"}, "webhooks": webhooks}))
+    code, _, messages = run("--objects", str(path), profiles=[vfio_profile()])
+    assert (code, "webhooks: must be a list of webhooks" in messages) == (2, True)
+
+
 def test_extra_config_that_needs_the_hubs_image_is_said(run):
     text = "hub: {extraConfig: {a: 'import z2jh_is_not_here'}}\nsingleuser: {profileList: [{display_name: x}]}\n"
     code, output, _ = run(profiles=text)

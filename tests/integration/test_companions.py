@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.cluster.api import resource_path
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.cluster.start_objects import utc_now
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
 from tests.integration.hub_process import eventually
+from tests.integration.network_definitions import NETWORKS, networks_served
 from tests.integration.test_faults import Faulty, faulty, faulty_on
 
 __all__ = ["faulty"]
 
 pytestmark = pytest.mark.timeout(120)
 
-NETWORKS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 NETWORK = {
     "apiVersion": NETWORKS[0],
     "kind": "NetworkAttachmentDefinition",
@@ -158,47 +158,14 @@ async def test_a_hub_that_was_killed_leaves_them_to_the_sweep(faulty):
 
 
 async def test_a_network_of_a_vlan(real_cluster):
-    """A kind that a CustomResourceDefinition brings; the embedded cluster has none."""
     cluster = real_cluster
-    group, version = NETWORKS[0].split("/")
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{NETWORKS[1]}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": "Namespaced",
-            "names": {
-                "plural": NETWORKS[1],
-                "singular": "network-attachment-definition",
-                "kind": "NetworkAttachmentDefinition",
-                "shortNames": ["net-attach-def"],
-            },
-            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
-        },
-    }
-    path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions")
-    await cluster.admin.create(path, definition)
-    try:
-
-        async def served() -> bool:
-            try:
-                await cluster.admin.list(resource_path(*NETWORKS, cluster.namespace))
-            except KubernetesError:
-                return False
-            return True
-
-        await eventually(served, "the new kind is served")
-        async with faulty_on(cluster) as hub:
-            await allow(hub, group, NETWORKS[1])
-            claim = hub.side.spawner_config.device_claims["gpu"]
-            claim["companions"] = {"network": {"manifest": NETWORK}}
-            assert await hub.spawn() is None
-            found = await cluster.admin.get(resource_path(*NETWORKS, cluster.namespace, "vlan-42"))
-            assert json.loads(found["spec"]["config"]) == {**NETWORK["spec"]["config"], "name": "ada"}
-            await hub.stop()
-            await cluster.wait_gone(resource_path(*NETWORKS, cluster.namespace))
-            await hub.nothing_is_left()
-    finally:
-        await cluster.admin.delete(f"{path}/{definition['metadata']['name']}")
+    async with networks_served(cluster), faulty_on(cluster) as hub:
+        await allow(hub, NETWORKS[0].partition("/")[0], NETWORKS[1])
+        claim = hub.side.spawner_config.device_claims["gpu"]
+        claim["companions"] = {"network": {"manifest": NETWORK}}
+        assert await hub.spawn() is None
+        found = await cluster.admin.get(resource_path(*NETWORKS, cluster.namespace, "vlan-42"))
+        assert json.loads(found["spec"]["config"]) == {**NETWORK["spec"]["config"], "name": "ada"}
+        await hub.stop()
+        await cluster.wait_gone(resource_path(*NETWORKS, cluster.namespace))
+        await hub.nothing_is_left()

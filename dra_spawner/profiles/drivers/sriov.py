@@ -53,16 +53,15 @@ def sriov_share(
 
 def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]:
     """The NetworkAttachmentDefinition is there, or comes with the start."""
-    known = situation.facts.attachment_definitions
-    if known is None:
-        return
     for claim in situation.claims:
         for config in claim.configs:
             name = config.parameters.get("netAttachDefName")
             if config.driver != driver.name or not name or any(map(has_placeholder, config.written.values())):
                 continue  # of a user's own, it is known at the start whether it is there
             namespace = config.parameters.get("netAttachDefNamespace") or situation.facts.namespace
-            if f"{namespace}/{name}" in known or _comes_along(situation, str(name)):
+            # None is silence: nobody knows.
+            is_there = situation.facts.has_attachment_definition(str(namespace), str(name))
+            if is_there is not False or _comes_along(situation, str(name)):
                 continue
             message = f"There is no {_DEFINITION_KIND} {namespace}/{name}; without it, the server's pod does not start."
             path = f"{config.parameters_path}.netAttachDefName"

@@ -177,6 +177,14 @@ SILENT: dict[str, dict[str, Case]] = {
             facts={"attachment_definitions": frozenset({"hub/vlan-42"}), "namespace": "hub"},
         ),
         "not known": Case(claim(VF, function(netAttachDefName="vlan-42"), VF)),
+        "in a namespace of which nothing is known": Case(
+            claim(VF, function(netAttachDefName="vlan-42", netAttachDefNamespace="other"), VF),
+            facts={
+                "attachment_definitions": frozenset(),
+                "attachment_namespaces": frozenset({"hub"}),
+                "namespace": "hub",
+            },
+        ),
         "a user's own": Case(
             claim(VF, function(netAttachDefName="vlan-{vlan}"), VF), facts={"attachment_definitions": frozenset()}
         ),

@@ -1,0 +1,50 @@
+"""NetworkAttachmentDefinitions: a kind that a CustomResourceDefinition brings; the embedded cluster has none."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from dra_spawner.cluster.api import KubernetesError, resource_path
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import eventually
+
+NETWORKS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
+
+
+@asynccontextmanager
+async def networks_served(cluster: ClusterUnderTest) -> AsyncIterator[None]:
+    """The kind is there within the block."""
+    group, version = NETWORKS[0].split("/")
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{NETWORKS[1]}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": NETWORKS[1],
+                "singular": "network-attachment-definition",
+                "kind": "NetworkAttachmentDefinition",
+                "shortNames": ["net-attach-def"],
+            },
+            "versions": [{"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    path = resource_path("apiextensions.k8s.io/v1", "customresourcedefinitions")
+    await cluster.admin.create(path, definition)
+    try:
+
+        async def served() -> bool:
+            try:
+                await cluster.admin.list(resource_path(*NETWORKS, cluster.namespace))
+            except KubernetesError:
+                return False
+            return True
+
+        await eventually(served, "the new kind is served")
+        yield
+    finally:
+        await cluster.admin.delete(f"{path}/{definition['metadata']['name']}")
