@@ -23,6 +23,8 @@ from kubespawner.slugs import is_valid_label, safe_slug
 from dra_spawner.check.outcome import title
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
+from dra_spawner.check.user_values import user_values
+from dra_spawner.cluster.standing_objects import USER_ANNOTATION_PREFIX, StandingObject
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.reading import Progress
 from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
@@ -33,7 +35,6 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
-from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
 
 __all__ = ["RenderOptions", "run_render"]
 
@@ -109,26 +110,22 @@ def _asked(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoic
         raise LookupError(f"{found.list_path} is a function, which only a hub can call for a user")
     profiles = offered_profiles(found.profile_list, found.settings, ClusterFacts())
     paths = {"path": found.list_path, "settings_path": found.settings_path}
-    values = _values(options, _namespace(found, options))
-    if options.profile or options.picks:
-        return [pick_choice(profiles, found.settings, options.profile, options.picks, values=values, **paths)]
-    every = list_choices(profiles, found.settings, **paths)
-    return [pick_choice(profiles, found.settings, each.profile, each.picks, values=values, **paths) for each in every]
+    every: Sequence[tuple[str, Mapping[str, str]]] = [(options.profile, options.picks)]
+    if not options.profile and not options.picks:
+        every = [(each.profile, each.picks) for each in list_choices(profiles, found.settings, **paths)]
 
+    def pick(profile: str, picks: Mapping[str, str], vlans: object) -> ListedChoice:
+        values = user_values(options.user, options.groups, _namespace(found, options), vlans)
+        return pick_choice(profiles, found.settings, profile, picks, values=values, **paths)
 
-def _values(options: RenderOptions, namespace: str) -> Values:
-    """Placeholders of this user; what the cluster decides, such as a VLAN, as it might be."""
-    slug = safe_slug(options.user)
-    return {
-        **SAMPLE_VALUES,
-        "username": slug,
-        "user_server": slug,
-        "servername": "",
-        "unescaped_username": options.user,
-        "unescaped_servername": "",
-        "pod_name": f"jupyter-{slug}",
-        "namespace": namespace,
-    }
+    listed = [pick(profile, picks, found.settings.get("vlans")) for profile, picks in every]
+    # A profile may change `vlans`, too.
+    return [
+        pick(each.profile, each.picks, each.choice.settings["vlans"])
+        if each.choice is not None and each.choice.settings.get("vlans") != found.settings.get("vlans")
+        else each
+        for each in listed
+    ]
 
 
 def _namespace(found: ProfilesFound, options: RenderOptions) -> str:
@@ -155,9 +152,18 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
     # Nothing is asked of any cluster.
     objects = plan_objects(None, choice.plan, server, datetime(1970, 1, 1, tzinfo=UTC), nonce)  # type: ignore[arg-type]
     yield from objects.templates.values()
-    for each in (*objects.companions, *(standing.object for standing in objects.standing.values())):
-        yield {**each.manifest, "metadata": {**each.manifest["metadata"], "namespace": namespace}}
+    manifests = [each.manifest for each in objects.companions]
+    manifests += [_standing(each, objects.nonce, objects.ends) for each in objects.standing.values()]
+    for manifest in manifests:
+        yield {**manifest, "metadata": {**manifest["metadata"], "namespace": namespace}}
     yield _pod(choice, server, names_for_pod(objects))
+
+
+def _standing(standing: StandingObject, nonce: str, ends: datetime) -> JsonObject:
+    """As its first user makes it, but for the note of that user, which has the time in it."""
+    manifest = standing.manifest(nonce, ends)
+    del manifest["metadata"]["annotations"][USER_ANNOTATION_PREFIX + nonce]
+    return manifest
 
 
 def _some_groups(choice: Choice) -> Iterator[str]:
@@ -178,7 +184,8 @@ def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
         metadata=V1ObjectMeta(name=server.pod_name, namespace=server.namespace, labels=dict(server.labels)),
         spec=V1PodSpec(containers=[V1Container(name=name, image=image) for name in names]),
     )
-    attach_claims(pod, choice.plan, made)
+    if choice.plan.claims:
+        attach_claims(pod, choice.plan, made)
     client = ApiClient.__new__(ApiClient)  # only its serialization, which needs no connection
     client.configuration = Configuration()
     manifest: JsonObject = client.sanitize_for_serialization(pod)
@@ -186,8 +193,17 @@ def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
         value = choice.settings.get({"nodeSelector": "node_selector"}.get(name, name))
         if value:
             manifest["spec"][name] = value
+    _add_resources(choice, manifest["spec"]["containers"][0])
     _add_intel_gpus(choice, manifest)
     return manifest
+
+
+def _add_resources(choice: Choice, notebook: JsonObject) -> None:
+    """KubeSpawner's traits for extended resources, for which Kubernetes may give devices."""
+    for kind, trait in (("limits", "extra_resource_limits"), ("requests", "extra_resource_guarantees")):
+        amounts = choice.settings.get(trait)
+        if isinstance(amounts, Mapping) and amounts:
+            notebook.setdefault("resources", {})[kind] = {name: str(amount) for name, amount in amounts.items()}
 
 
 def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:

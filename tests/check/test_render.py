@@ -10,10 +10,13 @@ import pytest
 import yaml
 
 from dra_spawner.cli import main
+from dra_spawner.cluster.api_objects import STANDING_LABELS
+from dra_spawner.cluster.standing_objects import DIGEST_ANNOTATION, KEEP_ANNOTATION, USER_ANNOTATION_PREFIX
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
+from dra_spawner.profiles.templates import SAMPLE_VALUES
 
 SIZES = {
     size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
@@ -162,3 +165,77 @@ def test_nothing_is_shown_of_what_is_refused(tmp_path, capsys):
     printed = capsys.readouterr()
     assert "profile_list[0].kubespawner_override.intel_gas.millicore: found 'millicore'" in printed.err
     assert [document["metadata"]["labels"]["hub.jupyter.org/profile"] for document in documents(printed.out)] == ["y"]
+
+
+@pytest.mark.parametrize(
+    ("vlans", "own", "arguments", "wanted"),
+    [
+        pytest.param(None, None, (), {}, id="anything"),
+        pytest.param({"range": "100-199"}, None, (), {"vlan": 100}, id="the first of a range"),
+        pytest.param({"range": "100-199", "exclude": [100]}, None, (), {"vlan": 101}, id="but for an exception"),
+        pytest.param({"range": "100-199"}, {"range": "200-299"}, (), {"vlan": 200}, id="of the profile's own"),
+        pytest.param({"mapping": {"ada": 7}, "range": "100-199"}, None, ("--user", "ada"), {"vlan": 7}, id="mapped"),
+        pytest.param({"mapping": {"bob": 7}}, None, ("--user", "ada"), {}, id="of nobody's"),
+        pytest.param({"mapping": {"bob": "x"}}, None, (), {}, id="wrong"),
+        pytest.param(
+            {"mapping": {"ada": {"id": 7, "address": "10.0.0.7/24"}}},
+            None,
+            ("--user", "ada"),
+            {"vlan": 7, "address": "10.0.0.7/24"},
+            id="with what goes with it",
+        ),
+        pytest.param(
+            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
+            None,
+            (),
+            {"vlan": 7, "group": "physics"},
+            id="of some group's",
+        ),
+        pytest.param(
+            {"by": "group", "mapping": {"physics": 7, "maths": 8}},
+            None,
+            ("--group", "maths"),
+            {"vlan": 8, "group": "maths"},
+            id="of the user's group",
+        ),
+    ],
+)
+def test_vlans_are_those_that_the_user_would_get(tmp_path, capsys, vlans, own, arguments, wanted):
+    parameters = {name: f"{{{name}}}" for name in ("vlan", "address", "group")}
+    claim = {
+        "requests": {"a": {"device_class": "y"}},
+        "config": [{"driver": "o.example.org", "parameters": parameters}],
+    }
+    override = {"device_claims": {"x": claim}} | ({"vlans": own} if own else {})
+    path = tmp_path / "profiles.yaml"
+    profile_list = [{"display_name": "p", "kubespawner_override": override}]
+    settings = {"profile_list": profile_list} | ({"vlans": vlans} if vlans else {})
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    assert main(["render", str(path), *arguments]) == 0
+    template, _ = documents(capsys.readouterr().out)
+    (config,) = template["spec"]["spec"]["devices"]["config"]
+    assert config["opaque"]["parameters"] == {name: SAMPLE_VALUES[name] for name in parameters} | wanted
+
+
+def test_extended_resources_are_shown(tmp_path, capsys):
+    override = {"extra_resource_limits": {"example.com/gpu": 1}, "extra_resource_guarantees": {"example.com/gpu": "1"}}
+    path = tmp_path / "profiles.yaml"
+    path.write_text(yaml.safe_dump([{"display_name": "p", "kubespawner_override": override}]))
+    assert main(["render", str(path)]) == 0
+    (pod,) = documents(capsys.readouterr().out)
+    (container,) = pod["spec"]["containers"]
+    assert container["resources"] == {"limits": {"example.com/gpu": "1"}, "requests": {"example.com/gpu": "1"}}
+    assert "resourceClaims" not in pod["spec"]
+
+
+def test_shared_claims_are_as_their_first_user_makes_them(tmp_path, capsys):
+    path = tmp_path / "claims.yaml"
+    path.write_text("gpu: {device_class: x, shared: {by: user, keep: 8h}}")
+    assert main(["render", str(path), "--user", "ada"]) == 0
+    claim, pod = documents(capsys.readouterr().out)
+    assert claim["kind"] == "ResourceClaim"
+    assert claim["metadata"]["labels"] | STANDING_LABELS == claim["metadata"]["labels"]
+    annotations = claim["metadata"]["annotations"]
+    assert (annotations[KEEP_ANNOTATION], DIGEST_ANNOTATION in annotations) == ("28800", True)
+    assert not [name for name in annotations if name.startswith(USER_ANNOTATION_PREFIX)]
+    assert pod["spec"]["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]
