@@ -103,8 +103,17 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
 
 
 def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:
+    """Whether there is room beside a placeholder, and beside all who were promised a place there and may yet come."""
     pod, _ = simulated_user(shape, placeholder.pod.namespace)
-    return view.snapshot.fits_on(replace(pod, claims=placeholder.pod.claims), placeholder.node, explain=False).fits
+    snapshot, node = view.snapshot, placeholder.node
+    promised = [each for each in view.placeholders_of_node[node] if each.reservation is not None]
+    with snapshot.trial():
+        for number, each in enumerate(promised):
+            other = replace(each.pod, name=f"{pod.name}-{number}", uid=f"{pod.uid}-{number}", node_name="", claims=())
+            snapshot.add_pod(other)
+            if not snapshot.schedule(other, node).fits:
+                return False
+        return snapshot.fits_on(replace(pod, claims=placeholder.pod.claims), node, explain=False).fits
 
 
 def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:

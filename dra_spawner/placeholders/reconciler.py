@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,8 @@ log = logging.getLogger(__name__)
 
 #: Requests under way at once; the API server shares its attention fairly, and so do we.
 _AT_ONCE = 16
+#: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
+_LEAST_GATHER = 0.002
 #: Failures in a row after which the API counts as failing.
 _FAILURES = 3
 
@@ -53,7 +56,7 @@ class ReconcilerTimes:
     Attributes
     ----------
     gather
-        Changes that come within so long are looked at together.
+        Changes that come within so long at most are looked at together.
     idle
         Without any change it is still decided so often: reservations end, graces pass.
     unseen
@@ -114,6 +117,7 @@ class Reconciler:
     _failed_at: float = 0.0
     _problem: str = ""
     _bug: str = ""
+    _took: float = 0.0
     _frozen: str = ""
     _refusals: Refusals = field(init=False)
     _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
@@ -137,7 +141,8 @@ class Reconciler:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
-                await asyncio.sleep(self.times.gather)
+                # As long as deciding takes, so that it has half of the time at most, and nobody waits where it is quick.
+                await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
         finally:
             end()
 
@@ -168,7 +173,9 @@ class Reconciler:
         """One round: decide, act, and wait until what was done can be seen."""
         self._woken.clear()
         policy = self.policy()
+        began = time.perf_counter()
         self.latest = decided = decide(self.view(), policy, memory)
+        self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
         if decided.frozen and decided.frozen != self._frozen:
             log.warning("%s", decided.frozen)

@@ -36,7 +36,6 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut
 from dra_spawner.placeholders.placements import Promises
 from dra_spawner.placeholders.reconciler import Reconciler
-from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
@@ -96,6 +95,8 @@ class Bench:
                 "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "bench/kind": f"{cpu}-{gpus}"}},
                 "spec": {},
             }
+            lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
+            await self.api.create(resource_path(_LEASES, "leases", "kube-node-lease"), lease)
             await self.api.create(resource_path("v1", "nodes"), node)
             status = {
                 "allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"},
@@ -104,8 +105,6 @@ class Bench:
                 "images": [{"names": [IMAGE], "sizeBytes": 1}],
             }
             await self.api.patch(resource_path("v1", "nodes", name=name, subresource="status"), {"status": status})
-            lease = {"metadata": {"name": name}, "spec": {"holderIdentity": name, "leaseDurationSeconds": 40}}
-            await self.api.create(resource_path(_LEASES, "leases", "kube-node-lease"), lease)
             if gpus:
                 await self.api.create(resource_path("resource.k8s.io/v1", "resourceslices"), _slice(name, gpus))
 
@@ -131,7 +130,9 @@ class Bench:
         if self.refills is None:
             return self.policy
         free = [each for each in self.reconciler.view().placeholders.values() if each.reservation is None]
-        headroom = Headroom(len(free), 1000) if not self.refills else self.policy.headroom_of(next(iter(self.policy.shapes)))
+        headroom = (
+            Headroom(len(free), 1000) if not self.refills else self.policy.headroom_of(next(iter(self.policy.shapes)))
+        )
         return replace(self.policy, headroom=dict.fromkeys(self.policy.shapes, headroom))
 
     async def create(self, name: str, entries: Json, cpu: str, **kind: Any) -> float:
@@ -206,13 +207,16 @@ async def running(plane: ControlPlane) -> AsyncIterator[Bench]:
             new_name=lambda each: f"placeholder-{next(numbers):05}",
         )
         bench: Bench
-        reconciler = Reconciler(watch, lambda: bench.current_policy(), carry_out, DecisionLog(), frozenset((NAMESPACE,)))
+        reconciler = Reconciler(
+            watch, lambda: bench.current_policy(), carry_out, DecisionLog(), frozenset((NAMESPACE,))
+        )
         bench = Bench(api, watch, reconciler, Promises(api, reconciler, lambda: None))
         watch.on_change(bench.note)
         await watch.wait_synced()
         tasks = [asyncio.create_task(reconciler.run()), asyncio.create_task(bench.beat())]
         try:
             yield bench
+            assert not any(task.done() for task in tasks), tasks
         finally:
             for task in tasks:
                 task.cancel()
@@ -308,8 +312,12 @@ def report(
         median = statistics.median(values)
         ordered = sorted(values)
         p95 = ordered[int(len(ordered) * 0.95)]
-        print(f"one by one  {name:9} median {median * 1000:7.1f} ms  p95 {p95 * 1000:7.1f} ms  {median / plain:5.2f} x plain")
-    print(f"one by one  promise   median {statistics.median(promised) * 1000:7.1f} ms  (asked for before the pod is made)")
+        print(
+            f"one by one  {name:9} median {median * 1000:7.1f} ms  p95 {p95 * 1000:7.1f} ms  {median / plain:5.2f} x plain"
+        )
+    print(
+        f"one by one  promise   median {statistics.median(promised) * 1000:7.1f} ms  (asked for before the pod is made)"
+    )
     for count, found in many.items():
         for name, seconds in found.items():
             print(f"{count:4} at once {name:9} {seconds:6.2f} s  {seconds / found['plain']:5.2f} x plain  "

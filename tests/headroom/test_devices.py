@@ -369,3 +369,17 @@ def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
     world.pass_time(seconds=4)
     world.decide()
     assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+
+
+def test_room_beside_is_promised_to_one_only() -> None:
+    """Else the scheduler preempts a placeholder whose claim is not its user's yet."""
+    shape = user_shape({"gpu": gpu_claim()}, cpu="3")
+    world = hub((shape, 2, 2))
+    world.node("a", cpu="10", gpus=2)
+    world.settle()
+    first = placement(world, shape)
+    assert first.fits_beside
+    world.reserve(first.placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
+    second = placement(world, shape)
+    assert second.kind is PlacementKind.WARM
+    assert not second.fits_beside

@@ -64,7 +64,7 @@ def come(world: World, name: str = "new") -> str:
     ids=["1 PPP++ UU+++", "2 PPPU+ UU+++", "PPP++ PUU++", "2 PPPU+ PUU++", "one placeholder"],
 )
 def test_users_go_where_most_users_are(left: str, right: str) -> None:
-    """"We should schedule U to the right, in all examples": placeholders do not count."""
+    """ "We should schedule U to the right, in all examples": placeholders do not count."""
     world = drawn(left, right)
     assert come(world) == "b"
     assert not world.preempted
