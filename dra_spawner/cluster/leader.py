@@ -29,16 +29,12 @@ from random import Random
 from typing import Any, Final
 
 from kubernetes_asyncio.client.exceptions import ApiException
+from kubernetes_asyncio.leaderelection.electionconfig import Config
+from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
+from kubernetes_asyncio.leaderelection.leaderelectionrecord import LeaderElectionRecord
+from kubernetes_asyncio.leaderelection.resourcelock.baselock import BaseLock
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-
-try:
-    from kubernetes_asyncio.leaderelection.electionconfig import Config
-    from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
-    from kubernetes_asyncio.leaderelection.leaderelectionrecord import LeaderElectionRecord
-    from kubernetes_asyncio.leaderelection.resourcelock.baselock import BaseLock
-except ModuleNotFoundError as error:  # pragma: no cover
-    raise ImportError("`dra-spawner service` needs kubernetes-asyncio 33.3 or newer") from error
 
 __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 
