@@ -141,7 +141,7 @@ class Reconciler:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
-                # As long as deciding takes, so that it has half of the time at most, and nobody waits where it is quick.
+                # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
                 await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
         finally:
             end()
