@@ -32,7 +32,6 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubernetes_asyncio.leaderelection.electionconfig import Config
 from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
 from kubernetes_asyncio.leaderelection.leaderelectionrecord import LeaderElectionRecord
-from kubernetes_asyncio.leaderelection.resourcelock.baselock import BaseLock
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 
@@ -230,7 +229,7 @@ class LeaderElector:
         await asyncio.sleep(self._times.retry_seconds * self._random.uniform(1.0, 1.2))
 
 
-class _LeaseLock(BaseLock):
+class _LeaseLock:
     """The Lease, for the library: errors become answers, and who is too early is refused."""
 
     def __init__(
@@ -243,7 +242,7 @@ class _LeaseLock(BaseLock):
         clock: Callable[[], float],
         url: str = "",
     ) -> None:
-        super().__init__(name, namespace, identity)
+        self.name, self.namespace, self.identity = name, namespace, identity
         self.problem = ""
         self.holder = ""
         self.holder_url = ""

@@ -200,7 +200,8 @@ async def test_a_mapping_alone_needs_no_account(hub: Hub):
     refused = await hub.start(hub.person("bob"))
     assert str(refused) == "No VLAN is set up for you. An administrator can do that."
     await hub.stop()
-    assert hub.proxy.count(resource=MAPS) == 0
+    # The sweep may look for one, as an earlier hub of this process had one.
+    assert hub.proxy.count("create", MAPS) == hub.proxy.count("update", MAPS) == 0
 
 
 @pytest.mark.parametrize(
