@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 _DRA: Final = "resource.k8s.io/v1"
 #: Others may want the same claim at the same time; then the next one is tried.
 _TRIES: Final = 5
+#: With more promises than this in their time claims are entered in the scheduler's stead, which has less to write then:
+#: it may write 50 times a second.
+_MANY: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,8 @@ class Promises:
                 # It has no device: the scheduler preempts it for CPU and memory.
                 return Promise(placement)
             if await self._promise(placeholder, pod, until):
+                if len(reconciler.promised) > _MANY:
+                    placement = replace(placement, fits_beside=False)
                 return Promise(placement, _entries(placeholder), until)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
