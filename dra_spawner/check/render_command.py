@@ -27,14 +27,14 @@ from dra_spawner.check.user_values import user_values
 from dra_spawner.cluster.standing_objects import USER_ANNOTATION_PREFIX, StandingObject
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.reading import Progress
-from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
-from dra_spawner.pod_devices import attach_claims
 from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pick_choice
 from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
+from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.pod_devices import attach_claims
 
 __all__ = ["RenderOptions", "run_render"]
 

@@ -16,7 +16,7 @@ from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.policy import Grace, Headroom
 from dra_spawner.headroom.shapes import Shape
-from dra_spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with

@@ -9,7 +9,7 @@ import pytest
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import DRIVER, whole
 from tests.integration.test_faults import faulty
 from tests.integration.test_scheduling import Script

@@ -9,11 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_spawner import shape_publication
 from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
 from dra_spawner.hub import _spawner_of_nobody
-from dra_spawner.shape_publication import ShapePublication, published_shapes
-from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner import DRASpawner, shape_publication
+from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.pod_devices import hopeless_state
+from dra_spawner.spawner.pod_devices import hopeless_state
 from tests.integration.test_faults import Faulty, faulty
 
 __all__ = ["faulty"]

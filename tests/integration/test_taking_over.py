@@ -8,10 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dra_spawner import hand_over_gate
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.headroom import labels
+from dra_spawner.spawner import hand_over_gate
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
 from tests.integration.kept_places import SHARE, kept_places, node

@@ -17,7 +17,7 @@ from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases
 from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.vlan_spawner import VlanSpawner
+from dra_spawner.spawner.vlan_spawner import VlanSpawner
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.test_faults import Faulty
@@ -147,7 +147,7 @@ async def test_a_second_server_shares_it_and_the_last_one_gives_it_back(hub: Hub
 async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
     """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
     if hubs != "one hub":
-        monkeypatch.setattr("dra_spawner.start_values.turn_of", lambda _: contextlib.nullcontext())
+        monkeypatch.setattr("dra_spawner.spawner.start_values.turn_of", lambda _: contextlib.nullcontext())
     people = [hub.person(f"user-{number}") for number in range(6)]
     errors = await asyncio.gather(*map(hub.start, people))
     running = [person for person, error in zip(people, errors, strict=True) if error is None]

@@ -11,11 +11,11 @@ import yaml
 from kubernetes_asyncio.client import ApiClient, V1Container, V1NodeSelectorTerm, V1ResourceRequirements
 
 from dra_spawner.cluster.intel_gas_ledger import GivenCards, forget_ledgers
-from dra_spawner.intel_gas_start import IntelGpuStart
 from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
-from dra_spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.intel_gas_start import IntelGpuStart
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "intel-gas.md").read_text()
 
@@ -148,7 +148,7 @@ class OneNode:
 @pytest.mark.parametrize("as_dict", [False, True], ids=["models", "a dict"])
 @pytest.mark.parametrize("zones", [(), ("a",), ("a", "b")], ids=lambda zones: f"{len(zones)} terms")
 async def test_the_node_is_required_besides_what_the_pod_requires(nowhere, monkeypatch, as_dict, zones):
-    monkeypatch.setattr("dra_spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in zones]
     if not as_dict:
         nowhere.spawner_config.node_affinity_required = terms
@@ -166,7 +166,7 @@ async def test_the_node_is_required_besides_what_the_pod_requires(nowhere, monke
 
 
 async def test_terms_that_are_models_are_not_changed(nowhere, monkeypatch):
-    monkeypatch.setattr("dra_spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
     term = V1NodeSelectorTerm(match_expressions=[{"key": "zone", "operator": "Exists"}])
     nowhere.spawner_config.node_affinity_required = [term]
     nowhere.spawner_config.intel_gas = {"tiles": 1}
@@ -175,7 +175,7 @@ async def test_terms_that_are_models_are_not_changed(nowhere, monkeypatch):
 
 
 async def test_the_profiles_own_mask_stays(nowhere, monkeypatch):
-    monkeypatch.setattr("dra_spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
     nowhere.spawner_config.environment = {"ZE_AFFINITY_MASK": "0"}
     nowhere.spawner_config.intel_gas = {"tiles": 1}
     (notebook,) = (await manifest(nowhere.user("ada").spawner))["spec"]["containers"]
@@ -186,7 +186,7 @@ async def test_an_error_of_ours_is_no_failed_start(nowhere, monkeypatch, caplog)
     def broken(*_):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("dra_spawner.intel_gas_start.ledger_of", broken)
+    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", broken)
     nowhere.spawner_config.intel_gas = {"count": 1}
     pod = await manifest(nowhere.user("ada").spawner)
     assert gpu_limits(pod["spec"]["containers"][0]) == {"i915": "1"}

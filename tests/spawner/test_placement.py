@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.headroom import labels
-from dra_spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from dra_spawner.headroom.labels import HAND_OVER_GATE
 from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.placement_answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement_answer import AnswerMakesNoSense, PlacementAnswer, read_answer
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)

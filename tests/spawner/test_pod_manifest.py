@@ -6,8 +6,8 @@ from importlib.metadata import entry_points
 import pytest
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 NIC = {"device_class": "nic.example.com"}

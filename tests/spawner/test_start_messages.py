@@ -1,6 +1,6 @@
 """The progress page's list only grows, and nothing is in it twice."""
 
-from dra_spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_messages import StartMessages
 
 
 def event(uid):

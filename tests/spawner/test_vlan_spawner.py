@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from jupyterhub import orm
 
-from dra_spawner.spawn_refusal import SpawnRefused
-from dra_spawner.start_values import leases_of
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.start_values import leases_of
 
 CLASS = "vlan-cni.networking.x-k8s.io"
 

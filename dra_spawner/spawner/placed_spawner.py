@@ -8,9 +8,9 @@ from kubespawner import KubeSpawner
 from traitlets import Unicode
 
 from dra_spawner.cluster.start_objects import StartObjects
-from dra_spawner.placement_service import service_of_hub
-from dra_spawner.start_messages import StartMessages
-from dra_spawner.start_place import StartPlace
+from dra_spawner.spawner.placement_service import service_of_hub
+from dra_spawner.spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_place import StartPlace
 
 __all__ = ["PlacedSpawner"]
 

@@ -16,11 +16,11 @@ from dra_spawner.cluster.api_objects import MANAGED_BY
 from dra_spawner.cluster.connect import own_namespace
 from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
 from dra_spawner.headroom.shapes import Shape
-from dra_spawner.placed_pod import manifest_of, shape_of_pod
 from dra_spawner.profiles.claim_plan import ClaimPlan
 from dra_spawner.profiles.claim_templates import claim_placeholders
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.spawner import DRASpawner
 
 __all__ = ["NOBODIES", "Nobody", "ShapePublication", "published_shapes"]
 

@@ -18,23 +18,11 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Dict, Integer
 
-from dra_spawner.checked_choices import CheckedSpawner
-from dra_spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, utc_now
-from dra_spawner.hand_over_gate import HandOverStuck
-from dra_spawner.intel_gas_spawner import IntelGasSpawner
-from dra_spawner.placed_spawner import PlacedSpawner
-from dra_spawner.planned_objects import Server, names_for_pod, plan_objects
-from dra_spawner.pod_devices import (
-    NoSuchContainer,
-    asks_for_extended_resources,
-    attach_claims,
-    named_templates_and_claims,
-)
 from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
@@ -51,8 +39,20 @@ from dra_spawner.profiles.form import unavailable_choice
 from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
-from dra_spawner.spawn_form import FormSpawner
-from dra_spawner.spawn_refusal import (
+from dra_spawner.spawner.checked_choices import CheckedSpawner
+from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
+from dra_spawner.spawner.hand_over_gate import HandOverStuck
+from dra_spawner.spawner.intel_gas_spawner import IntelGasSpawner
+from dra_spawner.spawner.placed_spawner import PlacedSpawner
+from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.pod_devices import (
+    NoSuchContainer,
+    asks_for_extended_resources,
+    attach_claims,
+    named_templates_and_claims,
+)
+from dra_spawner.spawner.spawn_form import FormSpawner
+from dra_spawner.spawner.spawn_refusal import (
     OptionsRefused,
     RefusalReason,
     SpawnRefused,
@@ -61,9 +61,9 @@ from dra_spawner.spawn_refusal import (
     the_error,
     wrong_profile,
 )
-from dra_spawner.start_messages import StartMessages
-from dra_spawner.start_watch import DevicesGone, StartWatch
-from dra_spawner.vlan_spawner import VlanSpawner
+from dra_spawner.spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_watch import DevicesGone, StartWatch
+from dra_spawner.spawner.vlan_spawner import VlanSpawner
 
 
 class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, CheckedSpawner):

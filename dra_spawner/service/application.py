@@ -31,8 +31,8 @@ from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholder_traits import PlaceholderTraits
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings, cookie_secret
@@ -400,7 +400,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(bool(error.code))
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

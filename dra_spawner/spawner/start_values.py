@@ -22,7 +22,7 @@ from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
-from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
 
 _SLUG_CHARACTERS = 48  # as KubeSpawner has it for user names
 _STATUS = {

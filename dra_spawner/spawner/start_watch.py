@@ -15,10 +15,10 @@ from dra_spawner.cluster.api import KubernetesError, resource_path
 from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects
-from dra_spawner.hand_over_gate import HandOverGate
-from dra_spawner.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.profiles import ClaimPlan
-from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.hand_over_gate import HandOverGate
+from dra_spawner.spawner.pod_devices import hopeless_state, unschedulable_message
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 #: How often an unschedulable start is looked into again.
 _DIAGNOSIS_SECONDS = 15

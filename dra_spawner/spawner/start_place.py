@@ -10,16 +10,16 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.clean_up import BackgroundRemoval
 from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.start_objects import NotKept, StartObjects
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.shapes import Shape
-from dra_spawner.placed_pod import OriginalPod, manifest_of, shape_of_pod
-from dra_spawner.placement_answer import PlacementAnswer
-from dra_spawner.placement_service import ServiceAddress, ask_for_place
-from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.clean_up import BackgroundRemoval
+from dra_spawner.spawner.placed_pod import OriginalPod, manifest_of, shape_of_pod
+from dra_spawner.spawner.placement_answer import PlacementAnswer
+from dra_spawner.spawner.placement_service import ServiceAddress, ask_for_place
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 __all__ = ["StartPlace"]
 

@@ -20,7 +20,7 @@ from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import SAMPLE_VALUES
-from dra_spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 __all__ = ["CheckedSpawner"]
 

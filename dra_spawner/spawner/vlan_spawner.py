@@ -20,7 +20,7 @@ from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
-from dra_spawner.start_values import Lease, StartValues, leases_of
+from dra_spawner.spawner.start_values import Lease, StartValues, leases_of
 
 __all__ = ["VlanSpawner"]
 

@@ -12,7 +12,7 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness
-from dra_spawner.placement_answer import PlacementAnswer
+from dra_spawner.spawner.placement_answer import PlacementAnswer
 
 __all__ = ["OriginalPod", "shape_of_pod"]
 

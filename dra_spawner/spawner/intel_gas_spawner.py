@@ -10,11 +10,11 @@ from kubespawner import KubeSpawner
 from traitlets import Dict, Integer
 
 from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.intel_gas_start import IntelGpuStart
 from dra_spawner.profiles.intel_gas import GpuWish, parse_intel_gas
 from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
 from dra_spawner.profiles.problems import Problem, ProfileError
-from dra_spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused
+from dra_spawner.spawner.intel_gas_start import IntelGpuStart
+from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused
 
 __all__ = ["IntelGasSpawner"]
 

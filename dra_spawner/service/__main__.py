@@ -1,0 +1,8 @@
+"""``python -m dra_spawner.service``: what a hub starts that manages the service itself."""
+
+import sys
+
+from dra_spawner.service.application import main
+
+if __name__ == "__main__":
+    sys.exit(main())
