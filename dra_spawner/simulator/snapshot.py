@@ -10,24 +10,17 @@ Examples
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, MutableMapping, Sequence
 from typing import Final
 
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.simulator import claim_changes
-from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
-from dra_spawner.simulator.cluster_state import ClusterState
-from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
-from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.forkable_cluster import ForkableCluster
 from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
 from dra_spawner.simulator.nodes import NodeState
-from dra_spawner.simulator.object_changes import put_object, remove_object
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
+from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
 __all__ = ["Snapshot", "SnapshotError", "SnapshotProblem"]
 
@@ -35,275 +28,8 @@ _FEW: Final = 50
 """So many nodes are looked at one by one rather than all by their devices first."""
 
 
-class Snapshot:
-    """Nodes, slices, classes, claims, templates and pods of a cluster.
-
-    Every change happens as a whole or not at all. An object that makes no sense is kept in `broken` and costs a
-    verdict of what it touches: the pod that names it, the node it runs on, the pool it belongs to.
-
-    Parameters
-    ----------
-    features, quirks
-        See :class:`~dra_spawner.dra.allocator.Allocator`.
-    node_allocatable
-        Whether devices may stand for a node's own CPU or memory (gate DRANodeAllocatableResources, alpha in 1.36).
-    max_steps
-        Steps of the search for devices on one node after which it is given up; None for no limit.
-    """
-
-    def __init__(
-        self,
-        objects: Iterable[ClusterObject | BrokenObject] = (),
-        *,
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
-        node_allocatable: bool = False,
-        max_steps: int | None = None,
-    ) -> None:
-        items = list(objects)
-        self._journal = Journal()
-        devices = DeviceState(
-            [item for item in items if isinstance(item, ResourceSlice)],
-            [item for item in items if isinstance(item, DeviceClass)],
-            features=features,
-            quirks=quirks,
-            journal=self._journal,
-            max_steps=max_steps,
-        )
-        self._state = ClusterState(self._journal, devices)
-        self._node_allocatable = node_allocatable
-        self._forks: list[int] = []
-        for item in items:
-            if not isinstance(item, (ResourceSlice, DeviceClass)):
-                put_object(self._state, item)
-
-    @classmethod
-    def from_objects(
-        cls,
-        objects: Iterable[object],
-        *,
-        features: Features = SCHEDULER_1_36,
-        quirks: Quirks = QUIRKS_1_36,
-        node_allocatable: bool = False,
-        max_steps: int | None = None,
-    ) -> Snapshot:
-        """Snapshot of API objects as JSON; kinds that do not matter are passed over."""
-        return cls(
-            decode_all(objects),
-            features=features,
-            quirks=quirks,
-            node_allocatable=node_allocatable,
-            max_steps=max_steps,
-        )
-
-    # --- what there is ---------------------------------------------------------------------------------------------
-
-    @property
-    def nodes(self) -> Mapping[str, NodeState]:
-        """Nodes with the pods that have a place there, by name."""
-        return self._state.nodes
-
-    @property
-    def pods(self) -> Mapping[ObjectKey, Pod]:
-        return self._state.pods
-
-    @property
-    def claims(self) -> Mapping[ObjectKey, TrackedClaim]:
-        return self._state.claims
-
-    @property
-    def templates(self) -> Mapping[ObjectKey, ClaimTemplate]:
-        return self._state.templates
-
-    @property
-    def slices(self) -> Mapping[str, ResourceSlice]:
-        """Slices by name; one that makes no sense is replaced by one that makes its pool invalid."""
-        return self._state.devices.slices
-
-    @property
-    def classes(self) -> Mapping[str, DeviceClass]:
-        return self._state.devices.classes
-
-    @property
-    def broken(self) -> tuple[BrokenObject, ...]:
-        """Objects that make no sense."""
-        return tuple(self._state.broken[key] for key in sorted(self._state.broken))
-
-    @property
-    def state(self) -> ClusterState:
-        """All of it, for reading: what is changed here past the snapshot may leave it in pieces."""
-        return self._state
-
-    def claims_of(self, pod: Pod) -> tuple[TrackedClaim | None, ...]:
-        """The claims a pod has, in its order; None for one that is not there."""
-        names = [reference.claim for reference in pod.claims if reference.is_needed]
-        found = [self._state.claims.get(ObjectKey(pod.namespace, name)) if name else None for name in names]
-        made = (self._state.claims[key] for key in self._state.claims_made_for[ObjectKey.of(pod)])
-        return (*found, *(each for each in made if each.is_for_extended_resources and each.belongs_to(pod)))
-
-    # --- forks -----------------------------------------------------------------------------------------------------
-
-    def fork(self) -> None:
-        """From here on, changes can be reverted. Forks nest."""
-        self._forks.append(self._journal.mark())
-
-    def commit(self) -> None:
-        """Keep what was changed since the latest fork; an outer fork can still revert it."""
-        self._journal.forget_to(self._close_fork())
-
-    def revert(self) -> None:
-        """Take back what was changed since the latest fork, at the price of these changes."""
-        self._journal.revert_to(self._close_fork())
-
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """What happens in the block is taken back at its end, forks that it left open included."""
-        depth = len(self._forks)
-        self.fork()
-        try:
-            yield
-        finally:
-            mark = self._forks[depth]
-            del self._forks[depth:]
-            self._journal.revert_to(mark)
-
-    @contextmanager
-    def all_or_nothing(self) -> Iterator[None]:
-        """What was changed in the block is taken back if the block raises; forks must not be left open in it."""
-        with self._journal.all_or_nothing():
-            yield
-
-    def _close_fork(self) -> int:
-        if not self._forks:
-            raise SnapshotError(SnapshotProblem.NO_FORK, "no fork is open")
-        return self._forks.pop()
-
-    # --- objects come and go ---------------------------------------------------------------------------------------
-
-    def apply(self, obj: object) -> BrokenObject | None:
-        """Take in an API object as JSON, new or changed. Returns what is wrong if it makes no sense."""
-        item = decode(obj)
-        if item is None:
-            return None
-        self.put(item)
-        return item if isinstance(item, BrokenObject) else None
-
-    def put(self, item: ClusterObject | BrokenObject) -> None:
-        """Add an object, or replace the one of its kind and name.
-
-        A pod on a node uses it from now on; a claim with an allocation holds its devices.
-        """
-        with self._journal.all_or_nothing():
-            put_object(self._state, item)
-
-    def remove(self, kind: Kind, key: ObjectKey) -> None:
-        """Remove an object.
-
-        With a pod go the claims that were made for it, and others are deallocated if it was the last to use them. A
-        claim's devices are free. Pods of a node that is removed stay; see `take_down_node`.
-
-        Raises
-        ------
-        SnapshotError
-            When there is none.
-        """
-        with self._journal.all_or_nothing():
-            remove_object(self._state, kind, key)
-
-    def mirror(self, item: ClusterObject | BrokenObject) -> None:
-        """Take over an object as the API server has it: unlike with `put`, nothing follows from it for other objects.
-
-        A snapshot that is fed with what a watch tells is so the same as one made from the objects themselves, in
-        whatever order the watches of different kinds tell it. `settle_claims` makes up for what the claim
-        controller is yet to do.
-        """
-        with self._journal.all_or_nothing():
-            put_object(self._state, item, mirrored=True)
-
-    def forget(self, kind: Kind, key: ObjectKey) -> None:
-        """Remove an object as `mirror` adds it.
-
-        Raises
-        ------
-        SnapshotError
-            When there is none.
-        """
-        with self._journal.all_or_nothing():
-            remove_object(self._state, kind, key, mirrored=True)
-
-    def add_pod(self, pod: Pod) -> None:
-        """Add a pod, or replace the one of this name."""
-        self.put(pod)
-
-    def remove_pod(self, key: ObjectKey) -> None:
-        """Remove a pod as `remove` does."""
-        self.remove(Kind.POD, key)
-
-    def add_claim(self, claim: TrackedClaim) -> None:
-        """Add a claim, or replace the one of this name."""
-        self.put(claim)
-
-    def remove_claim(self, key: ObjectKey) -> None:
-        """Remove a claim as `remove` does."""
-        self.remove(Kind.RESOURCE_CLAIM, key)
-
-    def take_down_node(self, name: str) -> tuple[Pod, ...]:
-        """Remove a node with its own slices and all its pods, which are returned."""
-        with self._journal.all_or_nothing():
-            find(self._state.nodes, name, "node")
-            pods = tuple(self._state.remove_pod(key) for key in self._state.pods_of_node[name])
-            for item in [each for each in self.slices.values() if each.node_name == name]:
-                self._state.remove_slice(item.name)
-            self._state.remove_node(name)
-        return pods
-
-    # --- claims ----------------------------------------------------------------------------------------------------
-
-    def allocate(self, key: ObjectKey, node_name: str) -> None:
-        """Give a claim devices that can be used on a node.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim or node, the claim has devices already, or there are none for it.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.allocate(self._state, key, node_name)
-
-    def deallocate(self, key: ObjectKey) -> None:
-        """Take a claim's devices and consumers away, as the scheduler does with an idle claim in a pod's way.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim, or it has no devices.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.deallocate(self._state, key)
-
-    def reserve(self, key: ObjectKey, pod: Pod) -> None:
-        """Enter a pod among the consumers of an allocated claim; once is enough.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim, it has no devices, or as many consumers as it may have.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.reserve(self._state, key, pod)
-
-    def unreserve(self, key: ObjectKey, pod: Pod) -> None:
-        """Strike a pod off the consumers of a claim, which is deallocated after its last one.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.unreserve(self._state, key, pod)
-
-    # --- pods ------------------------------------------------------------------------------------------------------
+class Snapshot(ForkableCluster):
+    """A cluster that can be asked where pods fit, and in which they can be placed; see its base for the rest."""
 
     def fits(self, pod: Pod, *, explain: bool = True) -> PodFit:
         """Where a pod fits, and why not elsewhere. The pod need not be in the snapshot.
@@ -446,21 +172,6 @@ class Snapshot:
         else:
             self.revert()
         return answer
-
-    def release_idle_claims(self, pod: Pod) -> tuple[ObjectKey, ...]:
-        """Deallocate the claims of a pod without a place that are allocated and that no other pod uses.
-
-        kube-scheduler does so, one at a time, when a pod fits nowhere because its claims are elsewhere. Returns them.
-        """
-        with self._journal.all_or_nothing():
-            return claim_changes.release_idle(self._state, pod)
-
-    def settle_claims(self) -> None:
-        """Do what the claim controller is yet to do: strike off pods that are gone or have ended, with what follows."""
-        with self._journal.all_or_nothing():
-            claim_changes.settle(self._state)
-
-    # --- inside ----------------------------------------------------------------------------------------------------
 
     def _fitting(self, pod: Pod) -> Fitting:
         return Fitting(pod, self._state, node_allocatable=self._node_allocatable)
