@@ -57,7 +57,7 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     memory
         Of the last decision (`Memory.fresh` for the first).
     """
-    frozen = _frozen(view, policy)
+    frozen = frozen_because(view, policy)
     if frozen:
         # The bucket does not fill while nobody looks.
         return Decisions((), (), replace(memory, tokens=Tokens(memory.tokens.left, view.now)), frozen)
@@ -90,7 +90,8 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     return Decisions(actions, waiting, replace(memory, tokens=tokens), denied=denied)
 
 
-def _frozen(view: View, policy: Policy) -> str:
+def frozen_because(view: View, policy: Policy) -> str:
+    """Why nothing may be decided at present; empty if all is well."""
     if view.problem:
         return f"nothing is decided: {view.problem}"
     if view.stale > policy.stale_after:

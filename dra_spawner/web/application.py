@@ -8,10 +8,11 @@ from typing import Any
 
 from tornado.web import Application, StaticFileHandler, URLSpec
 
-from dra_spawner.web import handlers, placeholder_handlers
+from dra_spawner.web import handlers, placeholder_handlers, waiting_handlers
 from dra_spawner.web.authentication import CallbackHandler, SecureHandler
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.metrics import register
+from dra_spawner.web.placement_handler import PlacementsHandler
 
 __all__ = ["Address", "web_application"]
 
@@ -26,8 +27,9 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
-    ("api/placements", placeholder_handlers.PlacementsHandler),
+    ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
+    ("api/waiting", waiting_handlers.WaitingHandler),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.AliveHandler),
     ("readyz", handlers.ReadyHandler),

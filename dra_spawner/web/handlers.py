@@ -12,6 +12,7 @@ from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
 from dra_spawner.web.figures import NodeFigures
 from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json
+from dra_spawner.web.waiting_handlers import waiting_json
 
 __all__ = [
     "AliveHandler",
@@ -28,6 +29,7 @@ _MOST_ITEMS = 1000
 #: On the page; programs ask for all.
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
+_WAITING_SHOWN = 50
 _WORDS = {
     "warm": "at once, kept ready",
     "fresh": "now, there is room",
@@ -170,6 +172,7 @@ class NodesPage(PageHandler):
         if self.context.figures is not None:
             nodes, after = await self.context.figures.nodes(after=self.get_query_argument("after", ""), limit=50)
         placeholders = placeholders_json(self.context.keeper, self.context) if self.context.keeper is not None else []
+        waiting = waiting_json(self.context.keeper) if self.context.keeper is not None else []
         await self.render(
             "nodes.html",
             nodes=nodes,
@@ -177,6 +180,8 @@ class NodesPage(PageHandler):
             words=_WORDS,
             placeholders=placeholders[:_PLACEHOLDERS_SHOWN],
             more_placeholders=max(0, len(placeholders) - _PLACEHOLDERS_SHOWN),
+            waiting=waiting[:_WAITING_SHOWN],
+            more_waiting=max(0, len(waiting) - _WAITING_SHOWN),
             decisions=[_decision(each) for each in self.context.decisions.newest(_DECISIONS_SHOWN)],
             span=_span,
             after=after,

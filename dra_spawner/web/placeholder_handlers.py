@@ -1,49 +1,38 @@
-"""Answers about placeholders and what can be had, and where a server that is about to start gets its place."""
+"""Answers about placeholders, and about what can be had."""
 
 from __future__ import annotations
 
-import json
-import logging
-import re
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest
 from tornado.web import HTTPError
 
-from dra_spawner.cluster.errors import KubernetesError
-from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import Placement
 from dra_spawner.headroom.view import Placeholder, View, age
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.availability import ChoiceAvailability, PlaceholderState, state_of
-from dra_spawner.placeholders.keeper import PlaceholderKeeper, UnknownShape
-from dra_spawner.placeholders.placements import Promise
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.web.authentication import ApiHandler
 from dra_spawner.web.context import ServiceContext
 
-__all__ = ["PlaceholdersHandler", "PlacementsHandler", "ProfilesHandler", "placeholders_json", "profiles_json"]
-
-log = logging.getLogger(__name__)
-
-_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
-_LONGEST_NAME = 253
-_SHAPE = re.compile(r"[0-9a-f]{16}")
-_KEYS = ("shape", "pod", "namespace")
-#: Of a question that another replica passes on, which is passed on once only.
-_PASSED_ON = "X-DRA-Spawner-Replica"
-#: The hub waits for a second.
-_LEADER_SECONDS = 0.8
-#: What tornado's client makes of an answer that does not come.
-_NO_ANSWER = 599
+__all__ = [
+    "KeeperHandler",
+    "PlaceholdersHandler",
+    "PlacementsHandler",
+    "ProfilesHandler",
+    "placeholders_json",
+    "profiles_json",
+]
 
 
-class _KeeperHandler(ApiHandler):
+class KeeperHandler(ApiHandler):
+    """Has what is kept."""
+
     @property
     def keeper(self) -> PlaceholderKeeper:
         """503 while the cluster is not found."""
@@ -52,7 +41,7 @@ class _KeeperHandler(ApiHandler):
         return self.context.keeper
 
 
-class PlaceholdersHandler(_KeeperHandler):
+class PlaceholdersHandler(KeeperHandler):
     """``GET api/placeholders``: each placeholder, where it is, and why."""
 
     def get(self) -> None:
@@ -60,7 +49,7 @@ class PlaceholdersHandler(_KeeperHandler):
         self.write_json({"items": items, "total": len(items), "frozen": _frozen(self.keeper)})
 
 
-class ProfilesHandler(_KeeperHandler):
+class ProfilesHandler(KeeperHandler):
     """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run."""
 
     async def get(self) -> None:
@@ -69,102 +58,8 @@ class ProfilesHandler(_KeeperHandler):
         self.write_json({"items": items, "total": len(items), "problem": keeper.shapes.problem if keeper.is_on else ""})
 
 
-class PlacementsHandler(_KeeperHandler):
-    """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: where a server gets its place.
-
-    It is for the hub, which shows the service's own token, and for whoever may manage the service. A login's cookie
-    does not do: another site's page could send that, too.
-    """
-
-    @property
-    def wanted_scopes(self) -> frozenset[str]:
-        return self.web.manage_scopes
-
-    async def prepare(self) -> None:
-        kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() not in ("token", "bearer") or not token:
-            self.refuse_stranger()
-        if not self.web.is_own_token(token.strip()):
-            await super().prepare()
-
-    async def post(self) -> None:
-        question = _question(self.request.body)
-        try:
-            promise = await self.keeper.place(question["shape"], question["namespace"], question["pod"])
-        except UnknownShape:
-            self.set_status(404)
-            self.write_json({"kind": "unknown", "status": 404, "message": "The hub does not publish this shape."})
-            return
-        except NotLeading:
-            await self._pass_on()
-            return
-        except KubernetesError as error:
-            log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
-            raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None
-        self.write_json(_promise_json(promise))
-
-    async def _pass_on(self) -> None:
-        """Let the leader answer: a load balancer may send the hub to any replica."""
-        elector = self.context.elector
-        if elector is not None and elector.leader_url and _PASSED_ON not in self.request.headers:
-            headers = {"Authorization": self.request.headers["Authorization"], _PASSED_ON: elector.identity}
-            request = HTTPRequest(
-                f"{elector.leader_url.rstrip('/')}/api/placements",
-                method="POST",
-                headers=headers,
-                body=self.request.body,
-                connect_timeout=_LEADER_SECONDS,
-                request_timeout=_LEADER_SECONDS,
-                follow_redirects=False,
-            )
-            try:
-                answer = await AsyncHTTPClient().fetch(request, raise_error=False)
-                body = json.loads(answer.body or b"")
-            except (OSError, ValueError, HTTPClientError) as error:
-                log.info("The leader does not answer: url=%s error=%s", elector.leader_url, error)
-            else:
-                if answer.code != _NO_ANSWER:
-                    self.set_status(answer.code)
-                    self.write_json(body)
-                    return
-        # The Lease may still name this one, which has not been able to renew it.
-        leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
-        who = f"; {leader} does" if leader else ", and it is not known who does"
-        raise HTTPError(503, "%s", f"This replica does not lead{who}.")
-
-
-def _question(body: bytes) -> dict[str, str]:
-    """The question, checked: path, what was found and what is allowed."""
-    try:
-        question = json.loads(body)
-    except (ValueError, RecursionError):
-        raise HTTPError(400, "The body must be JSON.") from None
-    if not isinstance(question, dict):
-        raise HTTPError(400, "The body must be a JSON object.")
-    unknown = sorted(set(map(str, question)) - set(_KEYS))
-    if unknown:
-        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
-    for key in _KEYS:
-        value = question.get(key)
-        pattern = _SHAPE if key == "shape" else _NAME
-        if not isinstance(value, str) or len(value) > _LONGEST_NAME or not pattern.fullmatch(value):
-            allowed = "16 hexadecimal digits" if key == "shape" else "a name of a Kubernetes object"
-            found = f"found {value!r:.60}" if key in question else "nothing found"
-            raise HTTPError(400, "%s: %s; allowed: %s.", key, found, allowed)
-    return question
-
-
-def _promise_json(promise: Promise) -> dict[str, Any]:
-    placement = promise.placement
-    return {
-        **_placement_json(placement),
-        "claims": dict(promise.claims),
-        "until": promise.until.isoformat() if promise.until is not None else None,
-        "gates": list(promise.gates),
-    }
-
-
-def _placement_json(placement: Placement) -> dict[str, Any]:
+def placement_json(placement: Placement) -> dict[str, Any]:
+    """How a server gets its place, and why so."""
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
 
 
@@ -249,7 +144,7 @@ def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
     return {
         "name": choice.name,
         "shape": choice.shape,
-        "availability": _placement_json(placement) if placement is not None else None,
+        "availability": placement_json(placement) if placement is not None else None,
         "left_out": choice.left_out,
         "headroom": {"min": headroom.min, "max": headroom.max, "floor": headroom.kept}
         if headroom is not None

@@ -104,7 +104,16 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
     expected = {"admin": 200, "watcher": 200, "operator": 200, "user": 403}
     for user, status in expected.items():
         token = await service.token(user)
-        for path in ("api/nodes", "api/decisions", "api/placeholders", "api/profiles", "api/status", "metrics", ""):
+        for path in (
+            "api/nodes",
+            "api/decisions",
+            "api/placeholders",
+            "api/waiting",
+            "api/profiles",
+            "api/status",
+            "metrics",
+            "",
+        ):
             found, headers, body = await service.get(path, token)
             assert found == status, (user, path, body)
             assert "Access-Control-Allow-Origin" not in headers

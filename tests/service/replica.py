@@ -23,7 +23,7 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.web import handlers, placeholder_handlers
+from dra_spawner.web import handlers, placeholder_handlers, waiting_handlers
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings
@@ -157,7 +157,11 @@ class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
     pass
 
 
-OPEN = (("page", _Page), ("profiles", _Profiles), ("placeholders", _Placeholders))
+class _Waiting(_Anybody, waiting_handlers.WaitingHandler):
+    pass
+
+
+OPEN = (("page", _Page), ("profiles", _Profiles), ("placeholders", _Placeholders), ("waiting", _Waiting))
 """Addresses that answer without a hub."""
 
 

@@ -10,7 +10,7 @@ from dra_spawner.headroom import labels
 from dra_spawner.placeholders import availability
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import shape
+from tests.placeholders.world import shape, user_pod
 from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -69,6 +69,40 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             "dra_spawner_hand_over_seconds_count 0.0",
         ):
             assert line in metrics
+
+
+async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    headroom = {"gpu-whole": {"min": 0, "max": 1}}
+    async with replica(cluster, headroom=headroom) as one, replica(cluster, headroom=headroom) as other:
+        assert await waiting(one) == await waiting(other) == []
+        await cluster.publish(
+            user_pod("ada", {"gpu": {"resourceClaimName": "missing"}}),
+            user_pod("eve", {}, cpu="10000"),
+            user_pod("bob", {}, gates=["example.com/not-yet"]),
+        )
+        for each in (one, other):
+            await each.until(lambda: len(each.keeper.view().waiting_users) == 3, "they are seen")  # noqa: B023
+            await each.until(lambda: has_label(each, "node-a"), "the node is ready")  # noqa: B023
+            assert await waiting(each) == [
+                ("ada", 'resourceclaim.resource.k8s.io "missing" not found', False),
+                ("bob", "held back by example.com/not-yet", False),
+                ("eve", "does not fit on any node, even without placeholders", True),
+            ]
+            text = text_of(await each.get("page"))
+            assert "Servers that wait" in text
+            assert "does not fit on any node, even without placeholders" in text
+
+
+async def waiting(service: Replica) -> list[tuple[str, str, bool]]:
+    found = json.loads(await service.get("waiting"))
+    assert found["total"] == len(found["items"])
+    return sorted((each["name"], each["cause"], each["needs_node"]) for each in found["items"])
+
+
+def has_label(service: Replica, name: str) -> bool:
+    return labels.IMAGES_READY in service.keeper.watch.snapshot.nodes[name].node.labels
 
 
 def is_attracting(service: Replica) -> bool:

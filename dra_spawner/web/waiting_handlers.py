@@ -1,0 +1,46 @@
+"""Answers about users' servers that wait."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.view import age
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.placeholders.waiting import WaitingServer, waiting_servers
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.web.placeholder_handlers import KeeperHandler
+
+__all__ = ["WaitingHandler", "waiting_json"]
+
+
+class WaitingHandler(KeeperHandler):
+    """``GET api/waiting``: users' servers that have no node yet, each with its cause."""
+
+    def get(self) -> None:
+        items = waiting_json(self.keeper)
+        self.write_json({"items": items, "total": len(items)})
+
+
+def waiting_json(keeper: PlaceholderKeeper) -> list[dict[str, Any]]:
+    """Each waiting server, in the order in which they are served."""
+    return [_server_json(keeper, each) for each in waiting_servers(keeper)]
+
+
+def _server_json(keeper: PlaceholderKeeper, server: WaitingServer) -> dict[str, Any]:
+    pod = server.pod
+    observed = keeper.watch.observed(Kind.POD, ObjectKey.of(pod))
+    scheduled = observed.conditions.get("PodScheduled") if observed is not None else None
+    shape = pod.labels.get(labels.SHAPE, "")
+    return {
+        "name": pod.name,
+        "namespace": pod.namespace,
+        "shape": shape,
+        "profiles": list(keeper.names_of(shape)),
+        "created": pod.created,
+        "waits_seconds": round(age(pod.created, keeper.now()).total_seconds()),
+        "cause": server.cause,
+        "needs_node": server.needs_node,
+        "scheduler_says": scheduled.message if scheduled is not None else "",
+    }
