@@ -8,8 +8,7 @@ finding the configuration, TLS, tokens and their refresh.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -17,18 +16,17 @@ from typing import Any, Self
 import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient
-from kubernetes_asyncio.client.exceptions import ApiException
 
-from .errors import (
+from dra_spawner.cluster.api_connection import ApiConnection, JsonObject, Params, lines_of
+from dra_spawner.cluster.errors import (
     KubernetesError,
     KubernetesTimeout,
     KubernetesUnavailable,
     RequestTarget,
     ResourceExpired,
-    error_from_response,
     error_from_status,
 )
-from .requests import PatchType, WatchEventType, resource_path
+from dra_spawner.cluster.requests import PatchType, WatchEventType, resource_path
 
 __all__ = [
     "JsonObject",
@@ -41,9 +39,6 @@ __all__ = [
     "WatchEventType",
     "resource_path",
 ]
-
-JsonObject = dict[str, Any]
-Params = Mapping[str, str | int | bool]
 
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
@@ -74,8 +69,7 @@ class KubernetesApi:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         owns_client: bool = False,
     ) -> None:
-        self._client = api_client
-        self._timeout_seconds = timeout_seconds
+        self._connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
 
     @classmethod
@@ -114,12 +108,12 @@ class KubernetesApi:
     @property
     def server(self) -> str:
         """URL of the API server."""
-        return str(self._client.configuration.host)
+        return str(self._connection.client.configuration.host)
 
     async def close(self) -> None:
         """Close the connections, if they are this object's own."""
         if self._owns_client:
-            await self._client.close()
+            await self._connection.client.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -131,12 +125,14 @@ class KubernetesApi:
 
     async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
         """Read one object, or anything else that answers GET with JSON."""
-        return await self._json("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+        return await self._connection.read_json("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
 
     async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
         """Read what is no JSON, such as ``pods/log`` or ``/readyz``."""
         headers = {"Accept": "*/*"}
-        data = await self._bytes("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
+        data = await self._connection.read_bytes(
+            "get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds
+        )
         return data.decode("utf-8", errors="replace")
 
     async def list(
@@ -198,7 +194,7 @@ class KubernetesApi:
         if page_size is not None:
             params["limit"] = page_size
         while True:
-            page = await self._json("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
+            page = await self._connection.read_json("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
             next_page = page.setdefault("metadata", {}).pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)
             yield page
@@ -211,13 +207,17 @@ class KubernetesApi:
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
         """POST an object to a collection, or to a subresource such as ``binding``."""
-        return await self._json("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
+        return await self._connection.read_json(
+            "create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds
+        )
 
     async def replace(
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
         """PUT a whole object; with ``metadata.resourceVersion`` only over that version (else 409 Conflict)."""
-        return await self._json("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
+        return await self._connection.read_json(
+            "replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds
+        )
 
     async def patch(
         self,
@@ -230,7 +230,7 @@ class KubernetesApi:
     ) -> JsonObject:
         """Change parts of an object; `body` is a list of operations for `PatchType.JSON`, else an object."""
         headers = {"Content-Type": patch_type.value}
-        return await self._json(
+        return await self._connection.read_json(
             "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
         )
 
@@ -268,7 +268,7 @@ class KubernetesApi:
         if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
             options["preconditions"] = preconditions
         try:
-            return await self._json(
+            return await self._connection.read_json(
                 "delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds
             )
         except KubernetesError as error:
@@ -319,10 +319,12 @@ class KubernetesApi:
             params["fieldSelector"] = field_selector
         if bookmarks:
             params["allowWatchBookmarks"] = "true"
-        timeout = aiohttp.ClientTimeout(total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._timeout_seconds)
-        async with self._response(target, "GET", path, params, None, {}, timeout) as response:
+        timeout = aiohttp.ClientTimeout(
+            total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._connection.timeout_seconds
+        )
+        async with self._connection.send(target, "GET", path, params, None, {}, timeout) as response:
             on_open()
-            async for line in _lines(response.content):
+            async for line in lines_of(response.content):
                 try:
                     event = json.loads(line)
                     event_type, obj = event["type"], event["object"]
@@ -333,112 +335,3 @@ class KubernetesApi:
                 if event_type == "ERROR":
                     raise error_from_status(target, 200, obj)
                 yield WatchEventType(event_type), obj
-
-    async def _json(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> JsonObject:
-        data = await self._bytes(
-            verb, method, path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
-        )
-        try:
-            answer = json.loads(data)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            target = RequestTarget.from_path(verb, path, body)
-            raise KubernetesUnavailable(
-                target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
-            )
-        return answer
-
-    async def _bytes(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> bytes:
-        target = RequestTarget.from_path(verb, path, body)
-        timeout = aiohttp.ClientTimeout(total=self._timeout_seconds if timeout_seconds is None else timeout_seconds)
-        async with self._response(target, method, path, params or {}, body, headers or {}, timeout) as response:
-            return await response.read()
-
-    @asynccontextmanager
-    async def _response(
-        self,
-        target: RequestTarget,
-        method: str,
-        path: str,
-        params: Params,
-        body: Any,
-        headers: Mapping[str, str],
-        timeout: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
-        response: aiohttp.ClientResponse | None = None
-        try:
-            response = await self._client.call_api(
-                path,
-                method,
-                query_params=[(key, _query_value(value)) for key, value in params.items()],
-                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
-                body=body,
-                auth_settings=["BearerToken"],
-                _preload_content=False,
-                _request_timeout=timeout,
-            )
-            if response.status >= 400:
-                raise error_from_response(target, response.status, await response.read(), response.headers)
-            yield response
-        except TimeoutError as error:
-            message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
-            message = message or f"no answer within {timeout.total:g} s"
-            raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
-        except (aiohttp.ClientError, OSError) as error:
-            message = str(error) or type(error).__name__
-            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
-        except RuntimeError as error:
-            # aiohttp's word for it: this program is ending, and has closed its connections.
-            if "closed" not in str(error):
-                raise
-            raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
-        except ApiException as error:
-            # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
-            message = str(error.reason)
-            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
-        finally:
-            if response is not None:
-                # Gives the connection back if the answer was read to its end, closes it otherwise.
-                response.release() if response.content.at_eof() else response.close()
-
-
-def _query_value(value: str | int | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-async def _lines(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: `StreamReader.readline` refuses those beyond its buffer, and objects may be larger."""
-    pieces: list[bytes] = []
-    async for chunk in stream.iter_any():
-        *ended, rest = chunk.split(b"\n")
-        for line in ended:
-            pieces.append(line)
-            if whole := b"".join(pieces).strip():
-                yield whole
-            pieces.clear()
-        if rest:
-            pieces.append(rest)
-    if last := b"".join(pieces).strip():
-        yield last

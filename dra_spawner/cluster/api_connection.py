@@ -1,0 +1,163 @@
+"""One request to the Kubernetes API and its answer; whatever goes wrong meanwhile becomes one of our errors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.client.exceptions import ApiException
+
+from dra_spawner.cluster.errors import (
+    KubernetesTimeout,
+    KubernetesUnavailable,
+    RequestTarget,
+    error_from_response,
+)
+
+__all__ = ["ApiConnection", "JsonObject", "Params", "lines_of"]
+
+JsonObject = dict[str, Any]
+Params = Mapping[str, str | int | bool]
+
+
+class ApiConnection:
+    """Sends requests over the client library's connection, which knows TLS and tokens.
+
+    Parameters
+    ----------
+    client
+        Of `kubernetes_asyncio`.
+    timeout_seconds
+        For each request that names no other.
+    """
+
+    def __init__(self, client: ApiClient, timeout_seconds: float) -> None:
+        self.client = client
+        self.timeout_seconds = timeout_seconds
+
+    async def read_json(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Send a request that is answered by a JSON object.
+
+        Parameters
+        ----------
+        verb
+            What the request is called in errors, as in a Role's rules.
+        timeout_seconds
+            None for the connection's own.
+
+        Raises
+        ------
+        KubernetesError
+        """
+        data = await self.read_bytes(
+            verb, method, path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+        )
+        try:
+            answer = json.loads(data)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            target = RequestTarget.from_path(verb, path, body)
+            raise KubernetesUnavailable(
+                target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
+            )
+        return answer
+
+    async def read_bytes(
+        self,
+        verb: str,
+        method: str,
+        path: str,
+        *,
+        params: Params | None = None,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Send a request as `read_json` does, whatever it is answered by."""
+        target = RequestTarget.from_path(verb, path, body)
+        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds if timeout_seconds is None else timeout_seconds)
+        async with self.send(target, method, path, params or {}, body, headers or {}, timeout) as response:
+            return await response.read()
+
+    @asynccontextmanager
+    async def send(
+        self,
+        target: RequestTarget,
+        method: str,
+        path: str,
+        params: Params,
+        body: Any,
+        headers: Mapping[str, str],
+        timeout: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self.client.call_api(
+                path,
+                method,
+                query_params=[(key, _query_value(value)) for key, value in params.items()],
+                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
+                body=body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+            )
+            if response.status >= 400:
+                raise error_from_response(target, response.status, await response.read(), response.headers)
+            yield response
+        except TimeoutError as error:
+            message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
+            message = message or f"no answer within {timeout.total:g} s"
+            raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
+        except (aiohttp.ClientError, OSError) as error:
+            message = str(error) or type(error).__name__
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        except RuntimeError as error:
+            # aiohttp's word for it: this program is ending, and has closed its connections.
+            if "closed" not in str(error):
+                raise
+            raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
+        except ApiException as error:
+            # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
+            message = str(error.reason)
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        finally:
+            if response is not None:
+                # Gives the connection back if the answer was read to its end, closes it otherwise.
+                response.release() if response.content.at_eof() else response.close()
+
+
+def _query_value(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def lines_of(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: `StreamReader.readline` refuses those beyond its buffer, and objects may be larger."""
+    pieces: list[bytes] = []
+    async for chunk in stream.iter_any():
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            pieces.append(line)
+            if whole := b"".join(pieces).strip():
+                yield whole
+            pieces.clear()
+        if rest:
+            pieces.append(rest)
+    if last := b"".join(pieces).strip():
+        yield last
