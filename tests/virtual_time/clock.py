@@ -1,0 +1,48 @@
+"""A clock that goes as fast as the real one while something happens, and jumps ahead when nothing does.
+
+So whatever waits for an hour is through in no time, while the schedulers' and controllers' own latencies and back-offs
+count for what they are.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+
+class JumpingClock:
+    """See the module.
+
+    Parameters
+    ----------
+    begin
+        What it shows at first.
+    real
+        The time that the API server stamps objects with.
+    """
+
+    def __init__(self, begin: datetime, real: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._real = real
+        self._jumped_at = [real()]
+        self._ahead = [begin - self._jumped_at[0]]
+        """By how much it is ahead of real time from each of these moments on."""
+
+    def real_now(self) -> datetime:
+        return self._real()
+
+    def now(self) -> datetime:
+        return self.at(self._real())
+
+    def at(self, real: datetime) -> datetime:
+        """What it showed at a moment of real time; what it will show then, if it does not jump any more."""
+        return real + self._ahead[max(bisect_right(self._jumped_at, real) - 1, 0)]
+
+    def jump_to(self, moment: datetime) -> None:
+        """Go ahead; it never goes back."""
+        real = self._real()
+        further = moment - self.at(real)
+        if further <= timedelta(0):
+            return
+        self._jumped_at.append(real)
+        self._ahead.append(self._ahead[-1] + further)

@@ -1,0 +1,118 @@
+"""When nothing happens in a cluster any more, so that its clock may jump."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot_preemption import place_by_preemption
+
+_POLL_SECONDS = 0.02
+
+
+@dataclass
+class Quiet:
+    """Tells when a cluster is at rest.
+
+    Attributes
+    ----------
+    watch
+        Sees everything that happens.
+    is_busy
+        Whether whoever acts on the cluster still has something to do.
+    still
+        No change for so many seconds is rest.
+    patience
+        So many seconds it is waited for the scheduler to place what fits: its back-off is 10 s at most.
+    """
+
+    watch: ClusterWatch
+    is_busy: Callable[[], bool] = lambda: False
+    still: float = 0.25
+    patience: float = 15.0
+    changes: int = 0
+    """Seen so far."""
+    overdue: list[str] = field(default_factory=list)
+    """Pods that the scheduler did not place in time although they fit."""
+    _last: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.watch.on_change(self._note)
+
+    def _note(self, change: Change) -> None:
+        self.changes += 1
+        self._last = time.monotonic()
+
+    def stir(self) -> None:
+        """Something was done that the watch is going to show."""
+        self._last = time.monotonic()
+
+    async def wait(self, until: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for rest; or for something else, which comes first.
+
+        Returns
+        -------
+        bool
+            Whether it is at rest.
+        """
+        while not until():
+            if time.monotonic() - self._last >= self.still and not self.is_busy() and not self._is_scheduling():
+                return True
+            await asyncio.sleep(_POLL_SECONDS)
+        return False
+
+    def _is_scheduling(self) -> bool:
+        """Whether the scheduler, which may be in its back-off, is going to place a pod that waits."""
+        fitting = [pod for pod in waiting(self.watch) if self._is_placed_soon(pod)]
+        if fitting and time.monotonic() - self._last > self.patience:
+            self.overdue += [pod.name for pod in fitting if pod.name not in self.overdue]
+            return False
+        return bool(fitting)
+
+    def _is_placed_soon(self, pod: Pod) -> bool:
+        snapshot = self.watch.snapshot
+        with snapshot.trial():
+            return bool(snapshot.fits(pod, explain=False).fitting) or isinstance(
+                place_by_preemption(snapshot, pod), tuple
+            )
+
+
+def waiting(watch: ClusterWatch) -> list[Pod]:
+    """Pods for the scheduler to place."""
+    return [
+        pod
+        for pod in watch.snapshot.pods.values()
+        if not (pod.node_name or pod.is_finished or pod.is_gated or pod.is_deleted)
+    ]
+
+
+class Rounds:
+    """How far a reconciler is: it is given the policy, and asked for it, once a round."""
+
+    def __init__(self, reconciler: Reconciler) -> None:
+        self.count = 0
+        self._reconciler = reconciler
+        self._policy = reconciler.policy
+        reconciler.policy = self._next
+
+    def _next(self) -> Policy:
+        self.count += 1
+        return self._policy()
+
+    def has_work(self) -> bool:
+        """Whether it decided on something in its last round, so that there is another one to come."""
+        latest = self._reconciler.latest
+        return latest is None or bool(latest.actions)
+
+    async def another(self) -> None:
+        """Wait until it has decided anew, as of now."""
+        seen = self.count
+        self._reconciler.wake()
+        while self.count == seen:  # noqa: ASYNC110 (it tells nobody)
+            await asyncio.sleep(_POLL_SECONDS / 4)

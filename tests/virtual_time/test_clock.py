@@ -1,0 +1,138 @@
+"""The clock that jumps, and stamps of real time as it showed them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.virtual_time.api import Stamps
+from tests.virtual_time.clock import JumpingClock
+
+REAL = datetime(2026, 5, 5, 12, 0, 0, 200_000, UTC)
+MORNING = datetime(2026, 3, 2, 7, tzinfo=UTC)
+
+
+class RealTime:
+    """Goes on when told."""
+
+    def __init__(self) -> None:
+        self.now = REAL
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def passes(self, seconds: float) -> None:
+        self.now += timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def real() -> RealTime:
+    return RealTime()
+
+
+@pytest.fixture
+def clock(real: RealTime) -> JumpingClock:
+    return JumpingClock(MORNING, real)
+
+
+def stamp(moment: datetime) -> str:
+    """As the API server writes it: whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def after(seconds: float) -> str:
+    return stamp(MORNING + timedelta(seconds=seconds))
+
+
+def test_it_goes_as_fast_as_real_time_and_jumps(clock: JumpingClock, real: RealTime) -> None:
+    assert clock.now() == MORNING
+    real.passes(3)
+    assert clock.now() == MORNING + timedelta(seconds=3)
+    clock.jump_to(MORNING + timedelta(hours=1))
+    assert clock.now() == MORNING + timedelta(hours=1)
+    real.passes(2)
+    assert clock.now() == MORNING + timedelta(hours=1, seconds=2)
+
+
+def test_it_never_goes_back(clock: JumpingClock, real: RealTime) -> None:
+    real.passes(10)
+    clock.jump_to(MORNING)
+    assert clock.now() == MORNING + timedelta(seconds=10)
+
+
+def test_it_knows_what_it_showed(clock: JumpingClock, real: RealTime) -> None:
+    for hour in (1, 2):
+        real.passes(10)
+        clock.jump_to(MORNING + timedelta(hours=hour))
+    real.passes(10)
+    shown = {5: timedelta(seconds=5), 15: timedelta(hours=1, seconds=5), 25: timedelta(hours=2, seconds=5)}
+    for seconds, passed in shown.items():
+        assert clock.at(REAL + timedelta(seconds=seconds)) == MORNING + passed
+    assert clock.at(REAL - timedelta(seconds=5)) == MORNING - timedelta(seconds=5), "before it began"
+
+
+def pod(created: datetime, uid: str = "1", **metadata: str) -> dict[str, object]:
+    return {"kind": "Pod", "metadata": {"uid": uid, "name": "a", "creationTimestamp": stamp(created), **metadata}}
+
+
+def created_of(stamps: Stamps, obj: dict[str, object]) -> str:
+    return str(stamps.translate(obj)["metadata"]["creationTimestamp"])
+
+
+def test_what_was_made_after_a_jump_within_the_same_second_is_not_older_than_the_jump(
+    clock: JumpingClock, real: RealTime
+) -> None:
+    stamps = Stamps(clock)
+    assert created_of(stamps, pod(REAL)) == after(0)
+    real.passes(0.1)
+    clock.jump_to(MORNING + timedelta(minutes=5))
+    real.passes(0.1)
+    assert created_of(stamps, pod(REAL, uid="2")) == after(300)
+
+
+def test_a_stamp_is_translated_once_and_for_all(clock: JumpingClock, real: RealTime) -> None:
+    stamps = Stamps(clock)
+    seen = created_of(stamps, pod(REAL))
+    for minutes in (5, 50):
+        real.passes(0.3)
+        clock.jump_to(MORNING + timedelta(minutes=minutes))
+        assert created_of(stamps, pod(REAL)) == seen
+
+
+def test_what_is_seen_late_counts_from_when_it_was_made(clock: JumpingClock, real: RealTime) -> None:
+    real.passes(10)
+    clock.jump_to(MORNING + timedelta(hours=1))
+    assert created_of(Stamps(clock), pod(REAL + timedelta(seconds=4))) == after(4.8)
+
+
+def test_a_deletion_after_a_grace_is_in_the_future(clock: JumpingClock, real: RealTime) -> None:
+    clock.jump_to(MORNING + timedelta(hours=1))
+    obj = pod(REAL, deletionTimestamp=stamp(REAL + timedelta(seconds=30)))
+    assert Stamps(clock).translate(obj)["metadata"]["deletionTimestamp"] == after(3629.8)
+
+
+def test_all_that_controllers_stamp_in_all_objects_of_a_list(clock: JumpingClock, real: RealTime) -> None:
+    clock.jump_to(MORNING + timedelta(hours=1))
+    real.passes(1)
+    now = stamp(REAL)
+    status = {
+        "startTime": now,
+        "conditions": [{"type": "Ready", "lastTransitionTime": now}, {"type": "Other", "lastTransitionTime": None}],
+    }
+    answer = {"items": [{**pod(REAL, uid=uid), "status": deepcopy(status)} for uid in "12"], "metadata": {}}
+    for item in Stamps(clock).translate(answer)["items"]:
+        assert item["metadata"]["creationTimestamp"] == after(3600.9)
+        assert item["status"]["startTime"] == after(3600.9)
+        assert item["status"]["conditions"][0]["lastTransitionTime"] == after(3600.9)
+        assert item["status"]["conditions"][1]["lastTransitionTime"] is None
+
+
+def test_what_others_write_as_text_stays(clock: JumpingClock, real: RealTime) -> None:
+    clock.jump_to(MORNING + timedelta(hours=1))
+    obj = pod(REAL)
+    obj["metadata"] |= {"labels": {"until": "1772000000"}, "annotations": {"at": stamp(REAL)}}  # type: ignore[operator]
+    translated = Stamps(clock).translate(obj)["metadata"]
+    assert translated["labels"] == {"until": "1772000000"}
+    assert translated["annotations"] == {"at": stamp(REAL)}
