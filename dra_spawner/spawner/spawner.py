@@ -8,41 +8,21 @@ whatever goes wrong in between, ``_start`` leaves nothing behind.
 from __future__ import annotations
 
 import asyncio
-import copy
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any, ClassVar
 
 import aiohttp
 from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
-from traitlets import Dict, Integer
+from traitlets import Integer
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, utc_now
-from dra_spawner.profiles import (
-    AdminAccessRefused,
-    ClaimPlan,
-    ProfileError,
-    compile_claims,
-    free_text_problems,
-    parse_device_claims,
-    profile_list_problems,
-    user_options_problem,
-)
-from dra_spawner.profiles.claims import DeviceClaim, SharedBy
-from dra_spawner.profiles.extended_resources import EXTENDED_TRAITS
-from dra_spawner.profiles.form import unavailable_choice
-from dra_spawner.profiles.optional_devices import without_optional
-from dra_spawner.profiles.problems import Problem
-from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
-from dra_spawner.spawner.checked_choices import CheckedSpawner
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.spawner.hand_over_gate import HandOverStuck
-from dra_spawner.spawner.intel_gas_spawner import IntelGasSpawner
 from dra_spawner.spawner.placed_spawner import PlacedSpawner
 from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.pod_devices import (
@@ -51,9 +31,8 @@ from dra_spawner.spawner.pod_devices import (
     attach_claims,
     named_templates_and_claims,
 )
-from dra_spawner.spawner.spawn_form import FormSpawner
+from dra_spawner.spawner.profile_spawner import ProfileSpawner
 from dra_spawner.spawner.spawn_refusal import (
-    OptionsRefused,
     RefusalReason,
     SpawnRefused,
     refusal_of_kubernetes_error,
@@ -63,38 +42,10 @@ from dra_spawner.spawner.spawn_refusal import (
 )
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_watch import DevicesGone, StartWatch
-from dra_spawner.spawner.vlan_spawner import VlanSpawner
 
 
-class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, CheckedSpawner):
+class DRASpawner(ProfileSpawner, PlacedSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
-
-    device_claims = Dict(
-        config=True,
-        help="""
-        The devices a server gets: a name for each claim, and what it asks for.
-
-        Usually set by a profile's ``kubespawner_override`` or by a choice of its ``profile_options``; dicts merge
-        there, so an option may change a single value. In short form a claim is one request::
-
-            c.DRASpawner.device_claims = {
-                "gpu": {
-                    "device_class": "gpu.example.com",  # a DeviceClass of the cluster
-                    "product": "A100*",                 # optional: the product's name
-                    "capacity": {"memory": "10Gi"},     # optional: a share of a shareable device
-                    "where": "...",                     # optional: CEL, or a list; all must hold
-                    "count": 1,                         # optional: from 1 to 32, or "all"
-                }
-            }
-
-        In long form it has several, and says which container gets which (by default the notebook's gets all)::
-
-            {"accelerator": {"requests": {"gpu": {...}, "nic": {...}}, "containers": {"notebook": ["gpu"]}}}
-
-        For each claim a ResourceClaimTemplate is made for each start; it goes with the server's pod. ``{"template":
-        "name"}`` and ``{"claim": "name"}`` use what others made instead. docs/profiles.md has all there is.
-        """,
-    )
 
     leftovers_sweep_interval_seconds = Integer(
         300,
@@ -119,115 +70,18 @@ class DRASpawner(VlanSpawner, IntelGasSpawner, PlacedSpawner, FormSpawner, Check
     #: Sweepers by namespace, shared like KubeSpawner's reflectors; ``None`` stands for all namespaces.
     _sweepers: ClassVar[dict[str | None, asyncio.Task[None]]] = {}
 
-    _plan = ClaimPlan()
     _start_objects: StartObjects | None = None
     _accompanying: asyncio.TaskGroup | None = None
     _watch: StartWatch | None = None
     _following: asyncio.Task[None] | None = None
-    _goes_without = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._configured_device_claims = copy.deepcopy(self.device_claims)
         self._messages = StartMessages(self.namespace, self.pod_name)
 
     @property
     def _kubernetes(self) -> KubernetesApi:
         return KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout)
-
-    # Configuration
-
-    def configuration_problems(self) -> list[Problem]:
-        """What is wrong in the static configuration of ``device_claims``, ``intel_gas`` and ``profile_list``."""
-        problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
-        return problems or [*self.intel_gas_problems(), *self.vlans_problems()]
-
-    # User options
-
-    def clear_state(self) -> None:
-        """Forget the last start, and the claims that its profile merged into the configured ones."""
-        super().clear_state()
-        self.device_claims = copy.deepcopy(self._configured_device_claims)
-
-    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
-        problem = user_options_problem(profile_list, self.user_options)
-        if problem:
-            raise OptionsRefused(f"Cannot start with these options: {problem}.")
-        super()._validate_user_options(profile_list)
-        slug = (self.user_options or {}).get("profile")
-        for profile in profile_list:
-            if profile["slug"] == slug or (not slug and profile.get("default")):
-                unavailable = unavailable_choice(profile, self.user_options or {})
-                if unavailable:
-                    raise OptionsRefused(f"Cannot start with these options: {unavailable}.")
-                # The list may be a function's; then nobody has checked it before.
-                for found in free_text_problems(profile, f"profile {profile['slug']}"):
-                    self.log.error("Profile refused: %s", found)
-                    raise OptionsRefused(
-                        f"This choice is set up wrongly, an administrator has to mend it. {found}",
-                        RefusalReason.PROFILE,
-                    )
-
-    async def load_user_options(self) -> None:
-        """Apply the chosen profile and compile its claims; refuse what can never work before any API call."""
-        try:
-            await super().load_user_options()
-        except SpawnRefused:
-            raise
-        except Exception as error:
-            # KubeSpawner meets a profile that is no profile, or overrides that do not merge.
-            self.log.exception("Profile cannot be applied")
-            raise SpawnRefused(
-                f"This choice is set up wrongly, an administrator has to mend it: {error}", RefusalReason.PROFILE
-            ) from error
-        try:
-            path = f"{self._profile_name()}device_claims"
-            claims = parse_device_claims(self.device_claims, path, admin_access=bool(self.user.admin))
-            # All that is refused is refused before a VLAN is taken for it. What is optional may well be impossible.
-            least = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
-            await self.refuse_what_cannot_work(least, (self.user_options or {}).get("profile") or "")
-            claims = least if self._goes_without else claims
-            self._check_who_shares(claims)
-            # From here on nothing has placeholders any more, companions included.
-            settings = {name: getattr(self, name) for name in EXTENDED_TRAITS}
-            self._plan = compile_claims(await self.fill_placeholders(claims, path), settings)
-        except AdminAccessRefused as error:
-            raise SpawnRefused(
-                "This choice gives access to devices for administration; only administrators of this hub may use it.",
-                RefusalReason.OPTIONS,
-                status_code=403,
-            ) from error
-        except ProfileError as error:
-            self.log.error("Profile refused: %s", error)
-            if any(key.endswith("--unlisted-choice") and value for key, value in (self.user_options or {}).items()):
-                problem = error.problems[0]
-                raise OptionsRefused(
-                    f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}."
-                ) from error
-            raise wrong_profile(str(error.problems[0])) from error
-
-    def _check_who_shares(self, claims: Iterable[DeviceClaim]) -> None:
-        """Refuse claims that this user shares with nobody, or cannot share."""
-        for claim in claims:
-            if claim.sharing is None:
-                continue
-            if self.enable_user_namespaces and claim.sharing.by is not SharedBy.USER:
-                raise wrong_profile("Claims are shared within a namespace, and here each user has one of their own.")
-            try:
-                scope_of(claim.sharing, self.user.name, self._user_groups())
-            except NotInGroup as error:
-                raise SpawnRefused(
-                    f"The device of this choice is for members of {' or '.join(error.groups)}.",
-                    RefusalReason.OPTIONS,
-                    status_code=403,
-                ) from error
-
-    def _user_groups(self) -> list[str]:
-        return [group.name for group in self.user.groups]
-
-    def _profile_name(self) -> str:
-        slug = self.user_options.get("profile") if self.user_options else None
-        return f"profile {slug}, " if slug else ""
 
     # Pod
 
