@@ -17,6 +17,7 @@ from dra_spawner.placeholders.availability import Availability
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.web.figures import NodeFigures
 from dra_spawner.web.placeholder_metrics import register_placeholders
+from dra_spawner.web.replica_signature import ReplicaSignatures
 from dra_spawner.web.settings import WebSettings
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
@@ -61,6 +62,11 @@ class ServiceContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """What ``metrics`` shows."""
+    signatures: ReplicaSignatures = field(init=False)
+    """Of what replicas tell each other."""
+
+    def __post_init__(self) -> None:
+        self.signatures = ReplicaSignatures(self.web.own_token)
 
     def follow(self, watch: ClusterWatch, keeper: PlaceholderKeeper | None = None) -> None:
         """Answer for this cluster, and what is kept there, from now on."""

@@ -23,7 +23,6 @@ from dra_spawner.web.context import ServiceContext
 __all__ = [
     "KeeperHandler",
     "PlaceholdersHandler",
-    "PlacementsHandler",
     "ProfilesHandler",
     "placeholders_json",
     "profiles_json",
