@@ -27,7 +27,6 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command = commands.add_parser(
         "check",
         help="is every choice of every profile sound on this cluster?",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Check what users can pick before a user meets it: whether the language accepts it, the cluster\n"
         "has the classes and devices, shares are given as asked for, drivers take their parameters, and no field is\n"
         "dropped because a feature gate is off. Nothing is changed on the cluster; gates are found out by dry run.",
@@ -78,7 +77,6 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command = commands.add_parser(
         "render",
         help="what would be created for a user who picks this?",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Print the claim templates and companion objects that a start would create, and the pod with what\n"
         "this project puts into it: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is\n"
         "not shown. Names that a start makes up are made of the choice here, so that output can be compared.",
@@ -120,7 +118,6 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command = commands.add_parser(
         "schema",
         help="the profile language as JSON Schema, for editors",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         description="Print a JSON Schema (draft 2020-12), by which editors complete and check what is written.",
         epilog="examples:\n"
         "  dra-spawner schema > profiles.schema.json\n"

@@ -34,10 +34,7 @@ FIELD_DROPPED: Final = Rule(
 )
 DEVICE_CLASS: Final = Rule(
     "device-class",
-    (
-        _E,
-        _W,
-    ),
+    (_E, _W),
     True,
     "A device class that the cluster does not have",
 )

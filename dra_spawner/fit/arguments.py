@@ -1,0 +1,140 @@
+"""The command lines of ``dra-spawner fit`` and ``utilization``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from fractions import Fraction
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands of this room."""
+    _add_fit(commands)
+    _add_utilization(commands)
+
+
+def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "fit",
+        help="would these claims fit, where, and if not, why?",
+        description="Tell for every node whether all ResourceClaims without allocation would fit there together,\n"
+        "in the order given, decided as kube-scheduler 1.36 decides about devices. Needs no cluster: it reads\n"
+        "the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. Only devices are\n"
+        "looked at, not CPU, memory or taints of nodes.",
+        epilog="examples:\n"
+        "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
+        "  kubectl get resourceclaims -A -o json > claims.json     what is in use, and what waits\n"
+        "  dra-spawner fit cluster.json claims.json wanted.yaml    would wanted.yaml fit, too?\n"
+        "  kubectl get nodes,resourceslices,deviceclasses,resourceclaims -A -o json | dra-spawner fit\n"
+        "  dra-spawner fit --format json cluster.json questions.jsonl | jq .\n"
+        "\n"
+        "input:\n"
+        "  JSON or YAML: objects, Lists, several documents one after the other, in any number of files. A line\n"
+        '  {"name": "q1", "objects": [...]} is a question of its own, asked of all other objects and its own;\n'
+        "  every such line gets one answer.\n"
+        "\n"
+        "output:\n"
+        "  A table for people, or one line of JSON for each question:\n"
+        '  {"name": "q1", "nodes": {"n1": {"allocations": [{"claim": "team/gpu", "results": [...]}]},\n'
+        '                           "n2": {"unavailable": "memory: 7Gi left, 15Gi needed"},\n'
+        '                           "n3": {"error": "the scheduler would give up on the pod altogether"}}}\n'
+        "\n"
+        "exit code:\n"
+        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read",
+    )
+    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print the answer (%(default)s)"
+    )
+    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    command.add_argument(
+        "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
+    )
+    command.add_argument(
+        "--without-quirks",
+        action="store_true",
+        help="decide as the API promises, without the peculiarities of kube-scheduler 1.36",
+    )
+    command.set_defaults(run=_fit)
+
+
+def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = commands.add_parser(
+        "utilization",
+        help="how full are nodes, for cluster-autoscaler and in fact?",
+        description="Tell for every node how full its devices are, twice: as cluster-autoscaler computes it, which\n"
+        "counts a device with one small share as full and lets the fullest pool speak for the node, and weighted:\n"
+        "by the capacity and counters that are really consumed. Where the two differ strongly (marked !) is why an\n"
+        "autoscaler keeps a node that is almost idle. Needs no cluster: it reads what kubectl prints.",
+        epilog="examples:\n"
+        "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
+        "  kubectl get resourceclaims,pods -A -o json > use.json\n"
+        "  dra-spawner utilization cluster.json use.json\n"
+        "  dra-spawner utilization --weight gpu.nvidia.com=10 --weight nic=0 cluster.json use.json\n"
+        "  kubectl get nodes,resourceslices,resourceclaims,pods -A -o json | dra-spawner utilization\n"
+        "  dra-spawner utilization --format json cluster.json use.json | jq '.nodes | map_values(.weighted)'\n"
+        "\n"
+        "input:\n"
+        "  As of `dra-spawner fit`, and Pods: cluster-autoscaler counts the claims of the pods on a node. Without\n"
+        "  any, every allocated claim counts. Of all namespaces, or what others use is missed.\n"
+        "\n"
+        "output:\n"
+        "  A table for people, busiest nodes first, nodes of which the same is to be said together; or one line of\n"
+        "  JSON for each question, figures from 0 to 1, null where there is none:\n"
+        '  {"name": "q1", "nodes": {"n1": {"autoscaler": 1.0, "weighted": 0.125, "differsStrongly": true,\n'
+        '    "pools": [{"driver": "gpu.example.com", "pool": "n1", "autoscaler": 1.0, "weighted": 0.125}]}}}\n'
+        "  A figure is unknown, and said why (autoscalerProblem, weightedProblems), while a pool of the node is\n"
+        "  incomplete, or a claim of its pods is missing or not allocated. Strongly means by 25 % or more.\n"
+        "\n"
+        "exit code:\n"
+        "  0, or 2 the input cannot be read",
+    )
+    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
+    )
+    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    command.add_argument(
+        "--weight",
+        type=_weight,
+        action="append",
+        default=[],
+        metavar="CLASS=NUMBER",
+        help="what a device of this DeviceClass is worth beside others, which are worth 1; may be repeated",
+    )
+    command.set_defaults(run=_utilization)
+
+
+def _weight(text: str) -> tuple[str, Fraction]:
+    name, _, number = text.rpartition("=")
+    if not name or not re.fullmatch(r"[0-9]{1,12}(\.[0-9]{1,12})?", number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not CLASS=NUMBER with a number like 0, 2.5 or 10")
+    return name, Fraction(number)
+
+
+def _fit(options: argparse.Namespace) -> int:
+    from dra_spawner.fit.command import FitOptions, run_fit
+
+    asked = FitOptions(
+        files=tuple(options.files),
+        as_json=options.format == "json",
+        all_names=options.all_names,
+        list_attributes=options.list_attributes,
+        without_quirks=options.without_quirks,
+    )
+    return run_fit(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
+
+
+def _utilization(options: argparse.Namespace) -> int:
+    from dra_spawner.fit.utilization_command import UtilizationOptions, run_utilization
+
+    asked = UtilizationOptions(
+        files=tuple(options.files),
+        as_json=options.format == "json",
+        all_names=options.all_names,
+        weights=dict(options.weight),
+    )
+    return run_utilization(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
