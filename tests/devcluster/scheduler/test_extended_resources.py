@@ -7,7 +7,7 @@ import pytest
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.resource_types import DEVICECLASSES, PODS, RESOURCECLAIMS
 from tests.devcluster.cluster_objects import NAMESPACE, claim, device_class, pod, whole
-from tests.devcluster.scheduler.test_scheduler import Cluster
+from tests.devcluster.scheduler.scheduled_store import ScheduledStore
 
 GPU = "example.com/gpu"
 SPECIAL = {"resource.kubernetes.io/extended-resource-claim": "true"}
@@ -15,7 +15,7 @@ SPECIAL = {"resource.kubernetes.io/extended-resource-claim": "true"}
 
 @pytest.fixture
 def cluster():
-    made = Cluster()
+    made = ScheduledStore()
     gpus = device_class()
     gpus["spec"]["extendedResourceName"] = GPU
     made.create(DEVICECLASSES, gpus)
