@@ -8,17 +8,50 @@ have a place elsewhere. A node is unready, and counts as on its way, until its d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from dra_spawner.headroom import labels
+from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
 
-if TYPE_CHECKING:
-    from tests.headroom.world import World
+
+class Cluster(Protocol):
+    """What it sees and does: the simulator's world, or a real control plane's."""
+
+    @property
+    def now(self) -> datetime: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    def node(self, name: str, cpu: str = ..., gpus: int = ..., memory: str = ..., images: Iterable[str] = ...) -> None:
+        """A node comes."""
+
+    def slice(self, node: str, gpus: int, memory: str = ...) -> None:
+        """A node's devices are published."""
+
+    def pull(self, node: str) -> None:
+        """A node has the images."""
+
+    def remove_node(self, name: str) -> None:
+        """A node goes, with the pods there."""
+
+    def waiting(self) -> list[Pod]:
+        """Pods that have no place."""
+
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        """What would be made if a placeholder went."""
+
+    def node_objects(self, name: str, cpu: str, gpus: int, memory: str, images: Iterable[str]) -> list[Json]:
+        """A node of the group, as it would come."""
+
+
+Json = dict[str, Any]
 
 _CUTOFF = -10
 _TEMPLATE = "template-"
@@ -56,7 +89,7 @@ class Autoscaler:
     after_adding = timedelta(minutes=10)
     threshold = 0.5
 
-    def __init__(self, world: World, group: NodeGroup) -> None:
+    def __init__(self, world: Cluster, group: NodeGroup) -> None:
         self._world = world
         self._group = group
         self._number = 0
@@ -100,7 +133,7 @@ class Autoscaler:
         happened = [self._boot(name) for name in _due(self._ordered, now)]
         happened += [self._publish(name) for name in _due(self._published, now)]
         happened += [self._pull(name) for name in _due(self._pulled, now)]
-        if now - self._last_look >= self.every:
+        if not happened and now - self._last_look >= self.every:  # else what came is looked at first
             self._last_look = now
             happened += self._scale_up()
             happened += self._scale_down()

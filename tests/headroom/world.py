@@ -84,6 +84,35 @@ def user_shape(claims: Mapping[str, Json] | None = None, cpu: str = "1", **spec:
     )
 
 
+def node_objects(
+    name: str, cpu: str, gpus: int, memory: str, images: Iterable[str], created: str, **node_labels: str
+) -> list[Json]:
+    """A node and what its driver publishes; with ``memory`` its GPUs can be shared."""
+    named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **node_labels}
+    node = {
+        "kind": "Node",
+        "metadata": {"name": name, "labels": named, "creationTimestamp": created},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "100Gi", "pods": "110"},
+            "images": [{"names": [each], "sizeBytes": 1} for each in images],
+        },
+    }
+    return [node, *([gpu_slice(name, gpus, memory)] if gpus else [])]
+
+
+def gpu_slice(node: str, gpus: int, memory: str) -> Json:
+    """What the driver publishes."""
+    shared: Json = {"allowMultipleAllocations": True} if memory else {}
+    if memory:
+        policy = {"default": memory, "validRange": {"min": "5Gi", "step": "5Gi"}}
+        shared["capacity"] = {"memory": {"value": memory, "requestPolicy": policy}}
+    devices = [{"name": f"gpu-{index}", **shared} for index in range(gpus)]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
+    return {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"}, "spec": spec}
+
+
 PLAIN = user_shape()
 GPU = user_shape({"gpu": gpu_claim()})
 SHARE = user_shape({"gpu": share_claim("10Gi")})
@@ -141,31 +170,11 @@ class World:
         **node_labels: str,
     ) -> list[Json]:
         """A node and what its driver publishes."""
-        named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **node_labels}
-        node = {
-            "kind": "Node",
-            "metadata": {"name": name, "labels": named, "creationTimestamp": self._stamp()},
-            "spec": {},
-            "status": {
-                "allocatable": {"cpu": cpu, "memory": "100Gi", "pods": "110"},
-                "images": [{"names": [each], "sizeBytes": 1} for each in images],
-            },
-        }
-        return [node, *([self._slice(name, gpus, memory)] if gpus else [])]
+        return node_objects(name, cpu, gpus, memory, images, created=self._stamp(), **node_labels)
 
     def slice(self, node: str, gpus: int, memory: str = "") -> None:
         """A driver publishes a node's GPUs."""
-        self._put(self._slice(node, gpus, memory))
-
-    def _slice(self, node: str, gpus: int, memory: str) -> Json:
-        shared: Json = {"allowMultipleAllocations": True} if memory else {}
-        if memory:
-            policy = {"default": memory, "validRange": {"min": "5Gi", "step": "5Gi"}}
-            shared["capacity"] = {"memory": {"value": memory, "requestPolicy": policy}}
-        devices = [{"name": f"gpu-{index}", **shared} for index in range(gpus)]
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
-        return {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpus"}, "spec": spec}
+        self._put(gpu_slice(node, gpus, memory))
 
     def pull(self, node: str) -> None:
         """A node has all images."""
