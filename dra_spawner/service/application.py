@@ -302,13 +302,19 @@ class DRASpawnerService(PlaceholderTraits, Application):
 
     async def work(self, context: ServiceContext) -> None:
         """Follow the cluster and take part in the election, until cancelled."""
-        async with await self._connected(context) as api, ClusterWatch(api) as watch:
-            keeper = PlaceholderKeeper(api, watch, context.decisions, self.keeper_settings())
+        async with await self._connected(context) as api, self.new_watch(api) as watch:
+            keeper = self.new_keeper(api, watch, context.decisions)
             context.follow(watch, keeper)
             elector = context.elector = self.new_elector(api)
             async with keeper, asyncio.TaskGroup() as tasks:
                 tasks.create_task(_spare_garbage_collection(watch))
                 tasks.create_task(elector.run(lambda: keeper.lead(elector.require)))
+
+    def new_watch(self, api: KubernetesApi) -> ClusterWatch:
+        return ClusterWatch(api)
+
+    def new_keeper(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderKeeper:
+        return PlaceholderKeeper(api, watch, decisions, self.keeper_settings())
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds

@@ -178,11 +178,22 @@ class Service(DRASpawnerService):
 
 @contextlib.asynccontextmanager
 async def replica(
-    cluster: ClusterUnderTest, kubeconfig: Path | None = None, *, orphan_seconds: float = 60.0, **traits: Any
+    cluster: ClusterUnderTest,
+    kubeconfig: Path | None = None,
+    *,
+    orphan_seconds: float = 60.0,
+    service: Callable[..., Service] = Service,
+    **traits: Any,
 ) -> AsyncIterator[Replica]:
-    """A replica at work; the service's traits as given."""
+    """A replica at work; the service's traits as given.
+
+    Parameters
+    ----------
+    service
+        Makes it of its traits.
+    """
     (listening,) = bind_sockets(0, "127.0.0.1")
-    application = Service(
+    application = service(
         **{
             "kubeconfig": str(kubeconfig or cluster.admin_kubeconfig),
             "namespace": cluster.namespace,

@@ -92,10 +92,10 @@ class VirtualTimeApi(KubernetesApi):
         self._connection = _Connection(self._connection, stamps)
 
     @classmethod
-    async def connect(cls, kubeconfig: Path, stamps: Stamps) -> Self:
+    async def connect(cls, kubeconfig: Path, stamps: Stamps, **options: Any) -> Self:
         """As `from_kubeconfig`."""
         plain = await KubernetesApi.from_kubeconfig(kubeconfig)
-        return cls(plain._connection.client, stamps=stamps, owns_client=True)
+        return cls(plain._connection.client, stamps=stamps, owns_client=True, **options)
 
     async def watch(self, path: str, **options: Any) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
         async for event_type, obj in super().watch(path, **options):

@@ -1,0 +1,170 @@
+"""Replicas in virtual time: all that they decide by is the clock that jumps.
+
+Leases, back-offs and limits of requests stay in real time, and are short: a jump is no sign that a leader is gone.
+How old knowledge is counts in virtual time. Watches end after their seconds of it, as an API server ends them, and
+are begun anew; so what is known is fresh after a jump, unless the connection is broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, WatchEventType
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.informers import InformerSettings
+from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.placeholders.reconciler import ReconcilerTimes
+from dra_spawner.web.context import Role, ServiceContext
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.service.replica import Replica, Service, replica
+from tests.virtual_time.api import Stamps, VirtualTimeApi
+from tests.virtual_time.clock import JumpingClock
+
+_BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
+_INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
+_LEASE = LeaseTimes(2.0, 1.4, 0.25)
+_TIMES = ReconcilerTimes(idle=0.5, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
+#: Of a request that is not answered.
+_REQUEST_SECONDS = 0.6
+
+
+class VirtualTime:
+    """The time that replicas, hub and observer have in common."""
+
+    def __init__(self) -> None:
+        self.clock = JumpingClock(_BEGIN)
+        self.stamps = Stamps(self.clock)
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def seconds(self) -> float:
+        """Seconds that only go forward."""
+        return self.clock.now().timestamp()
+
+
+class _Api(VirtualTimeApi):
+    """Its watches end after their seconds of virtual time."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._watches: dict[asyncio.Timeout, datetime] = {}
+
+    async def watch(
+        self, path: str, *, watch_seconds: int = 300, **options: Any
+    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+        try:
+            async with asyncio.timeout(None) as limit:
+                self._watches[limit] = self._stamps.clock.now() + timedelta(seconds=watch_seconds)
+                try:
+                    async for each in super().watch(path, watch_seconds=watch_seconds, **options):
+                        yield each
+                finally:
+                    del self._watches[limit]
+        except TimeoutError:
+            if not limit.expired():
+                raise
+
+    def end_watches(self) -> None:
+        """End those whose time is over."""
+        now, loop = self._stamps.clock.now(), asyncio.get_running_loop()
+        for limit, ends in self._watches.items():
+            if now >= ends:
+                limit.reschedule(loop.time())
+
+
+class _VirtualService(Service):
+    def __init__(self, time: VirtualTime, **traits: Any) -> None:
+        super().__init__(**traits)
+        self._time = time
+        self.api: _Api | None = None
+
+    async def _connected(self, context: ServiceContext) -> KubernetesApi:
+        context.now = self._time.now
+        self.api = await _Api.connect(Path(self.kubeconfig), self._time.stamps, timeout_seconds=_REQUEST_SECONDS)
+        return self.api
+
+    def new_watch(self, api: KubernetesApi) -> ClusterWatch:
+        return ClusterWatch(api, settings=_INFORMERS, clock=self._time.seconds)
+
+    def new_keeper(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderKeeper:
+        settings = self.keeper_settings()
+        return PlaceholderKeeper(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
+
+    def new_elector(self, api: KubernetesApi) -> LeaderElector:
+        return LeaderElector(api, self.namespace, self.lease_name, times=_LEASE, url=self.replica_url)
+
+
+class VirtualReplica:
+    """A replica that can be killed and started again, behind a network that can be broken."""
+
+    def __init__(self, cluster: ClusterUnderTest, time: VirtualTime, proxy: FaultProxy, traits: dict[str, Any]) -> None:
+        self.proxy = proxy
+        self.is_cut_off = False
+        self._cluster = cluster
+        self._time = time
+        self._traits = traits
+        self._service: _VirtualService | None = None
+        self._running: Replica | None = None
+        self._stack = contextlib.AsyncExitStack()
+
+    @property
+    def running(self) -> Replica:
+        assert self._running is not None
+        return self._running
+
+    @property
+    def is_running(self) -> bool:
+        return self._running is not None
+
+    @property
+    def leads(self) -> bool:
+        return self._running is not None and self._running.context.role is Role.LEADER
+
+    async def start(self) -> Replica:
+        """Begin anew, with nothing but what is in the cluster."""
+        kubeconfig = self._cluster.admin_kubeconfig_for(self.proxy.url)
+        running = replica(self._cluster, kubeconfig, service=self._make, **self._traits)
+        self._running = await self._stack.enter_async_context(running)
+        return self._running
+
+    async def stop(self) -> None:
+        """End; a leader gives its Lease away, unless it is cut off."""
+        self._running = self._service = None
+        await self._stack.aclose()
+
+    async def kill(self) -> None:
+        """End in the middle of whatever it does: nothing gets through any more, the Lease's release neither."""
+        self.cut_off()
+        await self.stop()
+        self.heal()
+
+    def cut_off(self) -> None:
+        """Nothing gets through, and what is under way breaks."""
+        self.is_cut_off = True
+        self.proxy.heal()
+        self.proxy.fail(Fault.refuse(), times=None)
+        self.proxy.cut()
+
+    def heal(self) -> None:
+        self.is_cut_off = False
+        self.proxy.heal()
+
+    def note_jump(self) -> None:
+        """The clock has jumped: what was to end meanwhile ends, and it is decided anew."""
+        if self._service is not None and self._service.api is not None:
+            self._service.api.end_watches()
+        if self._running is not None:
+            self._running.keeper._wake()
+
+    def _make(self, **traits: Any) -> Service:
+        self._service = _VirtualService(self._time, **traits)
+        return self._service
