@@ -44,7 +44,7 @@ def _together(outcomes: Sequence[Outcome]) -> list[str]:
     percentiles = statistics.quantiles(waits, n=100, method="inclusive")
     return [
         *(str(sum(len(getattr(each, name)) for each in outcomes)) for name in ("for_node", "for_image", "blocked")),
-        *(f"{percentiles[percent - 1]:.1f}" for percent in (50, 95)),
+        *(f"{percentiles[percent - 1]:.2f}" for percent in (50, 95)),
         f"{waits[-1]:.0f}",
         f"{sum(each.node_hours for each in outcomes):.1f}",
         str(max(each.most_nodes for each in outcomes)),

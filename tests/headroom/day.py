@@ -166,7 +166,7 @@ class Outcome:
         """For a table."""
         return [
             *(str(len(each)) for each in (self.for_node, self.for_image, self.blocked)),
-            *(f"{self.wait(percent):.1f}" for percent in (50, 95)),
+            *(f"{self.wait(percent):.2f}" for percent in (50, 95)),
             f"{max(self.waits.values()):.0f}",
             f"{self.node_hours:.1f}",
             *(str(each) for each in (self.most_nodes, self.left_over, self.evictions)),

@@ -13,7 +13,7 @@ from dra_spawner.placeholders.reconciler import Reconciler
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_preemption import place_by_preemption
 
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.01
 
 
 @dataclass
@@ -36,17 +36,15 @@ class Quiet:
     is_busy: Callable[[], bool] = lambda: False
     still: float = 0.25
     patience: float = 15.0
-    changes: int = 0
-    """Seen so far."""
     overdue: list[str] = field(default_factory=list)
     """Pods that the scheduler did not place in time although they fit."""
     _last: float = field(default_factory=time.monotonic)
+    _judged: tuple[int, tuple[Pod, ...]] = (-1, ())
 
     def __post_init__(self) -> None:
         self.watch.on_change(self._note)
 
     def _note(self, change: Change) -> None:
-        self.changes += 1
         self._last = time.monotonic()
 
     def stir(self) -> None:
@@ -62,25 +60,30 @@ class Quiet:
             Whether it is at rest.
         """
         while not until():
-            if time.monotonic() - self._last >= self.still and not self.is_busy() and not self._is_scheduling():
+            if time.monotonic() - self._last >= self.still and not self._is_expecting():
                 return True
             await asyncio.sleep(_POLL_SECONDS)
         return False
 
-    def _is_scheduling(self) -> bool:
-        """Whether the scheduler, which may be in its back-off, is going to place a pod that waits."""
-        fitting = [pod for pod in waiting(self.watch) if self._is_placed_soon(pod)]
-        if fitting and time.monotonic() - self._last > self.patience:
-            self.overdue += [pod.name for pod in fitting if pod.name not in self.overdue]
-            return False
-        return bool(fitting)
+    def _is_expecting(self) -> bool:
+        """Whether something is going to happen by itself: acts, or a pod that the scheduler has in its back-off."""
+        fitting = [pod.name for pod in self._placed_soon() if pod.name not in self.overdue]
+        if time.monotonic() - self._last <= self.patience:
+            return bool(fitting) or self.is_busy()
+        self.overdue += fitting
+        return False
+
+    def _placed_soon(self) -> tuple[Pod, ...]:
+        """Pods that wait although they fit."""
+        version, found = self._judged
+        if version != self.watch.version:
+            found = tuple(pod for pod in waiting(self.watch) if self._is_placed_soon(pod))
+            self._judged = (self.watch.version, found)
+        return found
 
     def _is_placed_soon(self, pod: Pod) -> bool:
-        snapshot = self.watch.snapshot
-        with snapshot.trial():
-            return bool(snapshot.fits(pod, explain=False).fitting) or isinstance(
-                place_by_preemption(snapshot, pod), tuple
-            )
+        with self.watch.snapshot.trial():
+            return isinstance(place_by_preemption(self.watch.snapshot, pod), tuple)
 
 
 def waiting(watch: ClusterWatch) -> list[Pod]:

@@ -1,0 +1,146 @@
+"""A day of the thought experiment on a real control plane: waits are virtual, the schedulers' latencies real."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from datetime import datetime, timedelta
+
+from dra_spawner.cluster.cluster_watch import Change
+from dra_spawner.headroom import labels
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+from tests.headroom.autoscaler import Autoscaler, NodeGroup
+from tests.headroom.day import Outcome, Session
+from tests.virtual_time.cluster_world import ClusterWorld
+
+_A_MINUTE = timedelta(minutes=1)
+#: Who has no node after so long waits for one.
+_AT_ONCE = timedelta(seconds=5)
+
+
+class ClusterDay:
+    """Lets a day pass over one of the systems.
+
+    Parameters
+    ----------
+    report
+        Is told once an hour of the day.
+    """
+
+    def __init__(
+        self,
+        world: ClusterWorld,
+        group: NodeGroup,
+        users: Iterable[Session],
+        report: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.world = world
+        self.autoscaler = Autoscaler(world, group)
+        self.outcome = Outcome()
+        self._report = report
+        self._coming = list(users)
+        self._came: dict[str, datetime] = {}
+        """Users who are there, with when they came."""
+        self._lasts = {each.name: each.lasts for each in self._coming}
+        self._on_node: dict[str, str] = {}
+        """Users whose node has not their image yet."""
+        self._going: list[tuple[datetime, str]] = []
+        self._settles = self._reports = world.now
+        world.watch.on_change(self._note)
+
+    async def run(self, nodes: int = 1) -> Outcome:
+        self.autoscaler.begin(nodes)
+        await self.world.flush()
+        while self._coming or self._came:
+            await self._step(self._next_moment())
+        end = self.world.now + timedelta(hours=1)
+        while self.world.now < end:
+            await self._step(min(end, self._next_moment()))
+        self.outcome.left_over = self.autoscaler.nodes
+        self.outcome.node_hours = self.autoscaler.node_seconds / 3600
+        self.outcome.evictions = self.world.evictions + self.autoscaler.evicted
+        return self.outcome
+
+    def _next_moment(self) -> datetime:
+        coming = [self._coming[0].at] if self._coming else []
+        going = [self._going[0][0]] if self._going else []
+        return min([*coming, *going, self.autoscaler.next_event(), self._settles])
+
+    async def _step(self, moment: datetime) -> None:
+        world = self.world
+        if await world.quiet.wait(until=lambda: world.now >= moment):
+            self._look()
+            world.clock.jump_to(moment)
+        self.autoscaler.run()
+        await world.flush()
+        self._look_at_images()
+        while self._going and self._going[0][0] <= world.now:
+            name = heapq.heappop(self._going)[1]
+            del self._came[name]
+            await world.leave(name)
+        while self._coming and self._coming[0].at <= world.now:
+            name = self._coming.pop(0).name
+            self._came[name] = world.now
+            await world.arrive(name)
+        if self._settles <= world.now:
+            self._settles = world.now + _A_MINUTE
+            await world.settle()
+        self.outcome.most_nodes = max(self.outcome.most_nodes, self.autoscaler.nodes)
+        if self._reports <= world.now:
+            self._reports = world.now + timedelta(hours=1)
+            self._report(f"{world.now:%H:%M} users={len(self._came)} nodes={self.autoscaler.nodes}")
+
+    # --- what becomes of users -----------------------------------------------------------------------------------------
+
+    def _note(self, change: Change) -> None:
+        """A user has got a node."""
+        name = change.key.name
+        if change.kind is not Kind.POD or name not in self._came or name in self.outcome.waits or name in self._on_node:
+            return
+        pod = self.world.snapshot.pods.get(change.key)
+        if pod is None or not pod.node_name:
+            return
+        if self.world.now - self._came[name] > _AT_ONCE:
+            self.outcome.for_node.add(name)
+        if self.autoscaler.has_images(pod.node_name):
+            self._begin(name)
+        else:
+            self.outcome.for_image.add(name)
+            self._on_node[name] = pod.node_name
+
+    def _look_at_images(self) -> None:
+        for name, node in list(self._on_node.items()):
+            if self.autoscaler.has_images(node):
+                del self._on_node[name]
+                self._begin(name)
+
+    def _begin(self, name: str) -> None:
+        now = self.world.now
+        self.outcome.waits[name] = (now - self._came[name]).total_seconds()
+        heapq.heappush(self._going, (now + self._lasts[name], name))
+
+    def _look(self) -> None:
+        """Of those who wait: whether a placeholder is all that stands in their way. Nothing is under way now."""
+        for name, came in self._came.items():
+            if name in self.outcome.waits or name in self._on_node or self.world.now - came <= _AT_ONCE:
+                continue
+            self.outcome.for_node.add(name)
+            if self._is_blocked(name):
+                self.outcome.blocked.add(name)
+
+    def _is_blocked(self, name: str) -> bool:
+        snapshot = self.world.snapshot
+        pod = snapshot.pods[ObjectKey(self.world.namespace, name)]
+        with snapshot.trial():
+            for key in [key for key, each in snapshot.pods.items() if _is_placeholder(each)]:
+                snapshot.remove_pod(key)
+            return any(
+                snapshot.fits_on(pod, node, explain=False).fits and self.autoscaler.has_images(node)
+                for node in snapshot.nodes
+            )
+
+
+def _is_placeholder(pod: Pod) -> bool:
+    return pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER and bool(pod.node_name)
