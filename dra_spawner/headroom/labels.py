@@ -38,3 +38,5 @@ YIELDED_AT: Final = "hub.jupyter.org/yielded-at"
 
 #: Annotation of a placeholder: why it was made.
 REASON: Final = "hub.jupyter.org/reason"
+#: Annotation of a user's pod whose shape no choice has by itself: what the shape is, for who is to make a placeholder.
+DEFINITION: Final = "hub.jupyter.org/shape-definition"

@@ -17,7 +17,7 @@ from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.simulated import shape_pods, simulated_placeholder
+from dra_spawner.headroom.simulated import pods_by_kind, simulated_placeholder
 from dra_spawner.headroom.view import Placeholder, View, allows, is_labelled, is_open, is_ready_for_users, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.node_score import best_nodes
@@ -29,7 +29,7 @@ _DAEMONS = ("DaemonSet", "Node")
 
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
-    pods = shape_pods(policy).values()
+    pods = pods_by_kind(policy).values()
     new = [
         state
         for state in view.nodes_younger_than(policy.newest)

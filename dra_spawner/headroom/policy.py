@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import Final
 
 from dra_spawner.headroom.shapes import Shape
 
@@ -31,6 +32,11 @@ class Headroom:
     def kept(self) -> int:
         """How many warm ones are never moved."""
         return -(-self.min // 2) if self.floor is None else self.floor
+
+
+#: More than a control plane likes in one namespace.
+MOST_PLACEHOLDERS: Final = 10_000
+_BESIDE_USERS_ONLY: Final = Headroom(0, MOST_PLACEHOLDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class Policy:
     shapes
         By id.
     headroom
-        By id of a shape; a shape that is not there has none.
+        By id of a shape; of one that is not there, placeholders are only made beside servers that wait for a node.
     is_complete
         Whether these are all shapes; if not, a placeholder of another one is left alone.
     newest
@@ -137,4 +143,5 @@ class Policy:
     node_kinds_are_all: bool = False
 
     def headroom_of(self, shape: str) -> Headroom:
-        return self.headroom.get(shape, Headroom(0, 0))
+        """What is kept of a shape; of one that is not named only what waits beside users' servers for a node."""
+        return self.headroom.get(shape, _BESIDE_USERS_ONLY)

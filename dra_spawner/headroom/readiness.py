@@ -13,7 +13,7 @@ from dra_spawner.headroom.actions import LabelNode
 from dra_spawner.headroom.known import Judged
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.simulated import shape_pods
+from dra_spawner.headroom.simulated import kind_of, pods_by_kind
 from dra_spawner.headroom.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
 
@@ -37,11 +37,11 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     for name in judge.to_look_at():
         state = view.snapshot.nodes[name]
         begun_to_be_ready = since.pop(name, view.now)
-        shapes = judge.shapes_of(state)
-        if not shapes:
+        kinds = judge.kinds_of(state)
+        if not kinds:
             continue  # no user's server can run there
         label = state.node.labels.get(labels.IMAGES_READY)
-        missing = judge.missing(state, shapes)
+        missing = judge.missing(state, kinds)
         if missing:
             unsettled.add(name)
             begun = memory.lost_readiness.get(name)
@@ -63,7 +63,7 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
         if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
             lost_readiness[name] = memory.lost_readiness[name]
             continue
-        reason = f"ready for users: {judge.present(state, shapes)}"
+        reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, labels.IMAGES_READY, labels.TRUE, reason))
     judge.keep(since, unsettled)
     remembered = replace(memory, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
@@ -76,9 +76,9 @@ class _Judge:
     def __init__(self, view: View, policy: Policy, memory: Memory) -> None:
         self._view = view
         self._policy = policy
-        self._pods = shape_pods(policy)
-        self._images = {shape.id: frozenset(map(image_name, shape.images)) for shape in policy.shapes.values()}
-        self._rules = (dict(policy.shapes), policy.readiness)
+        self._pods = pods_by_kind(policy)
+        self._images = _images_by_kind(policy)
+        self._rules = (self._images, policy.readiness)
         judged = view.known.judged
         self._looks_at_all = judged.rules != self._rules or judged.since is not memory.ready_since
         self.drivers_of_kind = self._seen_with(memory)
@@ -97,13 +97,13 @@ class _Judge:
         known.judged = Judged(self._rules, since, frozenset(unsettled))
         known.touched_nodes.clear()
 
-    def shapes_of(self, state: NodeState) -> list[str]:
-        """The shapes that can run on a node of this kind."""
-        return [shape for shape, pod in self._pods.items() if allows(state, pod)]
+    def kinds_of(self, state: NodeState) -> list[str]:
+        """The kinds of shapes that can run on a node of this kind."""
+        return [kind for kind, pod in self._pods.items() if allows(state, pod)]
 
-    def missing(self, state: NodeState, shapes: Iterable[str]) -> str:
+    def missing(self, state: NodeState, kinds: Iterable[str]) -> str:
         """What a node lacks, for people; empty if nothing."""
-        wanted = self._wanted_images(shapes)
+        wanted = self._wanted_images(kinds)
         images = sorted(wanted - self._images_of(state)) if wanted else []
         if images:
             return f"{_count(images, 'image')} to be pulled ({_names(images)})"
@@ -115,18 +115,18 @@ class _Judge:
             return f"no devices of {_names(sorted(drivers))} yet, which other nodes of its kind have"
         return ""
 
-    def present(self, state: NodeState, shapes: Iterable[str]) -> str:
+    def present(self, state: NodeState, kinds: Iterable[str]) -> str:
         """What a ready node has, for people."""
-        images = self._wanted_images(shapes)
+        images = self._wanted_images(kinds)
         drivers, _ = self._drivers_of(state.node.name)
         found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
         if drivers:
             found.append(f"devices of {_names(sorted(drivers))} are published")
         return ", ".join(found)
 
-    def _wanted_images(self, shapes: Iterable[str]) -> frozenset[str]:
+    def _wanted_images(self, kinds: Iterable[str]) -> frozenset[str]:
         always = frozenset(map(image_name, self._policy.readiness.images))
-        return always.union(*(self._images[shape] for shape in shapes))
+        return always.union(*(self._images[kind] for kind in kinds))
 
     def _images_of(self, state: NodeState) -> set[str]:
         """Images on a node: its status lists 50 at most, so what its puller has pulled counts, too."""
@@ -155,6 +155,15 @@ class _Judge:
                 found[kind] = drivers | complete
                 self._looks_at_all = True
         return found
+
+
+def _images_by_kind(policy: Policy) -> dict[str, frozenset[str]]:
+    """Images that servers of each kind need."""
+    found: dict[str, frozenset[str]] = {}
+    for shape in policy.shapes.values():
+        kind = kind_of(shape)
+        found[kind] = found.get(kind, frozenset()) | frozenset(map(image_name, shape.images))
+    return found
 
 
 @lru_cache(maxsize=10_000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,8 @@ from dra_spawner.dra.quantity import Quantity
 JsonObject = dict[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-#: Parts of a pod's spec that decide, besides requests and claims, which nodes are open to it.
-_NODE_FIELDS = ("nodeSelector", "schedulerName", "runtimeClassName")
+#: Parts of a pod's spec that decide, besides requests, claims, affinity and tolerations, which nodes are open to it.
+NODE_FIELDS = ("nodeSelector", "schedulerName", "runtimeClassName")
 #: Tolerations that Kubernetes adds to every pod when it is created.
 _USUAL_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 
@@ -78,21 +78,25 @@ def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_l
         for is_init, each in ((True, spec.get("initContainers")), (False, spec.get("containers")))
         for container in each or ()
     )
-    node_fields = {name: spec[name] for name in _NODE_FIELDS if spec.get(name)}
+    node_fields = {name: spec[name] for name in NODE_FIELDS if spec.get(name)}
     affinity = _required_nodes(spec, ignored_labels)
     if affinity:
         node_fields["affinity"] = affinity
     tolerations = [each for each in spec.get("tolerations") or () if each.get("key") not in _USUAL_TAINTS]
     if tolerations:
-        node_fields["tolerations"] = sorted(tolerations, key=_canonical)
+        node_fields["tolerations"] = sorted(tolerations, key=canonical)
     images = {
         container["image"]
         for container in (*(spec.get("initContainers") or ()), *spec.get("containers", ()))
         if container.get("image")
     }
-    text = _canonical({"claims": claims, "containers": containers, "node": node_fields})
-    identity = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return Shape(identity, dict(claims), containers, node_fields, frozenset(images))
+    return Shape(shape_id(claims, containers, node_fields), dict(claims), containers, node_fields, frozenset(images))
+
+
+def shape_id(claims: Mapping[str, JsonObject], containers: Sequence[JsonObject], node_fields: Mapping[str, Any]) -> str:
+    """The hash of all that makes a shape."""
+    text = canonical({"claims": claims, "containers": containers, "node": node_fields})
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _container(container: Mapping[str, Any], is_init: bool) -> JsonObject:
@@ -121,8 +125,9 @@ def _required_nodes(spec: Mapping[str, Any], ignored_labels: frozenset[str]) -> 
     # A term without conditions that are not ours leaves all nodes open, as if there were none.
     if not terms or not all(terms):
         return {}
-    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": sorted(terms, key=_canonical)}}}
+    return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": sorted(terms, key=canonical)}}}
 
 
-def _canonical(value: object) -> str:
+def canonical(value: object) -> str:
+    """JSON that is the same for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

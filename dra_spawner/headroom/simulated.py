@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner.headroom.shapes import Shape, canonical
 from dra_spawner.simulator.claims import ClaimTemplate, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
@@ -17,9 +19,14 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _NAME = "simulated-placeholder"
 
 
-def shape_pods(policy: Policy) -> dict[str, Pod]:
-    """A pod of each shape, without its claims, for what rules nodes out for good."""
-    return {shape.id: _bare_pod(shape) for shape in policy.shapes.values()}
+def kind_of(shape: Shape) -> str:
+    """What rules nodes out for good: the same for most shapes of a hub."""
+    return canonical(shape.node_fields)
+
+
+def pods_by_kind(policy: Policy) -> dict[str, Pod]:
+    """A pod for each kind of shapes, without claims, for what rules nodes out for good."""
+    return {kind: _bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
 
 
 def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
@@ -64,11 +71,9 @@ def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
     return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
 
 
-def _bare_pod(shape: Shape) -> Pod:
-    spec = {
-        **shape.node_fields,
-        "containers": [{"name": "main", "image": "none", "resources": {}}],
-    }
+@lru_cache(maxsize=1000)
+def _bare_pod(kind: str) -> Pod:
+    spec = {**json.loads(kind), "containers": [{"name": "main", "image": "none", "resources": {}}]}
     return Pod.from_json({"metadata": {"name": _NAME, "namespace": "default"}, "spec": spec})
 
 

@@ -72,5 +72,5 @@ def _surplus(placeholder: Placeholder, headroom: Headroom) -> EndPlaceholder:
 
 
 def _outdated(placeholder: Placeholder) -> EndPlaceholder:
-    reason = f"no choice of any profile has shape {placeholder.shape or '(none)'} any more"
+    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
     return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)

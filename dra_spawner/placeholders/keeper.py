@@ -22,6 +22,7 @@ from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
+from dra_spawner.headroom.shape_definition import read_definition
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import View
 from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
@@ -233,18 +234,29 @@ class PlaceholderKeeper:
         finally:
             self._reconciler = self._promises = None
 
-    async def place(self, shape: str, namespace: str, pod: str) -> Promise:
+    async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> Promise:
         """Where a server gets its place; see `Promises.place`.
+
+        Parameters
+        ----------
+        definition
+            Of the shape, in case the hub does not publish it.
 
         Raises
         ------
         UnknownShape
+            If nobody says what it is, or if nothing is kept, so that nobody makes nodes ready.
+        DefinitionError
+            If what is said of it makes no sense.
         NotLeading
         KubernetesError
         """
         if self._promises is None or self._reconciler is None:
             raise NotLeading("this replica keeps no placeholders at present")
-        known = self.policy.shapes.get(shape)
+        shapes = self.policy.shapes
+        known = shapes.get(shape)
+        if known is None and shapes and definition:
+            known = read_definition(definition, shape)
         if known is None:
             raise UnknownShape(shape)
         try:

@@ -34,6 +34,7 @@ from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
 from dra_spawner.placeholders.refusals import Refusals
+from dra_spawner.placeholders.waiting_shapes import WaitingShapes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -120,10 +121,12 @@ class Reconciler:
     _took: float = 0.0
     _frozen: str = ""
     _refusals: Refusals = field(init=False)
+    _waiting_shapes: WaitingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
+        self._waiting_shapes = WaitingShapes(self.watch)
 
     def wake(self) -> None:
         """Decide soon."""
@@ -172,9 +175,10 @@ class Reconciler:
     async def round(self, memory: Memory) -> Memory:
         """One round: decide, act, and wait until what was done can be seen."""
         self._woken.clear()
-        policy = self.policy()
         began = time.perf_counter()
-        self.latest = decided = decide(self.view(), policy, memory)
+        view = self.view()
+        policy = self._waiting_shapes.added_to(self.policy(), view)
+        self.latest = decided = decide(view, policy, memory)
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
         if decided.frozen and decided.frozen != self._frozen:

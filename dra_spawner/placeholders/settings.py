@@ -8,13 +8,11 @@ from datetime import timedelta
 from typing import Final
 
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom, Policy
 from dra_spawner.profiles.problems import Problem, shown
 
 __all__ = ["HeadroomError", "KeeperSettings", "read_headroom"]
 
-#: More pods than a control plane likes in one namespace.
-_MOST: Final = 10_000
 _KEYS: Final = ("min", "max", "floor")
 
 
@@ -62,7 +60,7 @@ class KeeperSettings:
 def read_headroom(value: object, path: str = "headroom") -> dict[str, Headroom]:
     """The wanted head-room by choice, as configured: ``{"gpu-slice": {"min": 2, "max": 20}}``.
 
-    ``max`` is twice ``min`` if it is not said.
+    ``max`` is twice ``min`` if it is not said; with a ``min`` of 0, as many as users' servers wait.
 
     Raises
     ------
@@ -93,8 +91,10 @@ def _headroom(value: Mapping[object, object], path: str, problems: list[Problem]
     if "min" not in value:
         problems.append(Problem(f"{path}.min", "", "how many places are kept at all times"))
         return Headroom(0, 0)
-    minimum = _number(value["min"], f"{path}.min", 0, _MOST, problems)
-    maximum = _number(value.get("max", 2 * minimum), f"{path}.max", minimum, _MOST, problems)
+    minimum = _number(value["min"], f"{path}.min", 0, MOST_PLACEHOLDERS, problems)
+    # Nothing kept does not mean that nobody may ask for a node.
+    usual = 2 * minimum or MOST_PLACEHOLDERS
+    maximum = _number(value.get("max", usual), f"{path}.max", minimum, MOST_PLACEHOLDERS, problems)
     floor = value.get("floor")
     return Headroom(minimum, maximum, None if floor is None else _number(floor, f"{path}.floor", 0, minimum, problems))
 

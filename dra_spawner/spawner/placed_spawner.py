@@ -41,7 +41,7 @@ class PlacedSpawner(KubeSpawner):
         """Let the next try of a start find a place for itself."""
         self._place = None
 
-    async def find_place(self, pod: Any, objects: StartObjects) -> None:
+    async def find_place(self, pod: Any, objects: StartObjects, *, asks_for_node: bool = True) -> None:
         """Send a pod that is about to be created to its place, if there is a service that knows one.
 
         All that a ``modify_pod_hook`` has changed counts by now.
@@ -62,6 +62,7 @@ class PlacedSpawner(KubeSpawner):
                 hands_over=self._takes_over and not self.enable_user_namespaces,
                 tell=self._messages.tell,
                 log=self.log,
+                asks_for_node=asks_for_node,
             )
         await self._place.settle(pod, objects)
 

@@ -46,6 +46,8 @@ class PlacementAnswer:
         Scheduling gates of the pod.
     until
         When the claims are not kept for it any more; None without claims.
+    is_published
+        Whether the service knows the server's shape by itself; else the pod has to say what it is.
     """
 
     kind: PlacementKind
@@ -54,6 +56,7 @@ class PlacementAnswer:
     claims: Mapping[str, str] = field(default_factory=dict)
     gates: tuple[str, ...] = ()
     until: datetime | None = None
+    is_published: bool = True
 
     def holds(self, now: datetime) -> bool:
         """Whether a pod that is made now may have the claims."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from logging import Logger
 from typing import Any, Final
@@ -62,7 +62,11 @@ def service_of_hub(name: str) -> ServiceAddress | None:
 
 
 async def ask_for_place(
-    address: ServiceAddress, question: Mapping[str, Any], entries: Collection[str], log: Logger
+    address: ServiceAddress,
+    question: Mapping[str, Any],
+    definition: Callable[[], str],
+    entries: Collection[str],
+    log: Logger,
 ) -> PlacementAnswer | None:
     """Ask where a server gets its place.
 
@@ -70,6 +74,8 @@ async def ask_for_place(
     ----------
     question
         ``shape``, ``pod`` and ``namespace``.
+    definition
+        Of the shape, asked for only if the service does not know it.
     entries
         See `read_answer`.
 
@@ -80,14 +86,17 @@ async def ask_for_place(
     """
     try:
         async with asyncio.timeout(_LIMIT_SECONDS):
-            answer = await _post(address, question)
-        return read_answer(answer, entries, datetime.now(UTC))
+            try:
+                answer, is_published = await _post(address, question), True
+            except _NotKnown:
+                # No choice has it by itself: a combination of several options, or what differs between users.
+                answer, is_published = await _post(address, {**question, "definition": definition()}), False
+        return replace(read_answer(answer, entries, datetime.now(UTC)), is_published=is_published)
     except TimeoutError:
         why = f"no answer within {_LIMIT_SECONDS:g} s"
     except aiohttp.ClientError as error:
         why = str(error) or type(error).__name__
     except _NotKnown as error:
-        # Nothing is kept of what the hub does not publish: templated parameters, combinations of choices …
         log.info("The dra-spawner service knows no place for this server%s", error)
         return None
     except (_Refused, AnswerMakesNoSense) as error:

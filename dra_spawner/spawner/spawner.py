@@ -162,7 +162,7 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
 
     async def _find_place_or_go_without(self, pod: Any, objects: StartObjects) -> None:
         try:
-            await self.find_place(pod, objects)
+            await self.find_place(pod, objects, asks_for_node=self._plan.fallback is None)
         except SpawnRefused as refused:
             if self._plan.fallback is None:
                 raise

@@ -14,6 +14,7 @@ from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.start_objects import NotKept, StartObjects
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.headroom.shape_definition import definition_of
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.spawner.clean_up import BackgroundRemoval
 from dra_spawner.spawner.placed_pod import OriginalPod, manifest_of, shape_of_pod
@@ -38,6 +39,8 @@ class StartPlace:
         Whether warm claims can be used; they are of one namespace.
     tell
         Shows the user a sentence.
+    asks_for_node
+        Whether a node is to come for it, if none has room; not for devices that it can do without.
     pod_may_be_there
         Whether a pod was asked for and no answer came. A claim is only ever one pod's, so a second one does without.
     """
@@ -48,6 +51,7 @@ class StartPlace:
     hands_over: bool
     tell: Callable[[str], None]
     log: Logger
+    asks_for_node: bool = True
     pod_may_be_there: bool = False
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     _asked: bool = False
@@ -78,9 +82,13 @@ class StartPlace:
         shape, original = found
         pod.metadata.labels = {**(pod.metadata.labels or {}), labels.SHAPE: shape.id}
         question = {"shape": shape.id, "pod": self.pod_name, "namespace": objects.namespace}
-        answer = await ask_for_place(self.address, question, original.entries, self.log)
+        answer = await ask_for_place(self.address, question, lambda: definition_of(shape), original.entries, self.log)
         if answer is None:
             return
+        if not answer.is_published and self.asks_for_node:
+            # Of this the service makes a placeholder that waits beside the pod for a node.
+            told = {labels.DEFINITION: definition_of(shape)}
+            pod.metadata.annotations = {**(pod.metadata.annotations or {}), **told}
         if answer.kind is PlacementKind.NEVER:
             why = f": {answer.reason}" if answer.reason else ""
             raise SpawnRefused(f"This server can never start here{why}.", RefusalReason.NO_NODE)

@@ -14,6 +14,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.leader import NotLeading
+from dra_spawner.headroom.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.placeholders.keeper import UnknownShape
 from dra_spawner.placeholders.placements import Promise
 from dra_spawner.web.placeholder_handlers import KeeperHandler, placement_json
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
-_KEYS = ("shape", "pod", "namespace")
+_KEYS = ("shape", "pod", "namespace", "definition")
 #: The hub waits for a second.
 _LEADER_SECONDS = 0.8
 _MOST_ANSWER_BYTES = 2**16
@@ -36,6 +37,9 @@ _NO_ANSWER = 599
 
 class PlacementsHandler(KeeperHandler):
     """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: where a server gets its place.
+
+    With ``definition`` of a shape that no choice has by itself (`headroom.shape_definition`); who does not know that is
+    answered 404.
 
     It is for the hub, which shows the service's own token, for another replica, which signs what it passes on, and for
     whoever may manage the service. A login's cookie does not do: another site's page could send that, too.
@@ -75,11 +79,15 @@ class PlacementsHandler(KeeperHandler):
     async def post(self) -> None:
         question = _question(self.request.body)
         try:
-            promise = await self.keeper.place(question["shape"], question["namespace"], question["pod"])
+            promise = await self.keeper.place(
+                question["shape"], question["namespace"], question["pod"], question.get("definition", "")
+            )
         except UnknownShape:
             self.set_status(404)
             self.write_json({"kind": "unknown", "status": 404, "message": "The hub does not publish this shape."})
             return
+        except DefinitionError as error:
+            raise HTTPError(400, "definition: %s.", error) from None
         except NotLeading:
             await self._pass_on()
             return
@@ -152,7 +160,10 @@ def _question(body: bytes) -> dict[str, str]:
     unknown = sorted(set(map(str, question)) - set(_KEYS))
     if unknown:
         raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
-    for key in _KEYS:
+    definition = question.get("definition", "")
+    if not isinstance(definition, str) or len(definition) > MOST_BYTES:
+        raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MOST_BYTES)
+    for key in ("shape", "pod", "namespace"):
         value = question.get(key)
         pattern = _SHAPE if key == "shape" else _NAME
         if not isinstance(value, str) or len(value) > _LONGEST_NAME or not pattern.fullmatch(value):

@@ -226,6 +226,22 @@ def test_a_pending_placeholder_beside_each_user_that_waits_for_a_node() -> None:
     assert len(world.pending) == 2, "one user and the placeholder beside it"
 
 
+def test_who_has_no_head_room_may_ask_for_a_node_too() -> None:
+    """Its pod requires a label that a node that is yet to come has not: without a placeholder none would come."""
+    world = hub((PLAIN, 1, 5))
+    world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
+    world.node("a", gpus=1)
+    world.settle()
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.settle()
+    assert len([each for each in world.view().placeholders.values() if each.shape == GPU.id and each.is_pending]) == 2
+    world.leave("bob")
+    world.leave("cy")
+    world.run(minutes=1)
+    assert not [each for each in world.view().placeholders.values() if each.shape == GPU.id]
+
+
 def test_a_node_is_not_ready_before_its_devices_are_published() -> None:
     world = hub((GPU, 1, 5))
     kind = {"node.kubernetes.io/instance-type": "gpu-node"}

@@ -154,7 +154,19 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
             f"namespace: found '{'n' * 59}; allowed: a name of a Kubernetes object.",
             id="a-long-name",
         ),
-        pytest.param({"shape": "0" * 16, "node": "x"}, "node: not known; allowed: shape, pod, namespace.", id="more"),
+        pytest.param(
+            {"shape": "0" * 16, "node": "x"}, "node: not known; allowed: shape, pod, namespace, definition.", id="more"
+        ),
+        pytest.param(
+            {"shape": "0" * 16, "pod": "x", "namespace": "n", "definition": {}},
+            "definition: allowed: JSON as text, 32768 bytes at most.",
+            id="a-definition-that-is-no-text",
+        ),
+        pytest.param(
+            {"shape": "0" * 16, "pod": "x", "namespace": "n", "definition": " " * 40_000},
+            "definition: allowed: JSON as text, 32768 bytes at most.",
+            id="a-large-definition",
+        ),
     ],
 )
 async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, body: Any, message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
-from dra_spawner.headroom.policy import Headroom
+from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom
 from dra_spawner.placeholders.settings import HeadroomError, read_headroom
 from dra_spawner.service import DRASpawnerService
 
@@ -19,7 +19,8 @@ from dra_spawner.service import DRASpawnerService
         pytest.param({}, {}, id="nothing"),
         pytest.param({"a": {"min": 2, "max": 20}}, {"a": Headroom(2, 20)}, id="min-and-max"),
         pytest.param({"a": {"min": 3}}, {"a": Headroom(3, 6)}, id="max-by-default"),
-        pytest.param({"a": {"min": 0}}, {"a": Headroom(0, 0)}, id="none"),
+        pytest.param({"a": {"min": 0}}, {"a": Headroom(0, MOST_PLACEHOLDERS)}, id="as-many-as-users-wait"),
+        pytest.param({"a": {"min": 0, "max": 0}}, {"a": Headroom(0, 0)}, id="none"),
         pytest.param({"a": {"min": 0, "max": 2}}, {"a": Headroom(0, 2)}, id="only-beside-waiting-users"),
         pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": Headroom(4, 8, 0)}, id="floor"),
     ],

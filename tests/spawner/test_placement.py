@@ -10,6 +10,7 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
@@ -78,6 +79,48 @@ async def test_what_is_asked(nowhere, service):
     (question,) = service.questions
     shape = after["metadata"]["labels"][labels.SHAPE]
     assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
+
+
+async def test_a_service_that_does_not_know_the_shape_is_told(nowhere, service):
+    """And the pod says it, too, for whoever leads while it waits."""
+
+    async def answer(question):
+        if "definition" not in question:
+            return web.json_response({"message": "The hub does not publish this shape."}, status=404)
+        return {"kind": "scale-up"}
+
+    service.answer = answer
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.node_selector = {"pool": "gpus"}
+    _, before, after = await placed(nowhere)
+    first, second = service.questions
+    definition = second.pop("definition")
+    assert first == second
+    assert read_definition(definition, first["shape"]).node_fields == {"nodeSelector": {"pool": "gpus"}}
+    annotations = {**before["metadata"].get("annotations", {}), labels.DEFINITION: definition}
+    assert after["metadata"]["annotations"] == annotations
+    assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
+
+
+async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere, service):
+    async def answer(question):
+        return {"kind": "fresh"} if "definition" in question else web.json_response({}, status=404)
+
+    service.answer = answer
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    spawner = nowhere.user("ada").spawner
+    await spawner.load_user_options()
+    pod = await spawner.get_pod_manifest()
+    await spawner.find_place(pod, spawner._start_objects, asks_for_node=False)
+    assert len(service.questions) == 2
+    assert labels.DEFINITION not in (pod.metadata.annotations or {})
+
+
+async def test_a_shape_that_is_published_is_not_said_again(nowhere, service):
+    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    _, before, after = await placed(nowhere)
+    assert "definition" not in service.questions[0]
+    assert after["metadata"].get("annotations") == before["metadata"].get("annotations")
 
 
 async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere, service):
@@ -170,7 +213,8 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
     service.always(lambda: copy.copy(response))
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, before, after = await placed(nowhere)
-    assert len(service.questions) == 1
+    # Who does not know the shape is told what it is, once.
+    assert len(service.questions) == (2 if response.status == 404 else 1)
     del after["metadata"]["labels"][labels.SHAPE]
     assert after == before
 

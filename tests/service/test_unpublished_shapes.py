@@ -1,0 +1,121 @@
+"""Servers of shapes that no choice has by itself, as of two options together: they get their place all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shape_definition import definition_of
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable, whole
+from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
+
+PART = shape(SHARE)
+LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "20Gi")}
+LARGE = shape(LARGE_CLAIM, cpu="2")
+TWO_CLAIMS = {"gpu": WHOLE["gpu"], "other": WHOLE["gpu"]}
+TWO = shape(TWO_CLAIMS)
+
+Json = dict[str, Any]
+
+
+async def ask(service: Replica, wanted: Shape, pod: str, definition: str | None = None) -> tuple[int, Json]:
+    """As the hub does that was told that the shape is not known."""
+    text = definition_of(wanted) if definition is None else definition
+    namespace = service.cluster.namespace
+    return await service.ask({"shape": wanted.id, "pod": pod, "namespace": namespace, "definition": text})
+
+
+async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Mapping[str, Json], **kind: Any) -> None:
+    """A user's pod with claims of its own, which says what it is."""
+    templates = [
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaimTemplate",
+            "metadata": {"name": f"{name}-{entry}"},
+            "spec": {"spec": spec},
+        }
+        for entry, spec in claims.items()
+    ]
+    manifest = user_pod(name, {entry: {"resourceClaimTemplateName": f"{name}-{entry}"} for entry in claims}, **kind)
+    manifest["metadata"]["labels"][labels.SHAPE] = wanted.id
+    manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(wanted)}
+    await cluster.publish(*templates, manifest)
+
+
+async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", shareable("gpu-0")))
+    await publish_shapes(cluster, {"gpu-slice": PART})
+    async with replica(cluster, headroom={"gpu-slice": {"min": 2}}) as service:
+        await service.until_warm(PART, 2)
+        status, answer = await service.ask({"shape": LARGE.id, "pod": "ada", "namespace": cluster.namespace})
+        assert (status, answer["kind"]) == (404, "unknown")
+        status, answer = await ask(service, LARGE, "ada")
+        assert (status, answer["kind"], answer["node"]) == (200, "fresh", "node-a")
+        await start(cluster, LARGE, "ada", LARGE_CLAIM, cpu="2")
+        await cluster.wait_running("ada")
+        status, answer = await ask(service, LARGE, "eve")
+        assert (status, answer["kind"], answer["node"], answer["claims"]) == (200, "yield", "node-a", {})
+        await start(cluster, LARGE, "eve", LARGE_CLAIM, cpu="2")
+        await cluster.wait_running("eve")
+        codes = [each.decision.code for each in service.context.decisions.newest(100)]
+        assert codes.count("yield") == 2
+        status, answer = await ask(service, LARGE, "eve", definition_of(PART))
+        assert (status, answer["message"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
+
+
+async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderTest) -> None:
+    """Although whoever leads by then has never been asked about them."""
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
+    headroom = {"gpu-whole": {"min": 1}}
+    async with replica(cluster, headroom=headroom, node_kinds_are_all=True) as service:
+        await service.until_warm(shape(WHOLE), 1)
+        status, answer = await ask(service, TWO, "ada")
+        assert (status, answer["kind"]) == (200, "never")
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until_warm(shape(WHOLE), 1)
+        status, answer = await ask(service, TWO, "ada")
+        assert (status, answer["kind"]) == (200, "scale-up")
+    await start(cluster, TWO, "ada", TWO_CLAIMS)
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until(lambda: len(beside(service)) == 1, "one waits beside")
+        (waiting,) = beside(service)
+        assert waiting.is_pending
+        assert [len(waiting.claims), waiting.pod.required_nodes is None] == [2, False]
+        # It requires no label of a node that is yet to come; the server does.
+        await cluster.publish(*node("node-b", whole("gpu-0"), whole("gpu-1"), images=()))
+        await service.until(lambda: any(each.node == "node-b" for each in beside(service)), "it has a node")
+        path = "/api/v1/nodes/node-b/status"
+        images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]
+        await cluster.admin.patch(path, {"status": {"images": images}})
+        await cluster.wait_running("ada")
+        await service.until(lambda: not beside(service), "nobody waits any more")
+        assert service.context.problems() == ()
+
+
+def beside(service: Replica) -> list[Any]:
+    """Placeholders of the shape that nobody publishes."""
+    return [each for each in service.placeholders().values() if each.shape == TWO.id]
+
+
+async def test_who_says_nonsense_of_itself_gets_nothing(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until_warm(shape(WHOLE), 1)
+        manifest = user_pod("eve", {}, cpu="1000")
+        manifest["metadata"]["labels"][labels.SHAPE] = TWO.id
+        manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(PART)}
+        await cluster.publish(manifest)
+        await service.until(
+            lambda: ObjectKey(cluster.namespace, "eve") in service.keeper.view().users, "the pod is seen"
+        )
+        latest = service.keeper.latest
+        await service.until(lambda: service.keeper.latest is not latest, "it was decided")
+        assert len(service.placeholders()) == 1
