@@ -123,6 +123,11 @@ class Replica:
             assert answer.status == 200, await answer.text()
             return await answer.text()
 
+    async def get_json(self, path: str) -> Json:
+        """The same of an address that answers JSON."""
+        answer: Json = json.loads(await self.get(path))
+        return answer
+
     async def place(self, shape: Shape, pod: str) -> Json:
         """A question that is answered."""
         status, answer = await self.ask({"shape": shape.id, "pod": pod, "namespace": self.cluster.namespace})

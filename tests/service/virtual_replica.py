@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from tests.virtual_time.clock import JumpingClock
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
-_LEASE = LeaseTimes(2.0, 1.4, 0.25)
+_LEASE = LeaseTimes(2.2, 1.6, 1.0)
+#: The library wants to hear of a second at least.
+_RETRY_SECONDS = 0.2
 _TIMES = ReconcilerTimes(idle=0.5, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
 _REQUEST_SECONDS = 0.6
@@ -100,7 +103,9 @@ class _VirtualService(Service):
         return PlaceholderKeeper(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
-        return LeaderElector(api, self.namespace, self.lease_name, times=_LEASE, url=self.replica_url)
+        elector = LeaderElector(api, self.namespace, self.lease_name, times=_LEASE, url=self.replica_url)
+        elector._times = replace(_LEASE, retry_seconds=_RETRY_SECONDS)
+        return elector
 
 
 class VirtualReplica:

@@ -1,0 +1,172 @@
+"""A hub as it starts and stops servers, with the spawner's own parts for what it makes beside a pod; it may die midway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+import aiohttp
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.api_objects import START_ANNOTATION, TEMPLATE_LABELS
+from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.start_objects import NotKept, StartObjects, new_nonce
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shapes import Shape
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.world import user_pod
+from tests.service.replica import Replica
+from tests.service.virtual_replica import VirtualTime
+
+#: How long a start may take.
+START_TIME = timedelta(seconds=60)
+SWEEP_EVERY = timedelta(minutes=3)
+#: As in the spawner: what is promised for less is not used any more.
+_TOO_LATE = timedelta(seconds=2)
+
+Json = dict[str, Any]
+
+
+class Death(StrEnum):
+    """Where a start ends for good, if it does."""
+
+    NEVER = "never"
+    PROMISED = "once a place is promised"
+    MADE = "once all is made but the pod"
+    STARTED = "once the pod is there, which owns nothing yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a user may choose.
+
+    Attributes
+    ----------
+    claims
+        Specs by entry of the pod.
+    """
+
+    shape: Shape
+    claims: Mapping[str, Json]
+
+
+@dataclass
+class Start:
+    """A start under way."""
+
+    name: str
+    choice: Choice
+    death: Death
+    answer: Json | None = None
+
+
+class Hub:
+    """See the module.
+
+    Attributes
+    ----------
+    promised
+        For whom a warm claim was promised, by its name.
+    wrong
+        Promises that should not have been given.
+    users
+        Names of the pods that were made and not deleted by it.
+    """
+
+    def __init__(self, cluster: ClusterUnderTest, time: VirtualTime, api: KubernetesApi) -> None:
+        self.promised: dict[str, str] = {}
+        self.wrong: list[str] = []
+        self.users: list[str] = []
+        self.taken_over = 0
+        self._cluster = cluster
+        self._time = time
+        self._api = api
+        self._swept = time.now()
+
+    async def ask(self, start: Start, service: Replica) -> None:
+        """Ask for a place; without an answer it goes on as if there were no service."""
+        question = {"shape": start.choice.shape.id, "pod": start.name, "namespace": self._cluster.namespace}
+        try:
+            status, answer = await service.ask(question)
+        except aiohttp.ClientError:
+            return
+        if status != 200:
+            return
+        start.answer = answer
+        for claim in answer["claims"].values():
+            other = self.promised.setdefault(claim, start.name)
+            if other != start.name:
+                self.wrong.append(f"{claim} was promised to {other} and to {start.name}")
+
+    async def finish(self, start: Start) -> None:
+        """Make what the pod needs, and the pod."""
+        if start.death is Death.PROMISED:
+            return
+        objects, answer = self._objects(start), start.answer
+        entries = await self._take(start, objects, answer) if answer is not None and answer["claims"] else None
+        gates = answer["gates"] if answer is not None and entries is not None else ()
+        if entries is None:
+            entries = {
+                name: {"resourceClaimTemplateName": each["metadata"]["name"]}
+                for name, each in objects.templates.items()
+            }
+            await objects.ensure({each["metadata"]["name"] for each in objects.templates.values()})
+        if start.death is Death.MADE:
+            return
+        manifest = user_pod(start.name, entries, ready=answer is not None, gates=gates)
+        manifest["metadata"]["labels"][labels.SHAPE] = start.choice.shape.id
+        manifest["metadata"]["annotations"] = {START_ANNOTATION: objects.nonce}
+        pod = await self._api.create(self._cluster.path("pods"), manifest)
+        self.users.append(start.name)
+        if start.death is Death.NEVER:
+            await objects.give_to_pod(start.name, pod["metadata"]["uid"])
+
+    async def stop(self, name: str) -> None:
+        """End a server."""
+        self.users.remove(name)
+        await self._api.delete(self._cluster.path("pods", name), grace_period_seconds=0, missing_ok=True)
+
+    async def sweep(self) -> None:
+        """Remove what starts have left, now and then."""
+        if self._time.now() - self._swept >= SWEEP_EVERY:
+            self._swept = self._time.now()
+            sweep = Sweep(self._api, self._cluster.namespace, START_TIME, self._time.now())
+            await sweep.run()
+            assert sweep.errors == []
+
+    async def _take(self, start: Start, objects: StartObjects, answer: Json) -> dict[str, Json] | None:
+        """Entries that name what was promised; None if it cannot be had any more."""
+        if self._time.now() > datetime.fromisoformat(answer["until"]) - _TOO_LATE:
+            return None
+        try:
+            await objects.take_over(
+                answer["claims"], {labels.RESERVED_FOR: start.name, labels.SHAPE: start.choice.shape.id}
+            )
+        except NotKept:
+            left = objects.leave_taken()
+            if left is not None:
+                await left.remove(start.name)
+            return None
+        self.taken_over += 1
+        return {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
+
+    def _objects(self, start: Start) -> StartObjects:
+        nonce = new_nonce()
+        marks = {
+            "labels": {labels.COMPONENT: labels.USER_SERVER, **TEMPLATE_LABELS},
+            "annotations": {START_ANNOTATION: nonce},
+        }
+        templates = {
+            entry: {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {"name": f"{start.name}-{entry}-{nonce}", **marks},
+                "spec": {"metadata": marks, "spec": spec},
+            }
+            for entry, spec in start.choice.claims.items()
+        }
+        ends = self._time.now() + START_TIME
+        return StartObjects(self._api, self._cluster.namespace, nonce, ends, templates, now=self._time.now)

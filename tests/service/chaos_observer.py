@@ -1,0 +1,228 @@
+"""Sees a cluster by a connection of its own, and notes whatever must never be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic
+
+from dra_spawner.cluster.api_objects import START_ENDS_ANNOTATION
+from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause
+from dra_spawner.headroom.policy import Grace, Headroom
+from dra_spawner.headroom.view import reservation_of
+from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+from tests.service.chaos_hub import SWEEP_EVERY
+from tests.service.virtual_replica import VirtualTime
+
+#: Stamps and labels have whole seconds, and rounds take their time.
+_SLACK = timedelta(seconds=5)
+#: What happens within so many real seconds, a leader may not have seen when it decided.
+_TOGETHER = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class _Loss:
+    """A placeholder that was warm and is not any more.
+
+    Attributes
+    ----------
+    left
+        How many of its shape are warm then.
+    """
+
+    key: ObjectKey
+    shape: str
+    at: float
+    left: int
+
+
+class Observer:
+    """See the module.
+
+    Parameters
+    ----------
+    headroom
+        By shape.
+
+    Attributes
+    ----------
+    may_go
+        Users' pods that leave because their user, or their node, does.
+    wrong
+        What must never be, and was.
+    ended
+        Placeholders that the replicas ended, by cause.
+    """
+
+    def __init__(
+        self, watch: ClusterWatch, time: VirtualTime, namespace: str, headroom: Mapping[str, Headroom], grace: Grace
+    ) -> None:
+        self.watch = watch
+        self.may_go: set[str] = set()
+        self.wrong: list[str] = []
+        self.ended: Counter[str] = Counter()
+        self.handed: dict[ObjectKey, set[str]] = {}
+        self._time = time
+        self._namespace = namespace
+        self._headroom = headroom
+        self._grace = grace
+        self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
+        self._losses: list[_Loss] = []
+        self._judged = 0.0
+        self._causes: dict[ObjectKey, str] = {}
+        self._since: dict[tuple[str, ObjectKey], datetime] = {}
+        watch.on_change(self._note)
+
+    # --- what there is -----------------------------------------------------------------------------------------------
+
+    def pods(self) -> list[Pod]:
+        """Of the test, those on their way out not included."""
+        pods = self.watch.snapshot.pods.values()
+        return [pod for pod in pods if pod.namespace == self._namespace and not pod.is_deleted]
+
+    def users(self) -> list[Pod]:
+        return [pod for pod in self.pods() if pod.labels.get(labels.COMPONENT) == labels.USER_SERVER]
+
+    def waiting_users(self) -> list[Pod]:
+        """Those without a node."""
+        return [pod for pod in self.users() if not pod.node_name and not pod.is_finished]
+
+    def placeholders(self) -> list[Pod]:
+        return [pod for pod in self.pods() if pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER]
+
+    def claims(self) -> list[TrackedClaim]:
+        claims = self.watch.snapshot.claims.values()
+        return [each for each in claims if each.key.namespace == self._namespace]
+
+    def warm(self, shape: str) -> set[ObjectKey]:
+        """Placeholders that keep a place which the next user can have."""
+        return {ObjectKey.of(pod) for pod in self.placeholders() if _shape(pod) == shape and self._is_warm(pod)}
+
+    def _is_warm(self, pod: Pod) -> bool:
+        state = self.watch.snapshot.nodes.get(pod.node_name)
+        if state is None or pod.is_finished or labels.IMAGES_READY not in state.node.labels:
+            return False
+        claims = [self.watch.snapshot.claims.get(key) for key in _named(pod)]
+        return all(each is not None and labels.RESERVED_FOR not in each.labels for each in claims)
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def note_decision(self, numbered: NumberedDecision) -> None:
+        """A replica has decided something."""
+        decision = numbered.decision
+        if decision.kind == "end-placeholder":
+            namespace, _, name = decision.subject.removeprefix("Pod ").partition("/")
+            self._causes[ObjectKey(namespace, name)] = decision.code
+            self.ended[decision.code] += decision.outcome == "done"
+
+    def _note(self, change: Change) -> None:
+        if change.key.namespace not in ("", self._namespace):
+            return
+        pod = self.watch.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
+        is_leaving = change.type is ChangeType.REMOVED or (pod is not None and pod.is_deleted)
+        is_users = change.kind is Kind.POD and change.key.name.startswith("user-")
+        if is_users and is_leaving and change.key.name not in self.may_go:
+            self._tell(f"{change.key} was ended by somebody else")
+        self._look_at_users()
+        self._look_at_numbers()
+        self._look_at_orphans()
+
+    def _look_at_users(self) -> None:
+        for pod in self.users():
+            for key in _named(pod):
+                takers = self.handed.setdefault(key, set())
+                takers.add(pod.uid)
+                if len(takers) > 1:
+                    self._tell(f"{key} was given to {len(takers)} users")
+        holders = Counter(each.id for claim in self.claims() for each in claim.claim.status.devices or ())
+        for device, count in holders.items():
+            if count > 1:
+                self._tell(f"{device} is {count} claims'")
+
+    def _look_at_numbers(self) -> None:
+        counted = Counter(_shape(pod) for pod in self.placeholders())
+        for shape, headroom in self._headroom.items():
+            if counted[shape] > headroom.max:
+                self._tell(f"{counted[shape]} placeholders of {shape}, {headroom.max} at most")
+            warm = self.warm(shape)
+            lost = self._warm[shape] - warm
+            self._losses += [_Loss(key, shape, monotonic(), len(warm)) for key in lost]
+            self._warm[shape] = warm
+
+    def _look_at_orphans(self) -> None:
+        found = dict(self._orphans())
+        now = self._time.now()
+        self._since = {key: self._since.get(key, now) for key in found}
+
+    def _orphans(self) -> Iterator[tuple[tuple[str, ObjectKey], None]]:
+        """Claims and placeholders that are good for nothing, and whose end nobody has asked for."""
+        named = {key for pod in self.pods() for key in _named(pod)}
+        for claim in self.claims():
+            is_warm = claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
+            if is_warm and claim.key not in named and not claim.consumers and not claim.is_deleted:
+                yield ("claim", claim.key), None
+        for pod in self.placeholders():
+            if pod.is_finished or any(key not in self.watch.snapshot.claims for key in _named(pod)):
+                yield ("placeholder", ObjectKey.of(pod)), None
+
+    def _tell(self, text: str) -> None:
+        if text not in self.wrong:
+            self.wrong.append(text)
+
+    # --- what must be so once the leader has had its say ---------------------------------------------------------------
+
+    def judge_losses(self) -> None:
+        """The floor holds: what the service itself moved about left as many warm as must be."""
+        begin, self._judged = self._judged, monotonic() - _TOGETHER
+        for loss in self._losses:
+            if not begin < loss.at <= self._judged or not self._is_eviction(loss):
+                continue
+            others = sum(
+                each.shape == loss.shape and abs(each.at - loss.at) < _TOGETHER and not self._is_eviction(each)
+                for each in self._losses
+            )
+            floor = self._headroom[loss.shape].kept
+            if loss.left + others < floor:
+                cause = self._causes[loss.key]
+                self._tell(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
+
+    def judge_orphans(self) -> None:
+        """Nothing is left over for longer than its grace."""
+        now = self._time.now()
+        for (kind, key), since in self._since.items():
+            claim = self.watch.snapshot.claims.get(key) if kind == "claim" else None
+            reservation = reservation_of(claim)
+            until = max(since + self._grace.orphan, reservation.until if reservation is not None else since)
+            if now > until + _SLACK:
+                self._tell(f"{kind} {key} is left over since {now - since}")
+        for pod in self.placeholders():
+            for key in _named(pod):
+                reservation = reservation_of(self.watch.snapshot.claims.get(key))
+                if reservation is not None and key not in self.handed and now > reservation.until + _SLACK:
+                    self._tell(f"{pod} is kept for {reservation.pod}, which did not come, {now - reservation.until}")
+        for kind in (Kind.RESOURCE_CLAIM_TEMPLATE, Kind.RESOURCE_CLAIM):
+            for key, observed in self.watch.observed_of(kind).items():
+                ends = observed.annotations.get(START_ENDS_ANNOTATION, "")
+                is_own = key.namespace == self._namespace and not observed.owners and not observed.deleted
+                if ends and is_own and now > datetime.fromisoformat(ends) + SWEEP_EVERY + _SLACK:
+                    self._tell(f"{kind} {key} is left over of a start that ended at {ends}")
+
+    def _is_eviction(self, loss: _Loss) -> bool:
+        cause = self._causes.get(loss.key)
+        return cause is not None and Cause(cause).is_eviction
+
+
+def _shape(pod: Pod) -> str:
+    return pod.labels.get(labels.SHAPE, "")
+
+
+def _named(pod: Pod) -> list[ObjectKey]:
+    """Claims that a pod names, other than those made for it."""
+    return [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim and each.template is None]
