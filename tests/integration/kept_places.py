@@ -12,7 +12,6 @@ from typing import Any
 from aiohttp import web
 from jupyterhub.user import User
 
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.policy import Grace, Headroom
 from dra_spawner.headroom.shapes import Shape
@@ -20,8 +19,9 @@ from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
+from tests.integration.faulty_hub import hub_behind_proxy
 from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work
-from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
 
 IMAGE = "example/notebook:1"
@@ -178,30 +178,12 @@ def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
 @contextlib.asynccontextmanager
 async def kept_places(cluster: ClusterUnderTest) -> AsyncIterator[KeptPlaces]:
     """A hub's side on a cluster that has classes and no nodes yet."""
-    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
-    priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
-    await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}})
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    servers = web.AppRunner(app, access_log=None)
-    await servers.setup()
-    await web.TCPSite(servers, "127.0.0.1", 0).start()
-    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy, ServiceStandIn().listening() as service:
-        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
-        with kubernetes_of(kubeconfig), service_of_the_hub(service.url):
-            side = HubSide(kubeconfig, cluster.namespace)
+    async with hub_behind_proxy(cluster) as (proxy, side), ServiceStandIn().listening() as service:
+        priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
+        await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}})
+        with service_of_the_hub(service.url):
             config = side.spawner_config
             config.image = IMAGE
-            config.port = servers.addresses[0][1]
             config.start_timeout = 20
-            config.k8s_api_request_timeout = 1
-            config.k8s_api_request_retry_timeout = 4
             config.device_claims = WHOLE
             yield KeptPlaces(cluster, proxy, side, service)
-            proxy.heal()
-            await end_hub_side()
-    await servers.cleanup()

@@ -12,11 +12,9 @@ from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.cluster.start_objects import utc_now
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
+from tests.integration.faulty_hub import Faulty, faulty_on
 from tests.integration.hub_process import eventually
 from tests.integration.network_definitions import NETWORKS, networks_served
-from tests.integration.test_faults import Faulty, faulty, faulty_on
-
-__all__ = ["faulty"]
 
 pytestmark = pytest.mark.timeout(120)
 

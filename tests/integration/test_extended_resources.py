@@ -11,10 +11,7 @@ from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import DRIVER, whole
-from tests.integration.test_faults import faulty
-from tests.integration.test_scheduling import Script
-
-__all__ = ["faulty"]
+from tests.integration.scheduling_script import Script
 
 RESOURCE = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.example.com"

@@ -6,81 +6,11 @@ import asyncio
 import contextlib
 
 import pytest
-from aiohttp import web
 
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
-from tests.cluster.fault_proxy import Fault, FaultProxy
-from tests.integration.devices import classes, node_with, shareable
-from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
-
-TEMPLATES = "resourceclaimtemplates"
-LEFT_BEHIND = ("pods", "resourceclaims", TEMPLATES)
+from tests.cluster.fault_proxy import Fault
+from tests.integration.faulty_hub import TEMPLATES
 
 pytestmark = pytest.mark.timeout(120)
-
-
-class Faulty:
-    """A hub's side whose requests go through a proxy that can fail them."""
-
-    def __init__(self, cluster, proxy: FaultProxy, side: HubSide) -> None:
-        self.cluster = cluster
-        self.proxy = proxy
-        self.side = side
-        self.user = side.user("ada")
-
-    async def spawn(self) -> BaseException | None:
-        """Start as JupyterHub does; the error if it failed."""
-        try:
-            await self.user.spawn("", {})
-        except Exception as error:
-            return error
-        return None
-
-    async def stop(self) -> None:
-        await self.user.stop("")
-
-    async def nothing_is_left(self) -> None:
-        for plural in LEFT_BEHIND:
-            await self.cluster.wait_gone(self.cluster.path(plural), timeout_seconds=20)
-
-    def requests(self, *, verbs=("create", "get", "patch", "delete", "update")) -> list[str]:
-        return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
-
-
-@pytest.fixture
-async def faulty(cluster):
-    async with faulty_on(cluster) as found:
-        yield found
-
-
-@contextlib.asynccontextmanager
-async def faulty_on(cluster):
-    """A hub's side on a cluster with one node and a shareable GPU."""
-    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
-    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
-        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
-        with kubernetes_of(kubeconfig):
-            side = HubSide(kubeconfig, cluster.namespace)
-            config = side.spawner_config
-            config.port = runner.addresses[0][1]
-            config.start_timeout = 12
-            config.k8s_api_request_timeout = 1
-            config.k8s_api_request_retry_timeout = 4
-            config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
-            yield Faulty(cluster, proxy, side)
-            proxy.heal()
-            await end_hub_side()
-    await runner.cleanup()
 
 
 async def test_without_faults_a_start_makes_two_requests_more_than_kubespawner(faulty):

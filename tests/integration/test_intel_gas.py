@@ -10,19 +10,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from aiohttp import web
 
 from dra_spawner.cluster import intel_gas_ledger
 from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.cluster.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.pods import rebuild
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.faulty_hub import hub_behind_proxy
 from tests.profiles.intel_gas.gpus import gpu_node
-from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+from tests.spawner.hub_side import HubSide
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -71,31 +70,14 @@ async def faulty_api(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProx
 
 
 @pytest.fixture
-async def gpus(cluster):
-    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
-        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
-        with kubernetes_of(kubeconfig):
-            side = HubSide(kubeconfig, cluster.namespace)
-            config = side.spawner_config
-            config.port = runner.addresses[0][1]
-            config.start_timeout = 15
-            config.k8s_api_request_timeout = 2
-            config.k8s_api_request_retry_timeout = 5
-            yield GpuHub(cluster, proxy, side)
-            proxy.heal()
-            intel_gas_ledger.forget_ledgers()
-            await end_hub_side()
-    await runner.cleanup()
+async def gpus(cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
+    async with hub_behind_proxy(cluster) as (proxy, side):
+        config = side.spawner_config
+        config.start_timeout = 15
+        config.k8s_api_request_timeout = 2
+        config.k8s_api_request_retry_timeout = 5
+        yield GpuHub(cluster, proxy, side)
+        intel_gas_ledger.forget_ledgers()
 
 
 def annotations(pod: dict[str, Any]) -> dict[str, str]:

@@ -8,9 +8,7 @@ import pytest
 
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
-from tests.integration.test_faults import Faulty, faulty
-
-__all__ = ["faulty"]
+from tests.integration.faulty_hub import Faulty
 
 GPU = {"device_class": "gpu.example.com"}
 OPTIONAL = {"first_available": {"whole": GPU, "none": {}}}

@@ -6,9 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_faults import Faulty, faulty
-
-__all__ = ["faulty"]
+from tests.integration.faulty_hub import Faulty
 
 SHARE_CLASS = "gpu-share.example.com"
 

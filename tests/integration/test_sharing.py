@@ -11,9 +11,7 @@ import pytest
 from dra_spawner.cluster.standing_objects import users_of
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import node_with, whole
-from tests.integration.test_faults import Faulty, faulty
-
-__all__ = ["faulty"]
+from tests.integration.faulty_hub import Faulty
 
 CLAIMS = "resourceclaims"
 PHYSICS = {"by": "group", "group": ["physics", "chemistry"]}

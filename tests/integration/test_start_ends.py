@@ -8,9 +8,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.spawner.pod_devices import hopeless_state
-from tests.integration.test_faults import Faulty, faulty
-
-__all__ = ["faulty"]
+from tests.integration.faulty_hub import Faulty
 
 pytestmark = pytest.mark.timeout(120)
 

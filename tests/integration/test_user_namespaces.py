@@ -12,9 +12,6 @@ from dra_spawner.cluster.api_objects import RESOURCE_API
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.cluster.start_objects import utc_now
 from tests.cluster.access import SHIPPED_RULES, grant
-from tests.integration.test_faults import faulty
-
-__all__ = ["faulty"]
 
 pytestmark = pytest.mark.timeout(120)
 

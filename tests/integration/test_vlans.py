@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jupyterhub
 import pytest
-from aiohttp import web
 from jupyterhub import orm
 
 from dra_spawner.cluster.api import KubernetesApi
 from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases
-from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.vlan_spawner import VlanSpawner
-from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.test_faults import Faulty
+from tests.integration.faulty_hub import Faulty, hub_behind_proxy
 from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
-from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -82,35 +80,16 @@ class Hub(Faulty):
 
 
 @pytest.fixture
-async def hub(cluster: ClusterUnderTest):
-    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
-    await cluster.publish(*vlan_devices())
-
-    async def answer(_: web.Request) -> web.Response:
-        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
-
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", answer)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
-        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
-        with kubernetes_of(kubeconfig):
-            side = HubSide(kubeconfig, cluster.namespace)
-            config = side.spawner_config
-            config.port = runner.addresses[0][1]
-            config.start_timeout = 25
-            config.k8s_api_request_timeout = 1
-            config.k8s_api_request_retry_timeout = 4
-            config.device_claims = CLAIMS
-            config.vlans = {"range": "100-102"}
-            yield Hub(cluster, proxy, side)
-            proxy.heal()
-            for task in VlanSpawner._releasing:
-                task.cancel()
-            await end_hub_side()
-    await runner.cleanup()
+async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    async with hub_behind_proxy(cluster) as (proxy, side):
+        await cluster.publish(*vlan_devices())
+        config = side.spawner_config
+        config.start_timeout = 25
+        config.device_claims = CLAIMS
+        config.vlans = {"range": "100-102"}
+        yield Hub(cluster, proxy, side)
+        for task in VlanSpawner._releasing:
+            task.cancel()
 
 
 async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(hub: Hub):

@@ -1,0 +1,92 @@
+"""A hub's side whose requests to the cluster go through a proxy that can fail them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
+from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+TEMPLATES = "resourceclaimtemplates"
+LEFT_BEHIND = ("pods", "resourceclaims", TEMPLATES)
+
+
+@contextlib.asynccontextmanager
+async def hub_behind_proxy(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
+    """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once."""
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+    async with _servers() as port, FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
+        kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
+        with kubernetes_of(kubeconfig):
+            side = HubSide(kubeconfig, cluster.namespace)
+            side.spawner_config.port = port
+            side.spawner_config.k8s_api_request_timeout = 1
+            side.spawner_config.k8s_api_request_retry_timeout = 4
+            try:
+                yield proxy, side
+            finally:
+                proxy.heal()
+                await end_hub_side()
+
+
+@contextlib.asynccontextmanager
+async def _servers() -> AsyncIterator[int]:
+    """The port at which every user's server answers."""
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({}, headers={"X-JupyterHub-Version": "5"})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield runner.addresses[0][1]
+    finally:
+        await runner.cleanup()
+
+
+class Faulty:
+    """A hub's side whose requests go through a proxy that can fail them."""
+
+    def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide) -> None:
+        self.cluster = cluster
+        self.proxy = proxy
+        self.side = side
+        self.user = side.user("ada")
+
+    async def spawn(self) -> BaseException | None:
+        """Start as JupyterHub does; the error if it failed."""
+        try:
+            await self.user.spawn("", {})
+        except Exception as error:
+            return error
+        return None
+
+    async def stop(self) -> None:
+        await self.user.stop("")
+
+    async def nothing_is_left(self) -> None:
+        for plural in LEFT_BEHIND:
+            await self.cluster.wait_gone(self.cluster.path(plural), timeout_seconds=20)
+
+    def requests(self, *, verbs=("create", "get", "patch", "delete", "update")) -> list[str]:
+        return [f"{r.verb} {r.resource}" for r in self.proxy.requests if r.verb in verbs]
+
+
+@contextlib.asynccontextmanager
+async def faulty_on(cluster: ClusterUnderTest) -> AsyncIterator[Faulty]:
+    """A hub's side on a cluster with one node and a shareable GPU."""
+    async with hub_behind_proxy(cluster) as (proxy, side):
+        await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+        config = side.spawner_config
+        config.start_timeout = 12
+        config.device_claims = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
+        yield Faulty(cluster, proxy, side)

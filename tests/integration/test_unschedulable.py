@@ -1,0 +1,123 @@
+"""Why a pod waits, in the scheduler's words; alike on both clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.scheduling_script import (
+    NO_DEVICES,
+    NOT_HELPFUL,
+    RESOURCE_API,
+    Script,
+    claim,
+    pod,
+    request,
+    share,
+    template,
+)
+
+
+async def test_missing_template_is_told(script: Script):
+    await script.publish(pod("user", template="absent"))
+    message = (
+        'PodResourceClaim devices: resource claim template "absent": '
+        'resourceclaimtemplate.resource.k8s.io "absent" not found'
+    )
+    event = await script.cluster.wait_event("user", "FailedResourceClaimCreation")
+    assert (event["type"], event["message"]) == ("Warning", message)
+    await script.publish(template("absent", share("10Gi")))
+    assert await script.node_of("user") == "shared-gpus"
+
+
+WHOLE_ONLY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["whole-gpus"]}]}
+            ]
+        }
+    }
+}
+
+
+@pytest.mark.parametrize(
+    ("refused", "message"),
+    [
+        pytest.param(
+            pod("user", cpu="17"),
+            f"0/4 nodes are available: 4 Insufficient cpu. no new claims to deallocate, {NOT_HELPFUL}",
+            id="cpu",
+        ),
+        pytest.param(
+            pod("user", nodeSelector={"no": "node"}),
+            "0/4 nodes are available: 4 node(s) didn't match Pod's node affinity/selector. "
+            f"no new claims to deallocate, {NOT_HELPFUL}",
+            id="selector",
+        ),
+        pytest.param(
+            pod("user", cpu="17", affinity=WHOLE_ONLY),
+            "0/4 nodes are available: 1 Insufficient cpu, 3 node(s) didn't satisfy plugin(s) [NodeAffinity]. "
+            f"no new claims to deallocate, {NOT_HELPFUL}",
+            id="one node by name",
+        ),
+        pytest.param(
+            pod("user", template="missing-class"),
+            "0/4 nodes are available: request r: device class missing.example.com does not exist. "
+            f"no new claims to deallocate, {NOT_HELPFUL}",
+            id="class",
+        ),
+        pytest.param(pod("user", template="too-large"), NO_DEVICES, id="share beyond the device"),
+        pytest.param(
+            pod("user", template="too-large", cpu="17"),
+            f"0/4 nodes are available: 4 Insufficient cpu. still not schedulable, {NOT_HELPFUL}",
+            id="cpu before devices",
+        ),
+        pytest.param(
+            pod("user", volumes=[{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]),
+            '0/4 nodes are available: persistentvolumeclaim "home" not found. not found',
+            id="volume",
+        ),
+    ],
+)
+async def test_why_a_pod_waits(script: Script, refused: dict[str, Any], message: str):
+    await script.publish(
+        template("missing-class", request("missing.example.com")), template("too-large", share("41Gi"))
+    )
+    assert await script.waits(refused) == message
+
+
+async def test_no_nodes(cluster: ClusterUnderTest):
+    script = Script(cluster)
+    assert await script.waits(pod("user")) == "no nodes available to schedule pods"
+
+
+@pytest.mark.parametrize("broken", ["claim", "class"])
+async def test_error_in_a_selector_is_told(script: Script, broken: str):
+    """One device without the attribute stops the pod everywhere."""
+    where = [{"cel": {"expression": text}} for text in ("true", 'device.attributes["gpu.example.com"].missing == "x"')]
+    of_class, of_claim = (where, where[:1]) if broken == "class" else (where[:1], where)
+    name = f"{script.cluster.namespace}-class"
+    device_class = {"apiVersion": RESOURCE_API, "kind": "DeviceClass", "metadata": {"name": name}}
+    await script.publish(
+        {**device_class, "spec": {"selectors": of_class}}, claim("wanted", request(name, selectors=of_claim))
+    )
+    place = f"class {name}" if broken == "class" else f"claim {script.cluster.namespace}/wanted"
+    assert await script.waits(pod("user", claim="wanted")) == (
+        f'running "DynamicResources" filter plugin: {place}: selector #1: CEL runtime error: no such key: missing'
+    )
+
+
+async def test_taints_and_tolerations(cluster: ClusterUnderTest):
+    await cluster.start_kubelet(fake=True)
+    taint = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    tainted = {"apiVersion": "v1", "kind": "Node", **node_manifest("tainted", taints=[taint])}
+    await cluster.publish(tainted)
+    script = Script(cluster)
+    assert (await script.waits(pod("user"))).startswith(
+        "0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: "
+    )
+    await script.run(pod("tolerant", tolerations=[{"key": "dedicated", "operator": "Exists"}]))
