@@ -58,13 +58,18 @@ def sessions(count: int, seed: int) -> list[Session]:
     return sorted(found, key=lambda each: each.at)
 
 
+def first_moment() -> datetime:
+    """When a day begins: a while before the first user."""
+    return START.replace(hour=6, minute=0)
+
+
 class Ours(World):
     """Placeholders by `dra_spawner.headroom`, placements as the spawner asks for them."""
 
     def __init__(self, shape: Shape, claims: Mapping[str, Json]) -> None:
         self.shape, self.claims = shape, claims
         headroom = {shape.id: Headroom(PLACEHOLDERS, 4 * PLACEHOLDERS)}
-        super().__init__(Policy(shapes={shape.id: shape}, headroom=headroom), sessions(1, 0)[0].at.replace(hour=6))
+        super().__init__(Policy(shapes={shape.id: shape}, headroom=headroom), first_moment())
 
     def arrive(self, name: str) -> None:
         """A user starts a server."""
@@ -93,7 +98,7 @@ class Recipe(World):
 
     def __init__(self, shape: Shape, claims: Mapping[str, Json]) -> None:
         self.shape, self.claims = shape, claims
-        super().__init__(Policy(), sessions(1, 0)[0].at.replace(hour=6))
+        super().__init__(Policy(), first_moment())
 
     def arrive(self, name: str) -> None:
         self.user(name, self.claims, requires_ready=False)

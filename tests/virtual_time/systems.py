@@ -1,0 +1,230 @@
+"""The two systems that keep placeholders, on a real control plane.
+
+Ours are the service's own parts in the test's process; the recipe is what zero-to-jupyterhub's chart installs, for
+Kubernetes' own controllers and schedulers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncIterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.simulated import simulated_placeholder
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.carry_out import CarryOut
+from dra_spawner.placeholders.placements import Promises
+from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.simulator.pods import Pod
+from tests.headroom.day import PLACEHOLDERS
+from tests.headroom.world import Json, user_manifest, user_shape
+from tests.virtual_time.api import Stamps, VirtualTimeApi
+from tests.virtual_time.clock import JumpingClock
+from tests.virtual_time.cluster_world import DRA, ClusterWorld
+from tests.virtual_time.quiet import Rounds
+
+PRIORITY_CLASS = "placeholders"
+USER_SCHEDULER = "user-scheduler"
+
+SCHEDULER_PROFILES: tuple[Json, ...] = (
+    {"schedulerName": "default-scheduler"},
+    {
+        "schedulerName": USER_SCHEDULER,
+        "plugins": {
+            "score": {
+                "disabled": [
+                    {"name": name}
+                    for name in (
+                        "NodeResourcesBalancedAllocation",
+                        "NodeAffinity",
+                        "InterPodAffinity",
+                        "NodeResourcesFit",
+                        "ImageLocality",
+                    )
+                ],
+                "enabled": [
+                    {"name": "NodeAffinity", "weight": 14631},
+                    {"name": "InterPodAffinity", "weight": 1331},
+                    {"name": "NodeResourcesFit", "weight": 121},
+                    {"name": "ImageLocality", "weight": 11},
+                ],
+            }
+        },
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesFit",
+                "args": {
+                    "scoringStrategy": {
+                        "type": "MostAllocated",
+                        "resources": [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 1}],
+                    }
+                },
+            }
+        ],
+    },
+)
+"""The default scheduler, and another as zero-to-jupyterhub configures its own: it fills the fullest node, whoever fills it."""
+
+
+class Ours(ClusterWorld):
+    """Placeholders by the service's own reconciler, placements by its promises."""
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        watch: ClusterWatch,
+        clock: JumpingClock,
+        namespace: str,
+        claims: Mapping[str, Json],
+    ) -> None:
+        super().__init__(api, watch, clock, namespace, claims)
+        self.shape = user_shape(claims)
+        headroom = Headroom(PLACEHOLDERS, 4 * PLACEHOLDERS)
+        self.policy = Policy(shapes={self.shape.id: self.shape}, headroom={self.shape.id: headroom})
+        self.decisions = DecisionLog(limit=100_000)
+        carry_out = CarryOut(
+            api,
+            PlaceholderSettings(namespace=namespace, priority_class=PRIORITY_CLASS),
+            may_act=lambda: None,
+            new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
+        )
+        self.reconciler = Reconciler(
+            watch, lambda: self.policy, carry_out, self.decisions, frozenset((namespace,)), now=clock.now
+        )
+        self.promises = Promises(api, self.reconciler, lambda: None)
+        self.rounds = Rounds(self.reconciler)
+        self.quiet.is_busy = self.rounds.has_work
+
+    @property
+    def evictions(self) -> int:
+        codes = {cause.value for cause in Cause if cause.is_eviction}
+        made = self.decisions.newest(self.decisions.count, matches=lambda each: each.kind == "end-placeholder")
+        return sum(each.decision.code in codes for each in made)
+
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        return simulated_placeholder(self.shape, self.namespace, f"{placeholder.name}-again")
+
+    async def arrive(self, name: str) -> None:
+        """As the spawner does: ask where, then make the pod as the answer says."""
+        promise = await self.promises.place(self.shape, self.namespace, name)
+        spec: Json = {"schedulingGates": [{"name": gate} for gate in promise.gates]} if promise.gates else {}
+        if promise.placement.node:
+            here = [{"key": "metadata.name", "operator": "In", "values": [promise.placement.node]}]
+            preferred = [{"weight": 100, "preference": {"matchFields": here}}]
+            spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+        await self.user(name, promise.claims, **spec)
+
+    def label_user(self, manifest: Json) -> None:
+        manifest["metadata"]["labels"][labels.SHAPE] = self.shape.id
+
+    async def settle(self) -> None:
+        await self.rounds.another()
+
+    async def work(self) -> None:
+        await self.reconciler.run()
+
+
+class Recipe(ClusterWorld):
+    """Placeholders as in zero-to-jupyterhub's chart: one StatefulSet, whose pods its scheduler preempts for users."""
+
+    async def install(self) -> None:
+        for entry in self.claims:
+            await self.create(DRA, "resourceclaimtemplates", self.template(self._template_name(entry), entry))
+        stateful_set = {
+            "kind": "StatefulSet",
+            "metadata": {"name": labels.PLACEHOLDER},
+            "spec": {
+                "replicas": PLACEHOLDERS,
+                "podManagementPolicy": "Parallel",
+                "serviceName": labels.PLACEHOLDER,
+                "selector": {"matchLabels": {labels.COMPONENT: labels.PLACEHOLDER}},
+                "template": self._placeholder(),
+            },
+        }
+        await self.create("apps/v1", "statefulsets", stateful_set)
+
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        manifest = self._placeholder()
+        name = f"{placeholder.name}-again"
+        manifest["metadata"] |= {"name": name, "namespace": self.namespace, "uid": name}
+        manifest["spec"]["priority"] = placeholder.priority
+        return Pod.from_json(manifest), ()
+
+    async def arrive(self, name: str) -> None:
+        await self.user(name, {}, requires_ready=False, schedulerName=USER_SCHEDULER)
+
+    def _placeholder(self) -> Json:
+        manifest = user_manifest("", self.claims, requires_ready=False, terminationGracePeriodSeconds=0)
+        entries = [{"name": entry, "resourceClaimTemplateName": self._template_name(entry)} for entry in self.claims]
+        return {
+            "metadata": {"labels": {labels.COMPONENT: labels.PLACEHOLDER}},
+            "spec": {
+                **manifest["spec"],
+                **({"resourceClaims": entries} if entries else {}),
+                "schedulerName": USER_SCHEDULER,
+                "priorityClassName": PRIORITY_CLASS,
+            },
+        }
+
+    @staticmethod
+    def _template_name(entry: str) -> str:
+        return f"{labels.PLACEHOLDER}-{entry}"
+
+
+class System(StrEnum):
+    """Who keeps the placeholders."""
+
+    OURS = "ours"
+    RECIPE = "recipe"
+
+
+_KINDS: Mapping[System, type[ClusterWorld]] = {System.OURS: Ours, System.RECIPE: Recipe}
+
+
+@contextlib.asynccontextmanager
+async def at_work(
+    system: System, kubeconfig: Path, namespace: str, clock: JumpingClock, claims: Mapping[str, Json]
+) -> AsyncIterator[ClusterWorld]:
+    """One of the systems at work on a cluster that has no nodes yet.
+
+    Parameters
+    ----------
+    kubeconfig
+        Of an administrator.
+    claims
+        Of each user's pod, by entry.
+    """
+    async with await VirtualTimeApi.connect(kubeconfig, Stamps(clock)) as api, ClusterWatch(api) as watch:
+        await _prepare(api)
+        await watch.wait_synced()
+        world = _KINDS[system](api, watch, clock, namespace, claims)
+        await world.install()
+        tasks = [asyncio.create_task(each) for each in (world.beat(), world.work())]
+        try:
+            yield world
+            for task in tasks:
+                if task.done():
+                    task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _prepare(api: KubernetesApi) -> None:
+    """What is there before any node is."""
+    for group, plural, obj in (
+        (DRA, "deviceclasses", {"metadata": {"name": "gpu.example.com"}, "spec": {}}),
+        ("scheduling.k8s.io/v1", "priorityclasses", {"metadata": {"name": PRIORITY_CLASS}, "value": -10}),
+    ):
+        await api.create(resource_path(group, plural), {"apiVersion": group, **obj})
