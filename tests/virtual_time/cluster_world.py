@@ -128,11 +128,15 @@ class ClusterWorld:
         await self.until(lambda: name in self.snapshot.slices, f"slice {name}")
 
     async def _drain(self, name: str) -> None:
-        """Nothing new comes to a node, then its pods go, then itself."""
-        await self.api.patch(resource_path("v1", "nodes", name=name), {"spec": {"unschedulable": True}})
+        """Nothing new comes to a node, then its pods go, then itself; it stays if a user was quicker."""
+        path = resource_path("v1", "nodes", name=name)
+        await self.api.patch(path, {"spec": {"unschedulable": True}})
         await self.until(lambda: self.snapshot.nodes[name].node.is_unschedulable, f"node {name} cordoned")
-        for pod in list(self.snapshot.nodes[name].pods):
-            assert pod.labels[labels.COMPONENT] == labels.PLACEHOLDER, f"{pod.name} is no placeholder"
+        pods = list(self.snapshot.nodes[name].pods)
+        if any(pod.labels[labels.COMPONENT] != labels.PLACEHOLDER for pod in pods):
+            await self.api.patch(path, {"spec": {"unschedulable": None}})
+            return
+        for pod in pods:
             await self._delete_pod(pod.namespace, pod.name)
         await self._agent.remove(name)
         if f"{name}-gpus" in self.snapshot.slices:
