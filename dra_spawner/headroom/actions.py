@@ -25,7 +25,7 @@ class Cause(StrEnum):
     SURPLUS = "surplus"
     #: No choice of any profile has its shape any more.
     OUTDATED = "outdated"
-    #: It has failed, or its node is gone, or what it keeps is.
+    #: It has failed, or what it keeps is gone.
     BROKEN = "broken"
 
     @property

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndPlaceholder, LabelNode
+from dra_spawner.headroom.broken import decide_broken
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.hand_over import decide_hand_overs
@@ -64,10 +65,11 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     memory = memory.not_after(view.now)
     busyness = NodesBusyness(view)
     hand_overs = decide_hand_overs(view, policy)
+    broken = decide_broken(view, policy, _ended(hand_overs))
     yields, waiting = decide_yields(view, policy, busyness)
     readiness, memory = decide_readiness(view, policy, memory)
     memory = remember_users(view, memory)
-    ending = _ended((*hand_overs, *yields))
+    ending = _ended((*hand_overs, *broken, *yields))
     numbers = decide_numbers(view, policy, waiting, ending)
     if any(each.has_way for each in waiting):
         # The scheduler comes to new pods before it comes back to the one that waits.
@@ -86,7 +88,7 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         # Only when all else is at rest; the next round sees what came of it.
         moves, tokens, stay = decide_moves(view, policy, tokens, ending | _ended(numbers))
         denied |= stay
-    actions = (*hand_overs, *yields, *readiness, *numbers, *attraction, *draining, *moves)
+    actions = (*hand_overs, *broken, *yields, *readiness, *numbers, *attraction, *draining, *moves)
     return Decisions(actions, waiting, replace(memory, tokens=tokens), denied=denied)
 
 

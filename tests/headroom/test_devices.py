@@ -399,3 +399,54 @@ def test_room_beside_is_promised_to_one_only() -> None:
     second = placement(world, shape)
     assert second.kind is PlacementKind.WARM
     assert not second.fits_beside
+
+
+def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
+    """The kubelet ends pods where a node is short of something, and leaves them as objects."""
+    world = hub((GPU, 2, 2))
+    world.node("a", gpus=2)
+    world.settle()
+    failed, healthy = world.view().placeholders
+    world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
+    world.settle()
+    (end,) = ended(world, Cause.BROKEN)
+    assert (end.key, end.reason) == (failed, "it has ended by itself (Failed)")
+    assert failed not in world.snapshot.pods
+    assert healthy in world.view().placeholders
+    assert len(world.view().warm(GPU.id)) == 2
+
+
+def test_a_placeholder_that_has_failed_takes_no_users_claim_along() -> None:
+    world = hub((GPU, 1, 1))
+    world.node("a", gpus=1)
+    world.settle()
+    (failed,) = world.view().placeholders.values()
+    claim = world.snapshot.claims[failed.claims[0]]
+    world.snapshot.put(replace(claim, owner_uids=(failed.pod.uid,)))
+    world.user("ada", claim_names={"gpu": claim.key.name})
+    world.snapshot.put(replace(world.snapshot.pods[failed.key], phase="Failed"))
+    world.decide()
+    assert not ended(world, Cause.BROKEN)
+    ada = world.snapshot.pods[ObjectKey(NAMESPACE, "ada")]
+    tracked = world.snapshot.claims[claim.key]
+    world.snapshot.put(replace(tracked, owner_uids=(failed.pod.uid, ada.uid)))
+    world.decide()
+    assert [each.key for each in ended(world, Cause.BROKEN)] == [failed.key]
+
+
+def test_a_placeholder_without_its_claim_goes_after_a_while() -> None:
+    """Somebody took the claim for a leftover; the pod would wait for it for ever."""
+    world = hub((GPU, 1, 1))
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.snapshot.remove_claim(kept.claims[0])
+    world.pass_time(seconds=50)
+    world.settle()
+    assert not ended(world, Cause.BROKEN), "the claim may only not be seen yet"
+    world.pass_time(seconds=20)
+    world.settle()
+    (end,) = ended(world, Cause.BROKEN)
+    assert (end.key, end.reason) == (kept.key, f"claim {kept.claims[0].name} is gone")
+    world.node("a", gpus=1)
+    world.settle()
+    assert len(world.view().warm(GPU.id)) == 1

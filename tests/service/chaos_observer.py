@@ -109,7 +109,7 @@ class Observer:
         state = self.watch.snapshot.nodes.get(pod.node_name)
         if state is None or pod.is_finished or labels.IMAGES_READY not in state.node.labels:
             return False
-        claims = [self.watch.snapshot.claims.get(key) for key in _named(pod)]
+        claims = [self.watch.snapshot.claims.get(key) for key in claims_named(pod)]
         return all(each is not None and labels.RESERVED_FOR not in each.labels for each in claims)
 
     # --- what happens ------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ class Observer:
 
     def _look_at_users(self) -> None:
         for pod in self.users():
-            for key in _named(pod):
+            for key in claims_named(pod):
                 takers = self.handed.setdefault(key, set())
                 takers.add(pod.uid)
                 if len(takers) > 1:
@@ -163,13 +163,13 @@ class Observer:
 
     def _orphans(self) -> Iterator[tuple[tuple[str, ObjectKey], None]]:
         """Claims and placeholders that are good for nothing, and whose end nobody has asked for."""
-        named = {key for pod in self.pods() for key in _named(pod)}
+        named = {key for pod in self.pods() for key in claims_named(pod)}
         for claim in self.claims():
             is_warm = claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
             if is_warm and claim.key not in named and not claim.consumers and not claim.is_deleted:
                 yield ("claim", claim.key), None
         for pod in self.placeholders():
-            if pod.is_finished or any(key not in self.watch.snapshot.claims for key in _named(pod)):
+            if pod.is_finished or any(key not in self.watch.snapshot.claims for key in claims_named(pod)):
                 yield ("placeholder", ObjectKey.of(pod)), None
 
     def _tell(self, text: str) -> None:
@@ -203,7 +203,7 @@ class Observer:
             if now > until + _SLACK:
                 self._tell(f"{kind} {key} is left over since {now - since}")
         for pod in self.placeholders():
-            for key in _named(pod):
+            for key in claims_named(pod):
                 reservation = reservation_of(self.watch.snapshot.claims.get(key))
                 if reservation is not None and key not in self.handed and now > reservation.until + _SLACK:
                     self._tell(f"{pod} is kept for {reservation.pod}, which did not come, {now - reservation.until}")
@@ -223,6 +223,6 @@ def _shape(pod: Pod) -> str:
     return pod.labels.get(labels.SHAPE, "")
 
 
-def _named(pod: Pod) -> list[ObjectKey]:
+def claims_named(pod: Pod) -> list[ObjectKey]:
     """Claims that a pod names, other than those made for it."""
     return [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim and each.template is None]

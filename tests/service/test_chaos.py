@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.api import KubernetesError, resource_path
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.policy import Grace, Headroom
@@ -28,7 +28,7 @@ from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.world import IMAGE, claim_spec, shape
 from tests.service.chaos_hub import Choice, Death, Hub, Start
-from tests.service.chaos_observer import Observer
+from tests.service.chaos_observer import Observer, claims_named
 from tests.service.replica import WHOLE, node, prepare, publish_shapes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
@@ -49,7 +49,7 @@ CHOICES = {
 }
 HEADROOM = {"gpu": Headroom(2, 5), "plain": Headroom(2, 4)}
 GRACE = Grace(orphan=timedelta(seconds=60))
-MOST_NODES, MOST_USERS = 5, 12
+MOST_NODES, MOST_USERS = 4, 12
 FAULTS = (
     Fault.lose_answer(),
     Fault.refuse(),
@@ -94,34 +94,43 @@ class Chaos:
         self.did: Counter[str] = Counter()
         self.waited: Counter[str] = Counter()
         self.number = 0
+        self.cards: list[Callable[[], Any]] = []
 
     @property
     def lasted(self) -> timedelta:
         return self.time.now() - self.begun
 
     async def step(self) -> None:
-        happenings: dict[Callable[[], Any], int] = {
-            self.arrive: 9,
-            self.leave: 6,
-            self.node_comes: 2,
-            self.node_is_lost: 1,
-            self.images_come: 2,
-            self.requests_fail: 5,
-            self.watches_are_cut: 2,
-            self.api_is_away: 1,
-            self.leader_is_killed: 1,
-            self.leader_stops: 1,
-            self.leader_is_cut_off: 1,
-            self.nothing: 4,
-        }
         for _ in range(self.random.choice((1, 1, 2, 3))):
-            happening = self.random.choices(list(happenings), list(happenings.values()))[0]
+            happening = self.next_happening()
             self.did[happening.__name__] += 1
             await happening()
-        await self.pass_time(self.random.choice((0.5, 2, 5, 15, 30, 60, 90)))
+        await self.pass_time(self.random.choice((0.5, 2, 5, 15, 30, 60)))
         if self.random.random() < 0.7:
             await self.settle()
         await self.check()
+
+    def next_happening(self) -> Callable[[], Any]:
+        """As from a pack of cards, so that each comes soon enough."""
+        if not self.cards:
+            happenings: dict[Callable[[], Any], int] = {
+                self.arrive: 12,
+                self.leave: 6,
+                self.node_comes: 3,
+                self.node_is_lost: 2,
+                self.images_come: 2,
+                self.placeholder_fails: 1,
+                self.claim_is_deleted: 1,
+                self.requests_fail: 5,
+                self.watches_are_cut: 2,
+                self.api_is_away: 1,
+                self.leader_is_killed: 1,
+                self.leader_stops: 1,
+                self.leader_is_cut_off: 1,
+            }
+            self.cards = [each for each, count in happenings.items() for _ in range(count)]
+            self.random.shuffle(self.cards)
+        return self.cards.pop()
 
     # --- users ---------------------------------------------------------------------------------------------------------
 
@@ -130,7 +139,7 @@ class Chaos:
         if len(self.hub.users) >= MOST_USERS:
             return
         self.number += 1
-        choice = self.random.choices(list(CHOICES), (6, 3, 1))[0]
+        choice = self.random.choices(list(CHOICES), (7, 3, 1))[0]
         deaths = (Death.NEVER, *Death) if self.random.random() < 0.3 else (Death.NEVER,)
         start = Start(f"user-{self.number}-{choice}", CHOICES[choice], self.random.choice(deaths))
         running = [each.running for each in self.replicas if each.is_running]
@@ -149,7 +158,7 @@ class Chaos:
 
     # --- nodes ---------------------------------------------------------------------------------------------------------
 
-    async def node_comes(self, devices: int = 3) -> None:
+    async def node_comes(self, devices: int = 2) -> None:
         if len(self.nodes) >= MOST_NODES:
             return
         self.number += 1
@@ -187,6 +196,21 @@ class Chaos:
         body = {"status": {"images": [{"names": [IMAGE], "sizeBytes": 1}]}}
         for name in self.nodes:
             await self.cluster.admin.patch(resource_path("v1", "nodes", name=name, subresource="status"), body)
+
+    async def placeholder_fails(self) -> None:
+        """As when a node is short of memory: the kubelet ends the pod, and leaves it there."""
+        if kept := sorted(pod.name for pod in self.observer.placeholders() if pod.node_name):
+            body = {"status": {"phase": "Failed", "reason": "Evicted"}}
+            path = self.cluster.path("pods", self.random.choice(kept), "status")
+            with contextlib.suppress(KubernetesError):  # it has gone meanwhile
+                await self.cluster.admin.patch(path, body)
+
+    async def claim_is_deleted(self) -> None:
+        """By an administrator who takes it for a leftover."""
+        if warm := sorted(key.name for pod in self.observer.placeholders() for key in claims_named(pod)):
+            await self.cluster.admin.delete(
+                self.cluster.path("resourceclaims", self.random.choice(warm)), missing_ok=True
+            )
 
     # --- trouble -------------------------------------------------------------------------------------------------------
 
@@ -236,9 +260,6 @@ class Chaos:
             await self.until(lambda: any(other.leads for other in others), "another leads")  # noqa: B023
             await self.check()
             each.heal()
-
-    async def nothing(self) -> None:
-        pass
 
     async def start(self, replica: VirtualReplica) -> None:
         running = await replica.start()

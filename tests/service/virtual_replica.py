@@ -34,7 +34,7 @@ _INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.
 _LEASE = LeaseTimes(2.2, 1.6, 1.0)
 #: The library wants to hear of a second at least.
 _RETRY_SECONDS = 0.2
-_TIMES = ReconcilerTimes(idle=0.5, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
+_TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
 _REQUEST_SECONDS = 0.6
 
