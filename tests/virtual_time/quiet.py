@@ -36,20 +36,22 @@ class Quiet:
     is_busy: Callable[[], bool] = lambda: False
     still: float = 0.25
     patience: float = 15.0
+    monotonic: Callable[[], float] = time.monotonic
     overdue: list[str] = field(default_factory=list)
     """Pods that the scheduler did not place in time although they fit."""
-    _last: float = field(default_factory=time.monotonic)
+    _last: float = 0.0
     _judged: tuple[int, tuple[Pod, ...]] = (-1, ())
 
     def __post_init__(self) -> None:
+        self.stir()
         self.watch.on_change(self._note)
 
     def _note(self, change: Change) -> None:
-        self._last = time.monotonic()
+        self._last = self.monotonic()
 
     def stir(self) -> None:
         """Something was done that the watch is going to show."""
-        self._last = time.monotonic()
+        self._last = self.monotonic()
 
     async def wait(self, until: Callable[[], bool] = lambda: False) -> bool:
         """Wait for rest; or for something else, which comes first.
@@ -60,7 +62,7 @@ class Quiet:
             Whether it is at rest.
         """
         while not until():
-            if time.monotonic() - self._last >= self.still and not self._is_expecting():
+            if self.monotonic() - self._last >= self.still and not self._is_expecting():
                 return True
             await asyncio.sleep(_POLL_SECONDS)
         return False
@@ -68,7 +70,7 @@ class Quiet:
     def _is_expecting(self) -> bool:
         """Whether something is going to happen by itself: acts, or a pod that the scheduler has in its back-off."""
         fitting = [pod.name for pod in self._placed_soon() if pod.name not in self.overdue]
-        if time.monotonic() - self._last <= self.patience:
+        if self.monotonic() - self._last <= self.patience:
             return bool(fitting) or self.is_busy()
         self.overdue += fitting
         return False

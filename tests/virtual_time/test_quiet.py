@@ -1,0 +1,120 @@
+"""When a cluster is at rest; what happens there is put into its watch."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, cast
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.virtual_time.quiet import Quiet
+
+Json = dict[str, Any]
+
+
+class Seconds:
+    """Go on when told."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def seconds() -> Seconds:
+    return Seconds()
+
+
+@pytest.fixture
+def watch() -> ClusterWatch:
+    """Nobody asks the API."""
+    return ClusterWatch(cast(KubernetesApi, None))
+
+
+@pytest.fixture
+def quiet(watch: ClusterWatch, seconds: Seconds) -> Quiet:
+    watch.put(Kind.NODE, node())
+    return Quiet(watch, monotonic=seconds)
+
+
+def node() -> Json:
+    allocatable = {"cpu": "1", "memory": "1Gi", "pods": "9"}
+    return {"kind": "Node", "metadata": {"name": "a", "uid": "a"}, "status": {"allocatable": allocatable}}
+
+
+def pod(name: str, cpu: str = "1", priority: int = 0, **spec: Any) -> Json:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "hub", "uid": name},
+        "spec": {"containers": [container], "priority": priority, **spec},
+    }
+
+
+async def rests(quiet: Quiet) -> bool:
+    """Whether it is at rest now, after a few looks."""
+    looks = itertools.count()
+    return await quiet.wait(until=lambda: next(looks) >= 3)
+
+
+async def test_rest_is_a_while_without_any_change(quiet: Quiet, watch: ClusterWatch, seconds: Seconds) -> None:
+    assert not await rests(quiet)
+    seconds.now = 0.3
+    assert await rests(quiet)
+    watch.put(Kind.NODE, node())
+    assert not await rests(quiet), "a change that decides nothing is one, too"
+    seconds.now = 0.6
+    quiet.stir()
+    assert not await rests(quiet)
+    seconds.now = 0.9
+    assert await rests(quiet)
+
+
+async def test_whoever_acts_is_waited_for_but_not_for_ever(quiet: Quiet, seconds: Seconds) -> None:
+    quiet.is_busy = lambda: True
+    seconds.now = 5
+    assert not await rests(quiet)
+    seconds.now = 16
+    assert await rests(quiet)
+
+
+async def test_a_pod_that_fits_is_waited_for_and_told_of_if_nothing_comes_of_it(
+    quiet: Quiet, watch: ClusterWatch, seconds: Seconds
+) -> None:
+    watch.put(Kind.POD, pod("waits"))
+    seconds.now = 10
+    assert not await rests(quiet)
+    assert quiet.overdue == []
+    seconds.now = 16
+    assert await rests(quiet)
+    assert quiet.overdue == ["waits"]
+    quiet.stir()
+    seconds.now = 17
+    assert await rests(quiet), "it is not waited for again"
+
+
+async def test_a_pod_that_preempts_is_waited_for(quiet: Quiet, watch: ClusterWatch, seconds: Seconds) -> None:
+    watch.put(Kind.POD, pod("keeps", priority=-10, nodeName="a"))
+    watch.put(Kind.POD, pod("waits"))
+    seconds.now = 1
+    assert not await rests(quiet)
+
+
+@pytest.mark.parametrize(
+    "waiting",
+    [
+        pytest.param(pod("waits", cpu="2"), id="too large"),
+        pytest.param(pod("waits", schedulingGates=[{"name": "example.com/gate"}]), id="gated"),
+        pytest.param(pod("there", nodeName="a"), id="has a place"),
+    ],
+)
+async def test_other_pods_are_not_waited_for(
+    quiet: Quiet, watch: ClusterWatch, seconds: Seconds, waiting: Json
+) -> None:
+    watch.put(Kind.POD, waiting)
+    seconds.now = 1
+    assert await rests(quiet)
