@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -97,12 +98,20 @@ class LabelPod:
 
 @dataclass(frozen=True, slots=True)
 class ReserveClaim:
-    """Enter a user's pod among the owners and consumers of a warm claim, so that it outlives the placeholder."""
+    """Enter a user's pod among the owners and consumers of a warm claim, so that it outlives the placeholder.
+
+    Attributes
+    ----------
+    owner, consumer
+        Which of the two the pod is not yet.
+    """
 
     claim: ObjectKey
     pod: ObjectKey
     pod_uid: str
     reason: str
+    owner: bool = True
+    consumer: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +132,24 @@ class DeleteClaim:
 
 
 Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | UngatePod | DeleteClaim
+
+
+def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...], tuple[Action, ...]]:
+    """What gives places to users' pods, pod by pod, and the rest.
+
+    The actions of a chain come one after the other. Where one fails, those after it must not be done: a claim whose
+    placeholder goes before it is the pod's would be anybody's for a moment.
+    """
+    chains: dict[ObjectKey, list[Action]] = {}
+    rest: list[Action] = []
+    for action in actions:
+        match action:
+            case (
+                ReserveClaim(pod=pod)
+                | EndPlaceholder(cause=Cause.HANDED_OVER, pod=ObjectKey() as pod)
+                | UngatePod(key=pod)
+            ):
+                chains.setdefault(pod, []).append(action)
+            case _:
+                rest.append(action)
+    return tuple(tuple(each) for each in chains.values()), tuple(rest)

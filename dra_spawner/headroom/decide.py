@@ -9,7 +9,7 @@ from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndP
 from dra_spawner.headroom.broken import decide_broken
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.hand_over import decide_hand_overs
+from dra_spawner.headroom.hand_over import decide_hand_overs, is_under_way
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users
 from dra_spawner.headroom.policy import Policy
@@ -78,6 +78,8 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
             for each in numbers
             if not (isinstance(each, CreatePlaceholder) and policy.shapes[each.shape].wants_devices)
         )
+    if is_under_way(view, policy):
+        numbers = tuple(each for each in numbers if not isinstance(each, CreatePlaceholder) or each.beside is not None)
     tokens = memory.tokens.refilled(policy.budget, view.now)
     numbers, tokens, denied = _within_budget(numbers, tokens)
     # Without all shapes it is not known which nodes are for users.

@@ -18,6 +18,8 @@ from dra_spawner.headroom.view import Placeholder, Reservation, View, age, reser
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
+#: From the promise to the pod, and from there to its node.
+_UNDER_WAY = timedelta(seconds=5)
 #: Clocks of two leaders differ by less.
 _CLOCKS_APART = timedelta(minutes=5)
 
@@ -41,9 +43,35 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
     for pod in view.waiting_users:
         key = ObjectKey.of(pod)
         if labels.HAND_OVER_GATE in pod.gates and key not in taken:
-            actions.append(UngatePod(key, pod.uid, "what it takes over is free for it"))
+            actions.append(_ungate(pod))
     actions += _orphans(view, policy)
     return tuple(actions)
+
+
+def is_under_way(view: View, policy: Policy) -> bool:
+    """Whether users' pods that a place was promised to are about to get it.
+
+    New placeholders wait meanwhile: they go through the same scheduler, which sends a limited number of requests. Pods
+    that take long are not waited for.
+    """
+    for pod in view.waiting_users:
+        if age(pod.created, view.now) < _UNDER_WAY and any(
+            reservation.pod == pod.name for reservation in _promises(view, pod)
+        ):
+            return True
+    return any(
+        each.reservation is not None
+        and ObjectKey(each.pod.namespace, each.reservation.pod) not in view.users
+        and each.reservation.until - view.now > policy.grace.promise - _UNDER_WAY
+        for each in view.placeholders.values()
+    )
+
+
+def _promises(view: View, pod: Pod) -> Iterator[Reservation]:
+    for reference in pod.claims:
+        reservation = reservation_of(view.snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or "")))
+        if reservation is not None:
+            yield reservation
 
 
 def _takers(view: View) -> dict[ObjectKey, Pod]:
@@ -64,27 +92,27 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
 
 
 def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
+    """One after the other, each only if what comes before has worked."""
     if not pod.node_name and not pod.is_gated and age(pod.created, view.now) < policy.grace.binding:
         # The scheduler is about to enter it among the consumers: who writes there now makes that fail for a second.
         return
-    claims = _claims(view, placeholder)
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
-    to_reserve = [
-        claim
-        for claim in claims
-        if claim.key in named
-        and (pod.uid not in claim.owner_uids or (claim.claim.is_allocated and not claim.is_reserved_for(pod)))
-    ]
-    for claim in to_reserve:
-        yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, f"{pod} takes over what {placeholder.pod} kept")
-    if not to_reserve:
-        yield EndPlaceholder(
-            placeholder.key,
-            placeholder.pod.uid,
-            Cause.HANDED_OVER,
-            f"{pod} has taken over what it kept",
-            ObjectKey.of(pod),
-        )
+    for claim in _claims(view, placeholder):
+        if claim.key not in named or claim.is_deleted:
+            continue
+        owner = pod.uid not in claim.owner_uids
+        consumer = claim.claim.is_allocated and not claim.is_reserved_for(pod)
+        if owner or consumer:
+            reason = f"{pod} takes over what {placeholder.pod} kept"
+            yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
+    reason = f"{pod} has taken over what it kept"
+    yield EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
+    if labels.HAND_OVER_GATE in pod.gates:
+        yield _ungate(pod)
+
+
+def _ungate(pod: Pod) -> UngatePod:
+    return UngatePod(ObjectKey.of(pod), pod.uid, "what it takes over is free for it")
 
 
 def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:

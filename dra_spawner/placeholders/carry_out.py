@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +33,6 @@ log = logging.getLogger(__name__)
 
 _DRA: Final = "resource.k8s.io/v1"
 _CLAIMS: Final = "resourceclaims"
-#: Of a change that others have come before with another one.
-_TRIES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,38 +167,44 @@ class CarryOut:
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
     async def _reserve(self, action: ReserveClaim) -> tuple[Expectation, ...]:
-        """Append to the owners and consumers. The scheduler and the claim controller write there at the same time."""
-        for _ in range(_TRIES):
-            try:
-                return await self._reserve_once(action)
-            except KubernetesError as error:
-                if not error.conflict:
-                    raise
-        return await self._reserve_once(action)
+        """Append to the owners and to the consumers, whatever others there are, in two requests side by side.
 
-    async def _reserve_once(self, action: ReserveClaim) -> tuple[Expectation, ...]:
-        """Append to the owners and, while the claim is allocated, to the consumers, whatever others there are."""
+        Both are lists by uid in the API, which a strategic merge patch adds to without looking.
+        """
         key, pod, uid = action.claim, action.pod, action.pod_uid
-        path = resource_path(_DRA, _CLAIMS, key.namespace, key.name)
+        bodies: dict[str | None, JsonObject] = {}
+        if action.consumer:
+            consumer = {"resource": "pods", "name": pod.name, "uid": uid}
+            bodies["status"] = {"status": {"reservedFor": [consumer]}}
+        if action.owner:
+            bodies[None] = {"metadata": {"ownerReferences": [_owner(pod.name, uid)]}}
         self._may_act()
-        claim = await self._api.get(path)
-        metadata = claim["metadata"]
-        owners = metadata.get("ownerReferences") or []
-        if not any(each.get("uid") == uid for each in owners):
-            body = {
-                "resourceVersion": metadata["resourceVersion"],
-                "ownerReferences": [*owners, _owner(pod.name, uid)],
-            }
-            self._may_act()
-            claim = await self._api.patch(path, {"metadata": body})
-        status = claim.get("status") or {}
-        consumers = status.get("reservedFor") or []
-        if "allocation" in status and not any(each.get("uid") == uid for each in consumers):
-            entry = {"resource": "pods", "name": pod.name, "uid": uid}
-            self._may_act()
-            changed = {**claim, "status": {**status, "reservedFor": [*consumers, entry]}}
-            claim = await self._api.replace(f"{path}/status", changed)
-        return (_at_least(Kind.RESOURCE_CLAIM, key, claim),)
+        requests = (
+            self._api.patch(
+                resource_path(_DRA, _CLAIMS, key.namespace, key.name, subresource), body, patch_type=PatchType.STRATEGIC
+            )
+            for subresource, body in bodies.items()
+        )
+        answers = await asyncio.gather(*requests, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException) and not await self._is_nobodys(key, answer):
+                raise answer
+        return tuple(_at_least(Kind.RESOURCE_CLAIM, key, each) for each in answers if isinstance(each, dict))
+
+    async def _is_nobodys(self, key: ObjectKey, error: BaseException) -> bool:
+        """Whether a pod could not be entered because the claim is no longer one that anybody could take over."""
+        if not isinstance(error, KubernetesError) or not (error.not_found or error.status == 422):
+            return False
+        if error.not_found:
+            return True
+        self._may_act()
+        try:
+            claim = await self._api.get(resource_path(_DRA, _CLAIMS, key.namespace, key.name))
+        except KubernetesError as gone:
+            if gone.not_found:
+                return True
+            raise
+        return "deletionTimestamp" in claim["metadata"] or "allocation" not in (claim.get("status") or {})
 
     async def _ungate(self, action: UngatePod) -> tuple[Expectation, ...]:
         body = [

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,7 +17,6 @@ from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
-    Cause,
     CreatePlaceholder,
     DeleteClaim,
     Denial,
@@ -25,6 +25,7 @@ from dra_spawner.headroom.actions import (
     LabelPod,
     ReserveClaim,
     UngatePod,
+    in_chains,
 )
 from dra_spawner.headroom.decide import Decisions, decide
 from dra_spawner.headroom.known import Known
@@ -114,6 +115,7 @@ class Reconciler:
     _ending: set[ObjectKey] = field(default_factory=set)
     _known: Known = field(default_factory=Known)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _is_urgent: bool = False
     _failures: int = 0
     _failed_at: float = 0.0
     _problem: str = ""
@@ -145,7 +147,8 @@ class Reconciler:
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
                 # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
-                await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
+                if not self._is_urgent:
+                    await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
         finally:
             end()
 
@@ -185,10 +188,8 @@ class Reconciler:
             log.warning("%s", decided.frozen)
         self._frozen = decided.frozen
         self._note_denials(decided.denied)
-        actions = self._refusals.without(decided.actions)
-        self._ending = {each.key for each in actions if isinstance(each, EndPlaceholder)}
         try:
-            expected = await self._act(actions, policy)
+            expected = await self._act(decided.actions, policy)
             await self._until_seen(expected)
         finally:
             self._ending = set()
@@ -218,8 +219,13 @@ class Reconciler:
         return self._failures >= _FAILURES and since < self.times.pause
 
     def _note(self, change: Change) -> None:
-        if change.decides:
-            self._woken.set()
+        if not change.decides:
+            return
+        if change.kind is Kind.POD and not self._is_urgent:
+            pod = self.watch.snapshot.pods.get(change.key)
+            # It waits for nothing but for this.
+            self._is_urgent = pod is not None and labels.HAND_OVER_GATE in pod.gates
+        self._woken.set()
 
     def _note_denials(self, denied: Mapping[ObjectKey, Denial]) -> None:
         for key, denial in denied.items():
@@ -229,47 +235,61 @@ class Reconciler:
 
     async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
         limit = asyncio.Semaphore(_AT_ONCE)
-        # What users wait for, and what comes before other things, is done first; the rest goes side by side.
+        allowed = frozenset(map(id, self._refusals.without(actions)))
+        chains, rest = in_chains(actions)
+        # What is tried again later holds up what comes after it, too.
+        steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
+        rest = tuple(each for each in rest if id(each) in allowed)
+        self._ending = {each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)}
         expected: list[Expectation] = []
-        for group in _groups(actions):
-            results = await asyncio.gather(*(self._do(action, policy, limit) for action in group))
-            for found in results:
+        # What users wait for, and what comes before other things, is done first; the rest goes side by side.
+        for group in _groups(steps, rest):
+            for found in await asyncio.gather(*(self._do_all(chain, policy, limit) for chain in group)):
                 expected += found
         return expected
 
-    async def _do(self, action: Action, policy: Policy, limit: asyncio.Semaphore) -> tuple[Expectation, ...]:
-        outcome = "done"
-        found: tuple[Expectation, ...] = ()
-        decision = self._decision(action)
+    async def _do_all(
+        self, chain: tuple[Action, ...], policy: Policy, limit: asyncio.Semaphore
+    ) -> tuple[Expectation, ...]:
+        """One after the other, until one fails."""
+        expected: tuple[Expectation, ...] = ()
         async with limit:
-            try:
-                found = await self.carry_out.do(action, policy.shapes)
-            except NotLeading as error:
-                outcome = str(error)
-            except KubernetesError as error:
-                outcome = str(error)
-                self._note_failure(action, error)
-            else:
-                self._failures = 0
-                self._refusals.forget(action)
+            for action in chain:
+                found = await self._do(action, policy)
+                if found is None:
+                    return (*expected, *await self._end_instead(action, chain, policy))
+                expected += found
+        return expected
+
+    async def _end_instead(self, failed: Action, chain: tuple[Action, ...], policy: Policy) -> tuple[Expectation, ...]:
+        """Help a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
+        end = next((each for each in chain if isinstance(each, EndPlaceholder)), None)
+        if end is None or not isinstance(failed, ReserveClaim) or not self._refusals.is_known(failed):
+            return ()
+        reason = f"{failed.pod} takes over what it kept, although that may not be reserved for it before"
+        return await self._do(replace(end, reason=reason), policy) or ()
+
+    async def _do(self, action: Action, policy: Policy) -> tuple[Expectation, ...] | None:
+        """Do it and remember it; None if it has failed."""
+        outcome = "done"
+        found: tuple[Expectation, ...] | None = None
+        decision = self._decision(action)
+        try:
+            found = await self.carry_out.do(action, policy.shapes)
+        except NotLeading as error:
+            outcome = str(error)
+        except KubernetesError as error:
+            outcome = str(error)
+            self._note_failure(action, error)
+        else:
+            self._failures = 0
+            self._refusals.forget(action)
         if isinstance(action, CreatePlaceholder):
-            made = next((each.key for each in found if each.kind is Kind.POD), None)
+            made = next((each.key for each in found or () if each.kind is Kind.POD), None)
             if made is not None:
                 decision = replace(decision, subject=f"Pod {made}")
         self.decisions.append(replace(decision, at=self.now(), outcome=outcome))
-        if isinstance(action, ReserveClaim) and self._refusals.is_known(action):
-            instead = self._end_instead(action)
-            if instead is not None:
-                return (*found, *await self._do(instead, policy, limit))
         return found
-
-    def _end_instead(self, action: ReserveClaim) -> EndPlaceholder | None:
-        """What helps a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
-        holder = self.view().holder_of.get(action.claim)
-        if holder is None:
-            return None
-        reason = f"{action.pod} takes over what it kept, although that may not be reserved for it before"
-        return EndPlaceholder(holder.key, holder.pod.uid, Cause.HANDED_OVER, reason, action.pod)
 
     def _note_failure(self, action: Action, error: KubernetesError) -> None:
         if error.retryable:
@@ -331,12 +351,18 @@ class Reconciler:
         self._woken.set()
 
 
-def _groups(actions: tuple[Action, ...]) -> list[list[Action]]:
-    """Actions that may be done side by side, group after group."""
-    first: list[Action] = [each for each in actions if isinstance(each, ReserveClaim | LabelPod)]
-    labels_gone: list[Action] = [each for each in actions if isinstance(each, LabelNode) and each.value is None]
-    rest = [each for each in actions if each not in first and each not in labels_gone]
-    return [group for group in (first, labels_gone, rest) if group]
+def _groups(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
+    """What may be done side by side, group after group."""
+    first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
+    for each in rest:
+        match each:
+            case LabelPod():
+                first.append((each,))
+            case LabelNode(value=None):
+                labels_gone.append((each,))
+            case _:
+                last.append((each,))
+    return [group for group in (first, labels_gone, last) if group]
 
 
 _KINDS = {

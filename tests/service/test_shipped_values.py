@@ -50,11 +50,11 @@ def test_rules_are_the_ones_that_are_used() -> None:
     dra = "resource.k8s.io"
     assert rules == {
         ("ClusterRole", "", "nodes", "patch"),
-        ("ClusterRole", dra, "resourceclaims/binding", "update"),
+        ("ClusterRole", dra, "resourceclaims/binding", "patch"),
         *(("Role", "", "configmaps", verb, CONFIG_MAP) for verb in ("list", "watch")),
         *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
         *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
-        ("Role", dra, "resourceclaims/status", "update"),
+        ("Role", dra, "resourceclaims/status", "patch"),
     }
 
 
