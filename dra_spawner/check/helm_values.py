@@ -97,7 +97,7 @@ def _run_extra_config(values: Mapping[str, Any], config: Config, source: str) ->
     for name in sorted(pieces) if isinstance(pieces, Mapping) else ():
         where = f"hub.extraConfig.{name}"
         try:
-            exec(compile(str(pieces[name]), where, "exec"), {"c": config, "get_config": lambda: config})  # noqa: S102
+            exec(compile(str(pieces[name]), where, "exec"), {"c": config, "get_config": lambda: config})  # noqa: S102 (the hub does)
         except (Exception, SystemExit) as error:
             unread.append(f"{error_in(source, where, error)} ({where}); what it would have set is not checked")
     return unread

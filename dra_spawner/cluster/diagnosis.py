@@ -67,34 +67,23 @@ async def diagnose(
     extended = of_pod(pod)
     if not claims and not extended.names:
         return Diagnosis()  # others made the claims; Kubernetes' own events tell
-    lists = (
-        (RESOURCE_API, "deviceclasses"),
-        (RESOURCE_API, "resourceslices"),
-        (RESOURCE_API, "resourceclaims"),
-        ("v1", "nodes"),
-    )
     try:
-        classes, slices, existing, nodes = await asyncio.gather(*(_list(api, *what) for what in lists))
+        seen = await _see(api)
     except KubernetesError:
         return Diagnosis()
-    allocated = {
-        name: found["status"]
-        for found in existing
-        for name, obj in standing.items()
-        if (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, obj)
-        and found.get("status", {}).get("allocation")
-    }
+    allocated = _allocated(seen, standing, namespace)
     if any(len(status.get("reservedFor") or ()) >= MOST_PODS_OF_A_CLAIM for status in allocated.values()):
         return Diagnosis(
             f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the most that Kubernetes allows."
         )
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
+    nodes = seen.nodes
     if extended.names:
-        known_classes = decoded(DeviceClass.from_json, classes)
-        nowhere = [name for name in extended.unknown(known_classes) if not any(_offers(node, name) for node in nodes)]
+        classes = decoded(DeviceClass.from_json, seen.classes)
+        nowhere = [name for name in extended.unknown(classes) if not any(_offers(node, name) for node in nodes)]
         if nowhere:
             return Diagnosis(f"No node offers {', '.join(nowhere)} now, and no device class stands for it.")
-        spec = extended.claim_spec(known_classes)
+        spec = extended.claim_spec(classes)
         if spec is not None:
             # Where a device plugin offers the resource, devices do not stand for it.
             nodes = [node for node in nodes if not any(_offers(node, name) for name in extended.names)]
@@ -107,24 +96,64 @@ async def diagnose(
             "starts as soon as that node has room.",
             fits=True,
         )
-    known = {device_class["metadata"]["name"] for device_class in classes}
-    for name in _classes(claims):
-        if name not in known:
-            return Diagnosis(
-                f"This choice asks for devices of class {name}, which this cluster does not have. An administrator "
-                f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
-                hopeless=True,
-                fits=False,
-            )
-    # In a thread, and not for long: a search may take exponential time, and the hub has other users.
+    return _class_missing(claims, seen) or await _assess(claims, seen, nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What decides about devices, as the API server has it."""
+
+    classes: list[JsonObject]
+    slices: list[JsonObject]
+    claims: list[JsonObject]
+    nodes: list[JsonObject]
+
+
+async def _see(api: KubernetesApi) -> _Seen:
+    lists = (
+        (RESOURCE_API, "deviceclasses"),
+        (RESOURCE_API, "resourceslices"),
+        (RESOURCE_API, "resourceclaims"),
+        ("v1", "nodes"),
+    )
+    found = await asyncio.gather(*(api.list(resource_path(*what)) for what in lists))
+    return _Seen(*(list(each["items"]) for each in found))
+
+
+def _allocated(seen: _Seen, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
+    """Status of those standing claims that have their devices, by the claim's name."""
+    return {
+        name: found["status"]
+        for found in seen.claims
+        for name, obj in standing.items()
+        if (found["metadata"]["namespace"], found["metadata"]["name"]) == (namespace, obj)
+        and found.get("status", {}).get("allocation")
+    }
+
+
+def _class_missing(claims: Mapping[str, JsonObject], seen: _Seen) -> Diagnosis | None:
+    known = {device_class["metadata"]["name"] for device_class in seen.classes}
+    missing = next((name for name in _classes(claims) if name not in known), None)
+    if missing is None:
+        return None
+    return Diagnosis(
+        f"This choice asks for devices of class {missing}, which this cluster does not have. An administrator "
+        f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
+        hopeless=True,
+        fits=False,
+    )
+
+
+async def _assess(claims: Mapping[str, JsonObject], seen: _Seen, nodes: list[JsonObject]) -> Diagnosis:
+    """In a thread, and not for long: a search may take exponential time, and the hub has other users."""
     end = time.monotonic() + _EXPLAIN_SECONDS
     assessment = await asyncio.to_thread(
         assess,
         claims,
         nodes=[node for node in nodes if not node.get("spec", {}).get("unschedulable")],
-        slices=slices,
-        classes=classes,
-        existing=existing,
+        slices=seen.slices,
+        classes=seen.classes,
+        existing=seen.claims,
         cancelled=lambda: time.monotonic() > end,
     )
     return Diagnosis(assessment.sentence, fits=assessment.fits)
@@ -146,7 +175,3 @@ def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
         if each
     )
     return [each["deviceClassName"] for each in wanted if each.get("deviceClassName")]
-
-
-async def _list(api: KubernetesApi, group_version: str, plural: str) -> list[JsonObject]:
-    return list((await api.list(resource_path(group_version, plural)))["items"])

@@ -87,8 +87,6 @@ class AllocatedState:
             return NotImplemented
         return self._pools == other._pools
 
-    __hash__ = None  # type: ignore[assignment]
-
     def add(self, results: Iterable[AllocatedDevice]) -> None:
         """Count the results of one claim's allocation."""
         self.add_all((results,))

@@ -96,7 +96,7 @@ class Quantity:
         raise QuantityError(f"a quantity is a string or an integer, not {type(value).__name__}")
 
     @classmethod
-    def from_value(cls, value: int, format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:  # noqa: A002
+    def from_value(cls, value: int, format: QuantityFormat = QuantityFormat.DECIMAL_SI) -> Quantity:  # noqa: A002 (as the field)
         """Quantity of so many whole units."""
         return cls(value * NANO_PER_UNIT, format)
 

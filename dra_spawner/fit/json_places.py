@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from json.decoder import scanstring  # type: ignore[attr-defined]
+from json.decoder import scanstring  # type: ignore[attr-defined]  # in the library, not in its stubs
 from typing import Final
 
 __all__ = ["PathPart", "Place", "find", "find_break", "line_of", "parse_path", "path_text", "skip_space"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import yaml
 
@@ -17,7 +19,7 @@ _Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 class _Loader(_Base):
     """Times stay the text they are in JSON."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012
+    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {
         first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from fractions import Fraction
 from itertools import combinations
 
 from dra_spawner.headroom import labels
@@ -184,7 +185,7 @@ def find_way(
         if state is not None and allows(state, pod):
             by_node.setdefault(placeholder.node, []).append(placeholder)
     token_of = snapshot.tokens(pod)
-    best: tuple[object, Way] | None = None
+    best: tuple[tuple[int, Fraction, int, str], Way] | None = None
     for name in sorted(by_node):
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # no fewer can be found; only a busier node would be better
@@ -195,9 +196,9 @@ def find_way(
         if fewest is None:
             refused[name] = token
             continue
-        users, figure = busyness.of(name).rank
-        order = (len(fewest), -users, -figure, name)
-        if best is None or order < best[0]:  # type: ignore[operator]
+        figure, users = busyness.of(name).rank
+        order = (len(fewest), -figure, -users, name)
+        if best is None or order < best[0]:
             best = (order, Way(name, fewest))
     return best[1] if best is not None else None
 
