@@ -11,7 +11,7 @@ import heapq
 import math
 import random
 import statistics
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,6 +24,7 @@ from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
 from tests.headroom.autoscaler import Autoscaler, NodeGroup
 from tests.headroom.world import NAMESPACE, START, Json, World, share_claim, user_manifest, user_shape
 
@@ -124,7 +125,7 @@ class Recipe(World):
 
     def _template(self, name: str) -> Json:
         metadata = {"name": f"{name}-gpu", "namespace": NAMESPACE}
-        spec = next(iter(self.claims.values()), {"devices": {"requests": []}})
+        spec: Json = next(iter(self.claims.values()), {"devices": {"requests": []}})
         return {"kind": "ResourceClaimTemplate", "metadata": metadata, "spec": {"spec": spec}}
 
     def _placeholder(self, name: str) -> Json:
@@ -265,15 +266,18 @@ class Day:
             heapq.heappush(self._going, (world.now + session.lasts, name))
 
     def _is_blocked(self, name: str) -> bool:
-        snapshot = self.world.snapshot
-        pod = snapshot.pods[ObjectKey(NAMESPACE, name)]
-        with snapshot.trial():
-            for key in [key for key, each in snapshot.pods.items() if _is_placeholder(each)]:
-                snapshot.remove_pod(key)
-            return any(
-                snapshot.fits_on(pod, node, explain=False).fits and self.autoscaler.has_images(node)
-                for node in snapshot.nodes
-            )
+        return is_blocked(self.world.snapshot, ObjectKey(NAMESPACE, name), self.autoscaler.has_images)
+
+
+def is_blocked(snapshot: Snapshot, user: ObjectKey, has_images: Callable[[str], bool]) -> bool:
+    """Whether a user's pod fits nowhere as things are, but would on a node with the image if no placeholder was there."""
+    pod = snapshot.pods[user]
+    if snapshot.fits(pod, explain=False).fitting:
+        return False
+    with snapshot.trial():
+        for key in [key for key, each in snapshot.pods.items() if _is_placeholder(each)]:
+            snapshot.remove_pod(key)
+        return any(snapshot.fits_on(pod, node, explain=False).fits and has_images(node) for node in snapshot.nodes)
 
 
 def _is_placeholder(pod: Pod) -> bool:

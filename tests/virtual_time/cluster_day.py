@@ -7,12 +7,10 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
 from dra_spawner.cluster.cluster_watch import Change
-from dra_spawner.headroom import labels
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.pods import Pod
 from tests.headroom.autoscaler import Autoscaler, NodeGroup
-from tests.headroom.day import Outcome, Session
+from tests.headroom.day import Outcome, Session, is_blocked
 from tests.virtual_time.cluster_world import ClusterWorld
 
 _A_MINUTE = timedelta(minutes=1)
@@ -127,20 +125,5 @@ class ClusterDay:
             if name in self.outcome.waits or name in self._on_node or self.world.now - came <= _AT_ONCE:
                 continue
             self.outcome.for_node.add(name)
-            if self._is_blocked(name):
+            if is_blocked(self.world.snapshot, ObjectKey(self.world.namespace, name), self.autoscaler.has_images):
                 self.outcome.blocked.add(name)
-
-    def _is_blocked(self, name: str) -> bool:
-        snapshot = self.world.snapshot
-        pod = snapshot.pods[ObjectKey(self.world.namespace, name)]
-        with snapshot.trial():
-            for key in [key for key, each in snapshot.pods.items() if _is_placeholder(each)]:
-                snapshot.remove_pod(key)
-            return any(
-                snapshot.fits_on(pod, node, explain=False).fits and self.autoscaler.has_images(node)
-                for node in snapshot.nodes
-            )
-
-
-def _is_placeholder(pod: Pod) -> bool:
-    return pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER and bool(pod.node_name)
