@@ -6,12 +6,12 @@ Functions that are not implemented are refused when compiling (:class:`CelUnsupp
 
 from __future__ import annotations
 
-from .device import CelDevice
-from .errors import CelCompileError, CelCostLimitExceeded, CelRuntimeError, CelUnsupportedError
-from .literals import cel_string_literal
-from .references import Collection, Reference, referenced_attributes
-from .selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
-from .semver import Semver, SemverError
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.errors import CelCompileError, CelCostLimitExceeded, CelRuntimeError, CelUnsupportedError
+from dra_spawner.dra.cel.literals import cel_string_literal
+from dra_spawner.dra.cel.references import Collection, Reference, referenced_attributes
+from dra_spawner.dra.cel.selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
+from dra_spawner.dra.cel.semver import Semver, SemverError
 
 __all__ = [
     "MAX_EXPRESSION_BYTES",

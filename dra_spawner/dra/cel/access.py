@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .errors import EvaluationError
-from .values import ABSENT, NONE, BoolKey, DefaultMap, OptionalValue, Uint, Value, map_key, type_name
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.values import ABSENT, NONE, BoolKey, DefaultMap, OptionalValue, Uint, Value, map_key, type_name
 
 __all__ = ["find", "lookup", "lookup_optional", "missing", "present"]
 

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Never
 
-from . import kubernetes_functions, list_functions, standard_functions, string_functions
-from .cel_types import (
+from dra_spawner.dra.cel import kubernetes_functions, list_functions, standard_functions, string_functions
+from dra_spawner.dra.cel.cel_types import (
     ANY,
     BOOL,
     BYTES,
@@ -29,11 +29,11 @@ from .cel_types import (
     optional_of,
     type_of,
 )
-from .errors import CelUnsupportedError
-from .functions import FUNCTIONS, Overload
-from .kubernetes_functions import UNSUPPORTED
-from .lexer import position_error
-from .nodes import (
+from dra_spawner.dra.cel.errors import CelUnsupportedError
+from dra_spawner.dra.cel.functions import FUNCTIONS, Overload
+from dra_spawner.dra.cel.kubernetes_functions import UNSUPPORTED
+from dra_spawner.dra.cel.lexer import position_error
+from dra_spawner.dra.cel.nodes import (
     Bind,
     Call,
     Fold,
@@ -46,7 +46,7 @@ from .nodes import (
     OptionalMap,
     Select,
 )
-from .values import Uint
+from dra_spawner.dra.cel.values import Uint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

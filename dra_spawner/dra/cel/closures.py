@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from .access import missing
-from .cost import COST_LIMIT
-from .device import CelDevice
-from .errors import CelCostLimitExceeded, CelRuntimeError, EvaluationError
-from .functions import Implementation, Overload, implementation_for
-from .operators import ORDERED, equals
-from .values import OptionalValue, Value, no_overload
+from dra_spawner.dra.cel.access import missing
+from dra_spawner.dra.cel.cost import COST_LIMIT
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.errors import CelCostLimitExceeded, CelRuntimeError, EvaluationError
+from dra_spawner.dra.cel.functions import Implementation, Overload, implementation_for
+from dra_spawner.dra.cel.operators import ORDERED, equals
+from dra_spawner.dra.cel.values import OptionalValue, Value, no_overload
 
 __all__ = ["Closure", "Locals"]
 

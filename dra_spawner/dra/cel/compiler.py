@@ -5,17 +5,17 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from . import closures
-from .access import lookup, lookup_optional, present
-from .cel_types import DEVICE
-from .checker import Checked
-from .closures import Closure, Locals
-from .cost import LIST_COST, MAP_COST
-from .device import CelDevice
-from .errors import CelCompileError, CelRuntimeError, EvaluationError
-from .folds import fold
-from .functions import implementation_for
-from .nodes import (
+from dra_spawner.dra.cel import closures
+from dra_spawner.dra.cel.access import lookup, lookup_optional, present
+from dra_spawner.dra.cel.cel_types import DEVICE
+from dra_spawner.dra.cel.checker import Checked
+from dra_spawner.dra.cel.closures import Closure, Locals
+from dra_spawner.dra.cel.cost import LIST_COST, MAP_COST
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationError
+from dra_spawner.dra.cel.folds import fold
+from dra_spawner.dra.cel.functions import implementation_for
+from dra_spawner.dra.cel.nodes import (
     Bind,
     Call,
     Fold,
@@ -28,11 +28,11 @@ from .nodes import (
     OptionalMap,
     Select,
 )
-from .operators import list_contains
-from .regular_expressions import compile_pattern
-from .semver import Semver
-from .shapes import constant_members, constant_steps, needs_meter
-from .values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
+from dra_spawner.dra.cel.operators import list_contains
+from dra_spawner.dra.cel.regular_expressions import compile_pattern
+from dra_spawner.dra.cel.semver import Semver
+from dra_spawner.dra.cel.shapes import constant_members, constant_steps, needs_meter
+from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
 
 __all__ = ["Program", "compile_checked"]
 

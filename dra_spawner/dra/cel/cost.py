@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from .quantities import CelQuantity
-from .semver import Semver
-from .values import OptionalValue, Value
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver
+from dra_spawner.dra.cel.values import OptionalValue, Value
 
 __all__ = ["COST_LIMIT", "LIST_COST", "MAP_COST", "CostFunction", "size_of"]
 

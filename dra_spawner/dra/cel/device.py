@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from ..quantity import Quantity
-from .errors import CelRuntimeError
-from .quantities import CelQuantity
-from .semver import Semver, SemverError
-from .values import INT_MAX, INT_MIN, DefaultMap, Value
+from dra_spawner.dra.cel.errors import CelRuntimeError
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver, SemverError
+from dra_spawner.dra.cel.values import INT_MAX, INT_MIN, DefaultMap, Value
+from dra_spawner.dra.quantity import Quantity
 
 __all__ = ["CelDevice"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from .closures import Closure, Locals, charge, constant, fatal
-from .cost import LIST_COST
-from .device import CelDevice
-from .errors import EvaluationError
-from .functions import FUNCTIONS, implementation_for
-from .nodes import FoldKind
-from .values import Value, from_map_key, map_key, no_overload, type_name
+from dra_spawner.dra.cel.closures import Closure, Locals, charge, constant, fatal
+from dra_spawner.dra.cel.cost import LIST_COST
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.functions import FUNCTIONS, implementation_for
+from dra_spawner.dra.cel.nodes import FoldKind
+from dra_spawner.dra.cel.values import Value, from_map_key, map_key, no_overload, type_name
 
 __all__ = ["fold"]
 

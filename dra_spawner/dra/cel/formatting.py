@@ -7,15 +7,16 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from .errors import CelRuntimeError, EvaluationError
-from .standard_functions import go_format_g
-from .values import TypeValue, Uint, Value, from_map_key, type_name
+from dra_spawner.dra.cel.errors import CelRuntimeError, EvaluationError
+from dra_spawner.dra.cel.standard_functions import go_format_g
+from dra_spawner.dra.cel.values import TypeValue, Uint, Value, from_map_key, type_name
 
 __all__ = ["Clause", "format_string", "parse_format"]
 
 _DEFAULT_PRECISION: Final = 6
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?)", re.DOTALL)
-_GO_ESCAPES: Final = {
+#: As Go writes characters in quoted text.
+GO_ESCAPES: Final = {
     "\a": "\\a",
     "\b": "\\b",
     "\f": "\\f",
@@ -203,8 +204,8 @@ def _go_quote(text: str) -> str:
 
 
 def _go_escape(char: str) -> str:
-    if char in _GO_ESCAPES:
-        return _GO_ESCAPES[char]
+    if char in GO_ESCAPES:
+        return GO_ESCAPES[char]
     if char.isprintable():
         return char
     code = ord(char)

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from . import cost as costs
-from .cel_types import CelType, parse_type
-from .cost import CostFunction
-from .quantities import CelQuantity
-from .semver import Semver
-from .values import DefaultMap, OptionalValue, TypeValue, Uint, Value
+from dra_spawner.dra.cel import cost as costs
+from dra_spawner.dra.cel.cel_types import CelType, parse_type
+from dra_spawner.dra.cel.cost import CostFunction
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver
+from dra_spawner.dra.cel.values import DefaultMap, OptionalValue, TypeValue, Uint, Value
 
 __all__ = ["FUNCTIONS", "Implementation", "Overload", "declare", "implementation_for", "overload"]
 

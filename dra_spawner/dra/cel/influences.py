@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from .errors import CelCompileError
-from .nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
-from .parser import parse
+from dra_spawner.dra.cel.errors import CelCompileError
+from dra_spawner.dra.cel.nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
+from dra_spawner.dra.cel.parser import parse
 
 __all__ = ["OWN_DOMAIN", "attributes_that_matter"]
 

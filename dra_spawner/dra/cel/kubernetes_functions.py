@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..quantity import NANO_PER_UNIT, Quantity, QuantityError
-from . import cost as costs
-from .errors import EvaluationError
-from .functions import declare, overload
-from .quantities import CelQuantity
-from .semver import Semver, SemverError
-from .values import INT_MAX, INT_MIN
+from dra_spawner.dra.cel import cost as costs
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.functions import declare, overload
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver, SemverError
+from dra_spawner.dra.cel.values import INT_MAX, INT_MIN
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
 
 __all__ = ["UNSUPPORTED"]
 

@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from .errors import CelCompileError
+from dra_spawner.dra.cel.errors import CelCompileError
 
 __all__ = ["Token", "TokenKind", "position_error", "tokenize"]
 

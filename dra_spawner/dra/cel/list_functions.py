@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cmp_to_key
 from typing import Final
 
-from . import cost as costs
-from .errors import CelCostLimitExceeded, EvaluationError
-from .functions import declare, overload
-from .operators import add_int, add_uint, compare, is_true_equal, list_contains
-from .values import Uint, Value, no_overload
+from dra_spawner.dra.cel import cost as costs
+from dra_spawner.dra.cel.errors import CelCostLimitExceeded, EvaluationError
+from dra_spawner.dra.cel.functions import declare, overload
+from dra_spawner.dra.cel.operators import add_int, add_uint, compare, is_true_equal, list_contains
+from dra_spawner.dra.cel.values import Uint, Value, no_overload
 
 __all__: list[str] = []
 

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Final
 
-from .values import INT_MAX, INT_MIN, UINT_MAX, Uint
+from dra_spawner.dra.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint
 
 __all__ = ["cel_string_literal", "parse_bytes", "parse_double", "parse_int", "parse_string", "parse_uint"]
 

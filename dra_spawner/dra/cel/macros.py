@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from .nodes import Bind, Fold, FoldKind, Ident, Node, OptionalMap, Select
+from dra_spawner.dra.cel.nodes import Bind, Fold, FoldKind, Ident, Node, OptionalMap, Select
 
 __all__ = ["MacroError", "expand_global", "expand_member"]
 

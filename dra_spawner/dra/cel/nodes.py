@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
 
-from .values import Value
+from dra_spawner.dra.cel.values import Value
 
 __all__ = [
     "Bind",

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 from typing import Final
 
-from .errors import EvaluationError
-from .quantities import CelQuantity
-from .semver import Semver
-from .values import (
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver
+from dra_spawner.dra.cel.values import (
     ABSENT,
     INT_MAX,
     INT_MIN,

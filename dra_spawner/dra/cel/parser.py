@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from .errors import CelCompileError, CelUnsupportedError
-from .lexer import Token, TokenKind, position_error, tokenize
-from .literals import parse_bytes, parse_double, parse_int, parse_string, parse_uint
-from .macros import MacroError, expand_global, expand_member
-from .nodes import Call, Ident, ListLiteral, Literal, MapEntry, MapLiteral, Node, Select
+from dra_spawner.dra.cel.errors import CelCompileError, CelUnsupportedError
+from dra_spawner.dra.cel.lexer import Token, TokenKind, position_error, tokenize
+from dra_spawner.dra.cel.literals import parse_bytes, parse_double, parse_int, parse_string, parse_uint
+from dra_spawner.dra.cel.macros import MacroError, expand_global, expand_member
+from dra_spawner.dra.cel.nodes import Call, Ident, ListLiteral, Literal, MapEntry, MapLiteral, Node, Select
 
 __all__ = ["MAX_DEPTH", "parse"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..quantity import NANO_PER_UNIT, Quantity, int64_scale
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, int64_scale
 
 __all__ = ["CelQuantity"]
 

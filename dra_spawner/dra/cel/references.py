@@ -8,8 +8,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from .nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
-from .parser import parse
+from dra_spawner.dra.cel.nodes import Bind, Call, Fold, Ident, Literal, Node, OptionalMap, Select, children
+from dra_spawner.dra.cel.parser import parse
 
 __all__ = ["Collection", "Reference", "qualified_keys", "referenced_attributes"]
 

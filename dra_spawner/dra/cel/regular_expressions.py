@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import re2
 
-from .errors import EvaluationError
+from dra_spawner.dra.cel.errors import EvaluationError
 
 __all__ = ["compile_pattern", "find_all", "search"]
 

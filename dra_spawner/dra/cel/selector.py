@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from .cel_types import ANY, BOOL, DYN
-from .checker import check
-from .compiler import Program, compile_checked
-from .device import CelDevice
-from .errors import CelCompileError, CelRuntimeError
-from .parser import parse
-from .validators import validate
-from .values import type_name
+from dra_spawner.dra.cel.cel_types import ANY, BOOL, DYN
+from dra_spawner.dra.cel.checker import check
+from dra_spawner.dra.cel.compiler import Program, compile_checked
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.cel.errors import CelCompileError, CelRuntimeError
+from dra_spawner.dra.cel.parser import parse
+from dra_spawner.dra.cel.validators import validate
+from dra_spawner.dra.cel.values import type_name
 
 __all__ = ["MAX_EXPRESSION_BYTES", "Selector", "compile_selector"]
 

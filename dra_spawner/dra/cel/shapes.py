@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from .nodes import Bind, Call, Fold, ListLiteral, Literal, Node, OptionalMap, Select, children
-from .values import Value
+from dra_spawner.dra.cel.nodes import Bind, Call, Fold, ListLiteral, Literal, Node, OptionalMap, Select, children
+from dra_spawner.dra.cel.values import Value
 
 __all__ = ["constant_members", "constant_steps", "needs_meter"]
 

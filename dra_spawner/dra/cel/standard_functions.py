@@ -8,12 +8,23 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from . import cost as costs
-from . import operators as ops
-from .errors import EvaluationError
-from .functions import declare, overload
-from .regular_expressions import search
-from .values import INT_MAX, INT_MIN, NONE, UINT_MAX, OptionalValue, TypeValue, Uint, Value, no_overload, type_name
+from dra_spawner.dra.cel import cost as costs
+from dra_spawner.dra.cel import operators as ops
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.functions import declare, overload
+from dra_spawner.dra.cel.regular_expressions import search
+from dra_spawner.dra.cel.values import (
+    INT_MAX,
+    INT_MIN,
+    NONE,
+    UINT_MAX,
+    OptionalValue,
+    TypeValue,
+    Uint,
+    Value,
+    no_overload,
+    type_name,
+)
 
 __all__ = ["go_format_g"]
 

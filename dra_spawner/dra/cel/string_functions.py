@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from . import cost as costs
-from .errors import EvaluationError
-from .formatting import format_string
-from .functions import overload
-from .regular_expressions import find_all, search
-from .values import Value
+from dra_spawner.dra.cel import cost as costs
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.formatting import GO_ESCAPES, format_string
+from dra_spawner.dra.cel.functions import overload
+from dra_spawner.dra.cel.regular_expressions import find_all, search
+from dra_spawner.dra.cel.values import Value
 
 __all__: list[str] = []
 
@@ -20,19 +20,7 @@ _SPACES: Final = (
 )
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-_QUOTED: Final = str.maketrans(
-    {
-        "\a": "\\a",
-        "\b": "\\b",
-        "\f": "\\f",
-        "\n": "\\n",
-        "\r": "\\r",
-        "\t": "\\t",
-        "\v": "\\v",
-        "\\": "\\\\",
-        '"': '\\"',
-    }
-)
+_QUOTED: Final = str.maketrans(GO_ESCAPES)
 
 
 def _out_of_range(index: int) -> EvaluationError:

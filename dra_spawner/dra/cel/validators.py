@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Never
 
-from .cel_types import ANY, CelType
-from .checker import Checked
-from .errors import CelUnsupportedError, EvaluationError
-from .formatting import ALLOWED, complaint, parse_format
-from .lexer import position_error
-from .nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
-from .regular_expressions import compile_pattern
+from dra_spawner.dra.cel.cel_types import ANY, CelType
+from dra_spawner.dra.cel.checker import Checked
+from dra_spawner.dra.cel.errors import CelUnsupportedError, EvaluationError
+from dra_spawner.dra.cel.formatting import ALLOWED, complaint, parse_format
+from dra_spawner.dra.cel.lexer import position_error
+from dra_spawner.dra.cel.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
+from dra_spawner.dra.cel.regular_expressions import compile_pattern
 
 __all__ = ["validate"]
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from .errors import EvaluationError
-from .quantities import CelQuantity
-from .semver import Semver
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.quantities import CelQuantity
+from dra_spawner.dra.cel.semver import Semver
 
 __all__ = [
     "ABSENT",

@@ -11,7 +11,8 @@ from dra_spawner.devcluster.api.validation.claims import (
     request_names,
 )
 from dra_spawner.devcluster.api.validation.names import check_dns_label, check_driver_name, check_list, check_unique
-from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_node_selector, check_pool_name
+from dra_spawner.devcluster.api.validation.node_choices import check_node_selector
+from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_pool_name
 
 MOST_CONSUMERS = 256
 MOST_RESULTS = 32

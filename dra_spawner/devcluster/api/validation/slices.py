@@ -26,6 +26,7 @@ from dra_spawner.devcluster.api.validation.names import (
     check_qualified_name,
     check_unique,
 )
+from dra_spawner.devcluster.api.validation.node_choices import check_device_nodes, check_slice_nodes
 from dra_spawner.dra.quantity import Quantity
 
 MOST_DEVICES = 128
@@ -41,11 +42,6 @@ MOST_CONSUMED_SETS = 2
 MOST_VALID_VALUES = 10
 MOST_BINDING_CONDITIONS = 4
 
-_ONE_NODE_CHOICE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
-_ONE_DEVICE_NODE_CHOICE = (
-    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
-    "in the ResourceSlice spec"
-)
 _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
@@ -61,7 +57,6 @@ _VALUE_NAMES = (
     ("StringValues", "strings"),
     ("VersionValues", "versions"),
 )
-_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 # semver.org, version 2.0.0
 _NUMBER = r"(0|[1-9]\d*)"
 _PRERELEASE = r"(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)"
@@ -74,7 +69,7 @@ def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
     """What is wrong with a new slice."""
     errors = check_driver_name(spec.get("driver", ""), f"{field}.driver")
     errors += _check_pool(spec.get("pool") or {}, f"{field}.pool")
-    errors += _check_node_choice(spec, field)
+    errors += check_slice_nodes(spec, field)
     devices, counter_sets = spec.get("devices") or [], spec.get("sharedCounters") or []
     if devices and counter_sets:
         errors.append(invalid_value(field, "", "only one of `sharedCounters` or `devices` is allowed"))
@@ -134,75 +129,6 @@ def check_pool_name(name: str, field: str) -> list[FieldError]:
     return errors
 
 
-def _check_flag(spec: JsonObject, name: str, field: str) -> list[FieldError]:
-    if spec.get(name) is False:
-        return [invalid_value(f"{field}.{name}", False, "must be either unset or set to true")]
-    return []
-
-
-def _check_node_choice(spec: JsonObject, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    chosen = []
-    if "nodeName" in spec:
-        if spec["nodeName"]:
-            chosen.append("`nodeName`")
-            errors += check_dns_subdomain(spec["nodeName"], f"{field}.nodeName")
-        else:
-            errors.append(invalid_value(f"{field}.nodeName", "", "must be either unset or set to a non-empty string"))
-    if "nodeSelector" in spec:
-        chosen.append("`nodeSelector`")
-        errors += check_node_selector(spec["nodeSelector"], f"{field}.nodeSelector")
-        terms = spec["nodeSelector"].get("nodeSelectorTerms") or []
-        if len(terms) != 1:
-            errors.append(
-                invalid_value(
-                    f"{field}.nodeSelector.nodeSelectorTerms", terms, "must have exactly one node selector term"
-                )
-            )
-    for name in ("allNodes", "perDeviceNodeSelection"):
-        errors += _check_flag(spec, name, field)
-        if spec.get(name):
-            chosen.append(f"`{name}`")
-    return errors + _check_one_choice(chosen, field, _ONE_NODE_CHOICE, ", but multiple fields are set")
-
-
-def _check_one_choice(chosen: list[str], field: str, rule: str, when_several: str = "") -> list[FieldError]:
-    if not chosen:
-        return [required(field, rule)]
-    if len(chosen) > 1:
-        return [invalid_value(field, "{" + ", ".join(chosen) + "}", rule + when_several)]
-    return []
-
-
-def check_node_selector(selector: JsonObject, field: str) -> list[FieldError]:
-    """A node selector: at least one term, known operators, values where the operator takes them."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if not terms:
-        return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
-    errors = []
-    for index, term in enumerate(terms):
-        for kind in ("matchExpressions", "matchFields"):
-            for place, expression in enumerate(term.get(kind) or ()):
-                path = f"{field}.nodeSelectorTerms[{index}].{kind}[{place}]"
-                errors += _check_node_expression(expression, path)
-    return errors
-
-
-def _check_node_expression(expression: JsonObject, field: str) -> list[FieldError]:
-    operator, values = expression.get("operator", ""), expression.get("values") or []
-    if operator not in _NODE_OPERATORS:
-        return [invalid_value(f"{field}.operator", operator, "not a valid selector operator")]
-    if operator in ("In", "NotIn") and not values:
-        return [required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'")]
-    if operator in ("Exists", "DoesNotExist") and values:
-        return [
-            forbidden_value(f"{field}.values", "may not be specified when `operator` is 'Exists' or 'DoesNotExist'")
-        ]
-    if operator in ("Gt", "Lt") and len(values) != 1:
-        return [required(f"{field}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")]
-    return check_qualified_name(expression.get("key", ""), f"{field}.key") if "matchExpressions" in field else []
-
-
 def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> list[FieldError]:
     attributes, capacity = device.get("attributes") or {}, device.get("capacity") or {}
     errors = check_dns_label(device.get("name", ""), f"{field}.name")
@@ -222,7 +148,7 @@ def _check_device(device: JsonObject, field: str, per_device_nodes: bool) -> lis
     errors += check_list(device.get("taints") or [], f"{field}.taints", check_taint, most=MOST_TAINTS)
     errors += _check_consumption(device.get("consumesCounters") or [], f"{field}.consumesCounters")
     if per_device_nodes:
-        errors += _check_device_nodes(device, field)
+        errors += check_device_nodes(device, field)
     elif any(name in device for name in ("nodeName", "nodeSelector", "allNodes")):
         errors.append(invalid_value(field, None, _ONLY_PER_DEVICE))
     return errors + check_binding_conditions(device, field)
@@ -373,24 +299,6 @@ def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldE
         return [too_many(field, len(consumption), MOST_CONSUMED_SETS)]
     names = (entry.get("counterSet", "") for entry in consumption)
     return check_list(consumption, field, check) + check_unique(names, field)
-
-
-def _check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
-    chosen = []
-    if "nodeName" in device:
-        if device["nodeName"]:
-            chosen.append("`nodeName`")
-            errors += check_dns_subdomain(device["nodeName"], f"{field}.nodeName")
-        else:
-            errors.append(invalid_value(f"{field}.nodeName", "", "must not be empty"))
-    if "nodeSelector" in device:
-        chosen.append("`nodeSelector`")
-        errors += check_node_selector(device["nodeSelector"], f"{field}.nodeSelector")
-    errors += _check_flag(device, "allNodes", field)
-    if device.get("allNodes"):
-        chosen.append("`allNodes`")
-    return errors + _check_one_choice(chosen, field, _ONE_DEVICE_NODE_CHOICE)
 
 
 def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
