@@ -57,11 +57,6 @@ class ObservedObject:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """By type."""
 
-    def is_true(self, condition: str) -> bool:
-        """Whether it has this condition, with status ``True``."""
-        found = self.conditions.get(condition)
-        return found is not None and found.status == "True"
-
     @classmethod
     def from_json(cls, obj: JsonObject) -> ObservedObject:
         """Take it out of an API object; what has not the form it should have is left out."""

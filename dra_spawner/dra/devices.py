@@ -74,10 +74,6 @@ class AttributeKind(StrEnum):
     VERSIONS = "versions"
     UNKNOWN = ""  # no field that this version of the API knows
 
-    @property
-    def is_list(self) -> bool:
-        return self.endswith("s")
-
 
 AttributeValue = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[bool, ...] | None
 

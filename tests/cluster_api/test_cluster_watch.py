@@ -201,7 +201,7 @@ async def test_everything_is_seen(cluster: ClusterUnderTest):
         assert watch.snapshot.state.devices.holders[held]
         observed = watch.observed(Kind.POD, key)
         assert observed is not None
-        assert observed.is_true("PodScheduled")
+        assert observed.conditions["PodScheduled"].status == "True"
         assert observed.annotations == {"hub.jupyter.org/username": "someone"}
         assert watch.staleness_seconds() < 4
         assert watch.problems() == ()

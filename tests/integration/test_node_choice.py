@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import best_preemptions, preemption_candidates, resolve
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, Question, Unschedulable
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.scheduling_script import scheduled
 
 STEPS = 50
 # On all nodes from the start: one that has to be pulled would change the scores a moment later.
@@ -136,33 +138,34 @@ async def expectation(cluster: ClusterUnderTest, candidate: dict[str, Any], prio
     return Expectation(present, pods, admitted)
 
 
+async def refusals(cluster: ClusterUnderTest, chance: random.Random, candidates: Iterable[dict[str, Any]]) -> list[str]:
+    """Pods, one after the other, each placed as our model says; what the scheduler says of those it found no node for."""
+    await cluster.start_kubelet(fake=True, events=False)
+    await cluster.publish(*nodes(chance))
+    refused = []
+    for candidate in candidates:
+        path = cluster.path("pods", candidate["metadata"]["name"])
+        expected = await expectation(cluster, candidate)
+        await cluster.publish(candidate)
+        decided = await cluster.wait_for(path, lambda obj: scheduled(obj) is not None)
+        found = decided["spec"].get("nodeName")
+        if found is None:
+            message = scheduled(decided)["message"]
+            assert (expected.best, expected.message) == ([], message), candidate
+            refused.append(message)
+        else:
+            assert found in expected.best, candidate
+        if found is None or chance.random() < 0.3:
+            await cluster.admin.delete(path)
+            await cluster.wait_gone(path)
+    return refused
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 async def test_real_scheduler_picks_one_of_our_best_nodes(real_cluster: ClusterUnderTest, seed: int):
     cluster, chance = real_cluster, random.Random(seed)
-    await cluster.start_kubelet(fake=True, events=False)
-    await cluster.publish(*nodes(chance))
-    refused = 0
-    for step in range(STEPS):
-        name = f"pod-{step}"
-        candidate = pod(name, chance)
-        expected = await expectation(cluster, candidate)
-        await cluster.publish(candidate)
-        decided = await cluster.wait_for(
-            cluster.path("pods", name),
-            lambda obj: any(each["type"] == "PodScheduled" for each in obj["status"].get("conditions") or []),
-        )
-        found = decided["spec"].get("nodeName")
-        what = f"step {step}: {candidate['spec']}"
-        if found is None:
-            (condition,) = (each for each in decided["status"]["conditions"] if each["type"] == "PodScheduled")
-            assert (expected.best, expected.message) == ([], condition["message"]), what
-            refused += 1
-        else:
-            assert found in expected.best, what
-        if found is None or chance.random() < 0.3:
-            await cluster.admin.delete(cluster.path("pods", name))
-            await cluster.wait_gone(cluster.path("pods", name))
-    assert 0 < refused < STEPS / 2
+    refused = await refusals(cluster, chance, (pod(f"pod-{step}", chance) for step in range(STEPS)))
+    assert 0 < len(refused) < STEPS / 2
 
 
 @pytest.mark.parametrize("seed", [1, 2])

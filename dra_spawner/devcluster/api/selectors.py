@@ -231,10 +231,6 @@ class FieldSelector:
         """Whether the object is selected; an absent field reads as the empty string."""
         return all((_field(obj, path) == value) is equal for path, equal, value in self.terms)
 
-    def value_of(self, path: str) -> str | None:
-        """The value the field must have; None when the selector does not fix it."""
-        return next((value for term, equal, value in self.terms if equal and term == path), None)
-
     def __bool__(self) -> bool:
         return bool(self.terms)
 
