@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dra_spawner.headroom.choice_names import find_choice, is_combination, profile_of
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 
-__all__ = ["CONFIG_MAP", "PublishedShapes", "policy_with", "published_config_map", "read_config_map"]
+__all__ = [
+    "CONFIG_MAP",
+    "PublishedShapes",
+    "left_out_combinations",
+    "policy_with",
+    "published_config_map",
+    "publisher_of",
+    "read_config_map",
+    "within_bounds",
+]
 
-#: Name of the ConfigMap.
+#: Name of the ConfigMap, unless the administrator says another.
 CONFIG_MAP: Final = "dra-spawner-shapes"
+#: Annotation of it.
+PUBLISHER: Final = "hub.jupyter.org/publisher"
 _KEY: Final = "shapes.json"
-_FORMAT: Final = 1
+_FORMAT: Final = 2
+#: An object may have 1 MiB, with what the API server adds to it.
+_MOST_BYTES: Final = 900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +40,7 @@ class PublishedShapes:
     Attributes
     ----------
     shapes
-        By name of the choice: the profile's slug, or ``slug/option=choice``.
+        By name of the choice (`choice_names`).
     skipped
         Choices without a shape, and why.
     problem
@@ -37,33 +52,83 @@ class PublishedShapes:
     problem: str = ""
 
 
-def published_config_map(published: PublishedShapes, namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
-    """The ConfigMap with the shapes of all choices."""
-    content = {
-        "format": _FORMAT,
-        "shapes": {name: _shape_json(shape) for name, shape in published.shapes.items()},
-        "skipped": dict(published.skipped),
-    }
+def published_config_map(
+    published: PublishedShapes, namespace: str, labels: Mapping[str, str], name: str = CONFIG_MAP, publisher: str = ""
+) -> dict[str, Any]:
+    """The ConfigMap with the shapes of all choices.
+
+    Parameters
+    ----------
+    publisher
+        Tells who wrote it from others; see `publisher_of`.
+    """
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": CONFIG_MAP, "namespace": namespace, "labels": dict(labels)},
-        "data": {_KEY: json.dumps(content, sort_keys=True, indent=1)},
+        "metadata": {**metadata, **({"annotations": {PUBLISHER: publisher}} if publisher else {})},
+        "data": {_KEY: _content(published)},
     }
 
 
-def read_config_map(obj: Mapping[str, Any] | None) -> PublishedShapes:
+def _content(published: PublishedShapes) -> str:
+    """All of it as text; many choices have the same shape, which is written once."""
+    shapes = {
+        shape.id: {
+            "claims": dict(shape.claims),
+            "containers": list(shape.containers),
+            "node_fields": dict(shape.node_fields),
+        }
+        for shape in published.shapes.values()
+    }
+    choices = {name: {"shape": shape.id, "images": sorted(shape.images)} for name, shape in published.shapes.items()}
+    content = {"format": _FORMAT, "shapes": shapes, "choices": choices, "skipped": dict(published.skipped)}
+    return json.dumps(content, sort_keys=True, indent=1)
+
+
+def within_bounds(published: PublishedShapes) -> PublishedShapes:
+    """As much as an object may hold: combinations of a profile's options are left out together, most first."""
+    while len(_content(published).encode()) > _MOST_BYTES:
+        counts = Counter(profile_of(name) for name in published.shapes if is_combination(name))
+        if not counts:
+            break
+        (slug, count), *_ = counts.most_common(1)
+        shapes = {
+            name: shape
+            for name, shape in published.shapes.items()
+            if not (is_combination(name) and profile_of(name) == slug)
+        }
+        published = PublishedShapes(shapes, {**published.skipped, **left_out_combinations(slug, count)})
+    return published
+
+
+def left_out_combinations(slug: str, count: int) -> dict[str, str]:
+    """The entry that says of a profile that combinations of its options are not published."""
+    why = "too many to be published; servers of them get their places, but none can be kept for them"
+    return {f"{slug}/*": f"{count} combinations of several options are {why}"}
+
+
+def publisher_of(obj: Mapping[str, Any]) -> str:
+    """Who wrote a ConfigMap, as it says."""
+    return str(((obj.get("metadata") or {}).get("annotations") or {}).get(PUBLISHER, ""))
+
+
+def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> PublishedShapes:
     """What a hub published; nothing, with the reason, if it makes no sense."""
     if obj is None:
-        return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {CONFIG_MAP})")
+        return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {name})")
     try:
         content = json.loads(obj["data"][_KEY])
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']} is not known")
-        shapes = {str(name): _shape(value) for name, value in content["shapes"].items()}
-        return PublishedShapes(shapes, {str(name): str(why) for name, why in content["skipped"].items()})
+        known = {str(shape): _shape(str(shape), value) for shape, value in content["shapes"].items()}
+        shapes = {
+            str(choice): replace(known[value["shape"]], images=frozenset(map(str, value["images"])))
+            for choice, value in content["choices"].items()
+        }
+        return PublishedShapes(shapes, {str(choice): str(why) for choice, why in content["skipped"].items()})
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return PublishedShapes(problem=f"ConfigMap {CONFIG_MAP} makes no sense: {type(error).__name__}: {error}")
+        return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {type(error).__name__}: {error}")
 
 
 def policy_with(
@@ -80,10 +145,11 @@ def policy_with(
     wanted: dict[str, Headroom] = {}
     problems = []
     for name, each in headroom.items():
-        named = published.shapes.get(name)
-        if named is None:
+        choice = find_choice(name, published.shapes)
+        if choice is None:
             problems.append(_unknown(name, published))
             continue
+        named = published.shapes[choice]
         before = wanted.get(named.id)
         wanted[named.id] = _added((before, each)) if before is not None else each
     return replace(policy, shapes=shapes, headroom=wanted), problems
@@ -97,27 +163,18 @@ def _added(each: Iterable[Headroom]) -> Headroom:
 
 
 def _unknown(name: str, published: PublishedShapes) -> str:
-    if name in published.skipped:
-        return f"headroom of {name}: this choice is left out: {published.skipped[name]}"
-    names = ", ".join(sorted(published.shapes)) or "none"
-    return f"headroom of {name}: there is no such choice; there are: {names}"
-
-
-def _shape_json(shape: Shape) -> dict[str, Any]:
-    return {
-        "id": shape.id,
-        "claims": dict(shape.claims),
-        "containers": list(shape.containers),
-        "node_fields": dict(shape.node_fields),
-        "images": sorted(shape.images),
-    }
-
-
-def _shape(value: Mapping[str, Any]) -> Shape:
-    return Shape(
-        str(value["id"]),
-        dict(value["claims"]),
-        tuple(value["containers"]),
-        dict(value["node_fields"]),
-        frozenset(map(str, value["images"])),
+    skipped = find_choice(name, published.skipped)
+    if skipped is None and is_combination(name) and f"{profile_of(name)}/*" in published.skipped:
+        skipped = f"{profile_of(name)}/*"
+    if skipped is not None:
+        return f"headroom of {name}: this choice is left out: {published.skipped[skipped]}"
+    names = sorted(each for each in published.shapes if not is_combination(each))
+    more = len(published.shapes) - len(names)
+    found = ", ".join(names) or "none"
+    return f"headroom of {name}: there is no such choice; there are: {found}" + (
+        f" and {more} combinations of several options" if more else ""
     )
+
+
+def _shape(identity: str, value: Mapping[str, Any]) -> Shape:
+    return Shape(identity, dict(value["claims"]), tuple(value["containers"]), dict(value["node_fields"]))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.choice_names import find_choice, is_combination
 from dra_spawner.headroom.placement import Placement, find_placement
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes
+from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import Placeholder, View, is_ready_for_users
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.simulator.claims import ObjectKey
@@ -85,7 +87,7 @@ class ChoiceAvailability:
     Attributes
     ----------
     name
-        The profile's slug, or ``slug/option=choice``.
+        See `headroom.choice_names`.
     shape
         Id of its shape; empty if it has none.
     placement
@@ -114,27 +116,32 @@ class Availability:
         self._known: dict[str, Placement] = {}
         self._ground: _Ground | None = None
 
-    async def choices(self) -> tuple[ChoiceAvailability, ...]:
-        """Of each choice that the hub publishes, in the order of their names."""
+    async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
+        """Of each choice that the hub publishes, in the order of their names; or of one.
+
+        Of combinations of several options there may be thousands: only those are among them of which there is something,
+        or is to be.
+        """
         keeper = self._keeper
+        seats = count_seats(keeper.view())
         async with self._working:
             policy, published = keeper.policy, keeper.published
-            placements = await self._placements(policy)
-        seats = count_seats(keeper.view())
+            listed = _listed(published, keeper.headroom, seats, name)
+            placements = await self._placements(policy, {shape.id for shape in listed.values()})
         found = [
             ChoiceAvailability(
-                name,
+                choice,
                 shape.id,
                 placements.get(shape.id),
                 seats.get(shape.id, Seats()),
-                keeper.settings.headroom.get(name),
+                keeper.headroom.get(choice),
             )
-            for name, shape in published.shapes.items()
+            for choice, shape in listed.items()
         ]
-        found += _left_out(published)
+        found += [each for each in _left_out(published) if not name or each.name == name]
         return tuple(sorted(found, key=lambda each: each.name))
 
-    async def _placements(self, policy: Policy) -> Mapping[str, Placement]:
+    async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
         keeper = self._keeper
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
@@ -142,7 +149,7 @@ class Availability:
         namespace = keeper.settings.placeholders.namespace
         known = self._known
         for shape in policy.shapes.values():
-            if shape.id not in known:
+            if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Of the cluster as it is by now; the answers are of moments that are close to each other.
                 known[shape.id] = find_placement(keeper.view(), policy, shape, namespace)
@@ -170,6 +177,21 @@ class _Ground:
             and (self.version, self.promised) == (other.version, other.promised)
             and self.policy is other.policy
         )
+
+
+def _listed(
+    published: PublishedShapes, headroom: Collection[str], seats: Collection[str], name: str
+) -> dict[str, Shape]:
+    """The choices to tell of, by name."""
+    if name:
+        choice = find_choice(name, published.shapes)
+        return {choice: published.shapes[choice]} if choice is not None else {}
+    single = {shape.id for choice, shape in published.shapes.items() if not is_combination(choice)}
+    return {
+        choice: shape
+        for choice, shape in published.shapes.items()
+        if not is_combination(choice) or choice in headroom or (shape.id in seats and shape.id not in single)
+    }
 
 
 def _left_out(published: PublishedShapes) -> list[ChoiceAvailability]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -17,10 +17,11 @@ from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.cluster.rights import missing_right
 from dra_spawner.headroom.actions import Denial
+from dra_spawner.headroom.choice_names import find_choice
 from dra_spawner.headroom.decide import Decisions
 from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
 from dra_spawner.headroom.shape_definition import read_definition
 from dra_spawner.headroom.shapes import Shape
@@ -48,12 +49,22 @@ class UnknownShape(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What follows from what is published, while that stays so."""
+    """What follows from what is published, while that stays so.
+
+    Attributes
+    ----------
+    headroom
+        By name of the choice, as it is published; what names nothing is not in it.
+    names
+        Of the choices with a shape, by its id.
+    """
 
     published: PublishedShapes
     has_devices: bool
     policy: Policy
-    problems: tuple[str, ...]
+    problems: tuple[str, ...] = ()
+    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -99,7 +110,7 @@ class PlaceholderKeeper:
         times: ReconcilerTimes | None = None,
     ) -> None:
         self.settings = settings
-        self.shapes = ShapesSource(api, settings.hub_namespace, on_change=self._wake)
+        self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self._wake)
         self.watch = watch
         self.hand_over_times = HandOverTimes(watch)
         self.now = now or SteadyClock()
@@ -134,8 +145,12 @@ class PlaceholderKeeper:
 
     def names_of(self, shape: str) -> tuple[str, ...]:
         """Choices with a shape: first those that have head-room of their own, and short names."""
-        named = [name for name, each in self.published.shapes.items() if each.id == shape]
-        return tuple(sorted(named, key=lambda name: (name not in self.settings.headroom, len(name), name)))
+        return self._wanted.names.get(shape, ())
+
+    @property
+    def headroom(self) -> Mapping[str, Headroom]:
+        """What is kept, by name of the choice, as the hub publishes it."""
+        return self._wanted.headroom
 
     def name_of(self, shape: str) -> str:
         """The choice by which people know a shape; empty if there is none."""
@@ -165,12 +180,17 @@ class PlaceholderKeeper:
     def _want(self, published: PublishedShapes, has_devices: bool) -> _Wanted:
         base, headroom = self.settings.policy, self.settings.headroom
         if not self.is_on:
-            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}), ())
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}), names=_names(published, {}))
         if not self.shapes.is_usable:
-            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}, is_complete=False), ())
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}, is_complete=False))
         policy, problems = policy_with(base, published, headroom)
+        by_choice = {
+            choice: each
+            for name, each in headroom.items()
+            if (choice := find_choice(name, published.shapes)) is not None
+        }
         if not has_devices:
-            left_out = {name for name, shape in published.shapes.items() if shape.wants_devices and name in headroom}
+            left_out = {name for name in by_choice if published.shapes[name].wants_devices}
             kept = {shape: each for shape, each in policy.headroom.items() if not policy.shapes[shape].wants_devices}
             policy = replace(policy, headroom=kept)
             if left_out:
@@ -180,7 +200,8 @@ class PlaceholderKeeper:
         for problem in sorted(told - self._told):
             log.warning("Placeholders: %s", problem)
         self._told = told
-        return _Wanted(published, has_devices, policy, tuple(problems))
+        by_shape = _names(published, by_choice)
+        return _Wanted(published, has_devices, policy, tuple(problems), by_choice, by_shape)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -297,3 +318,13 @@ class PlaceholderKeeper:
 
     def _new_name(self, shape: Shape) -> str:
         return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"
+
+
+def _names(published: PublishedShapes, first: Collection[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for name, shape in published.shapes.items():
+        found.setdefault(shape.id, []).append(name)
+    return {
+        shape: tuple(sorted(names, key=lambda name: (name not in first, len(name), name)))
+        for shape, names in found.items()
+    }

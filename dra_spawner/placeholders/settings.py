@@ -9,6 +9,7 @@ from typing import Final
 
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
 from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom, Policy
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
 from dra_spawner.profiles.problems import Problem, shown
 
 __all__ = ["HeadroomError", "KeeperSettings", "read_headroom"]
@@ -33,11 +34,13 @@ class KeeperSettings:
     hub_namespace
         Where the hub publishes the shapes of its choices.
     headroom
-        By name of the choice: the profile's slug, or ``slug/option=choice``; without any, nothing is kept.
+        By name of the choice (`headroom.choice_names`); without any, nothing is kept.
     policy
         All of it but shapes and head-room.
     user_namespaces
         Whether servers are in a namespace of each user, as with KubeSpawner's ``enable_user_namespaces``.
+    shapes_config_map
+        Name of the ConfigMap in which the hub publishes.
     """
 
     hub_namespace: str
@@ -45,6 +48,7 @@ class KeeperSettings:
     policy: Policy = field(default_factory=Policy)
     placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
     user_namespaces: bool = False
+    shapes_config_map: str = CONFIG_MAP
 
     @property
     def namespaces(self) -> frozenset[str] | None:

@@ -30,6 +30,8 @@ class ShapesSource:
     ----------
     namespace
         The hub's.
+    name
+        Of the ConfigMap.
     on_change
         Called whenever something else is published; must not raise.
     """
@@ -38,15 +40,17 @@ class ShapesSource:
         self,
         api: KubernetesApi,
         namespace: str,
+        name: str = CONFIG_MAP,
         *,
         on_change: Callable[[], None] = lambda: None,
         settings: InformerSettings | None = None,
     ) -> None:
-        self._present = read_config_map(None)
+        self._name = name
+        self._present = read_config_map(None, name)
         self._usable = PublishedShapes()
         self._was_usable = False
         self._on_change = on_change
-        resource = Resource(_KIND, "v1", "configmaps", namespace, CONFIG_MAP)
+        resource = Resource(_KIND, "v1", "configmaps", namespace, name)
         self._informer = Informer(api, resource, self, settings=settings)
         self._task: asyncio.Task[None] | None = None
 
@@ -74,7 +78,7 @@ class ShapesSource:
         """Why what is published at present cannot be used; empty if it can."""
         status = self._informer.status
         if status.problem:
-            return f"cannot follow ConfigMap {CONFIG_MAP}: {status.problem}"
+            return f"cannot follow ConfigMap {self._name}: {status.problem}"
         if not self._present.problem:
             return ""
         kept = "; what was published before it is used" if self._was_usable else ""
@@ -85,7 +89,7 @@ class ShapesSource:
         await self._informer.wait_synced()
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._informer.run(), name=f"informer of {CONFIG_MAP}")
+        self._task = asyncio.create_task(self._informer.run(), name=f"informer of {self._name}")
         return self
 
     async def __aexit__(
@@ -100,11 +104,11 @@ class ShapesSource:
 
     def put(self, obj: JsonObject) -> None:
         """Take in what is published."""
-        self._take(read_config_map(obj))
+        self._take(read_config_map(obj, self._name))
 
     def remove(self, key: ObjectKey) -> None:
         """It is published no longer."""
-        self._take(read_config_map(None))
+        self._take(read_config_map(None, self._name))
 
     def _take(self, published: PublishedShapes) -> None:
         if published == self._present:

@@ -9,6 +9,7 @@ from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, U
 
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
 from dra_spawner.headroom.policy import Budget, Grace, Policy, Readiness
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
 from dra_spawner.placeholders.settings import HeadroomError, KeeperSettings, read_headroom
 
 __all__ = ["PlaceholderTraits"]
@@ -19,9 +20,10 @@ class PlaceholderTraits(HasTraits):
 
     headroom = Dict(
         help="""
-        Places kept ready: by profile (its slug, `gpu-slice`) or choice (`gpu-slice/memory=large`), how many there are
-        to be at all times (`min`) and how many there ever may be, those beside waiting users included (`max`; twice
-        `min` by default). `floor` many warm ones are never moved (by default half of `min`)::
+        Places kept ready: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by choices of
+        several options (`gpu-slice/memory=large,image=torch`), how many there are to be at all times (`min`) and how
+        many there ever may be, those beside waiting users included (`max`; twice `min` by default). `floor` many warm
+        ones are never moved (by default half of `min`)::
 
             c.DRASpawnerService.headroom = {"gpu-slice": {"min": 2, "max": 20}}
 
@@ -36,6 +38,15 @@ class PlaceholderTraits(HasTraits):
         except HeadroomError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
+
+    shapes_config_map = Unicode(
+        CONFIG_MAP,
+        help="""
+        Name of the ConfigMap in which the hub publishes what servers of each choice need, as in
+        `c.DRASpawner.shapes_config_map`. Two hubs in one namespace need two names, on both sides, and in the roles that
+        name it.
+        """,
+    ).tag(config=True)
 
     servers_namespace = Unicode(
         help="Where the users' servers are, and with them the placeholders; by default that of the service itself."
@@ -153,4 +164,5 @@ class PlaceholderTraits(HasTraits):
             policy=policy,
             placeholders=placeholders,
             user_namespaces=self.user_namespaces,
+            shapes_config_map=self.shapes_config_map,
         )

@@ -8,6 +8,7 @@ from kubespawner import KubeSpawner
 from traitlets import Unicode
 
 from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.headroom.published_shapes import CONFIG_MAP
 from dra_spawner.spawner.placement_service import service_of_hub
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_place import StartPlace
@@ -27,6 +28,16 @@ class PlacedSpawner(KubeSpawner):
 
         Servers of profiles of which it keeps some ready (``c.DRASpawnerService.headroom``) take over what it keeps. It
         is asked once for each start, for a second at most; a start never fails because of it.
+        """,
+    )
+
+    shapes_config_map = Unicode(
+        CONFIG_MAP,
+        config=True,
+        help="""
+        Name of the ConfigMap in the hub's namespace in which the hub publishes what servers of each choice need, for
+        the service: ``c.DRASpawnerService.shapes_config_map``. Two hubs in one namespace need two names, on both sides,
+        and in the roles that name it.
         """,
     )
 

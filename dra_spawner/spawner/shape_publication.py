@@ -7,14 +7,24 @@ takes it over. A choice that differs between users has no one shape, and is left
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import combinations, product
+from math import prod
 from typing import Any, ClassVar, Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.api_objects import MANAGED_BY
 from dra_spawner.cluster.connect import own_namespace
-from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner.headroom.choice_names import choice_name, is_combination
+from dra_spawner.headroom.published_shapes import (
+    PublishedShapes,
+    left_out_combinations,
+    published_config_map,
+    publisher_of,
+    within_bounds,
+)
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
 from dra_spawner.profiles.claim_templates import claim_placeholders
@@ -27,6 +37,8 @@ __all__ = ["NOBODIES", "Nobody", "ShapePublication", "published_shapes"]
 #: Devices may come later, and with them choices.
 _AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
+#: Of a profile's options; beyond, placeholders can be wanted of single options only.
+_MOST_COMBINATIONS: Final = 200
 #: Name of what is published where a hub has no profiles.
 _NO_PROFILES: Final = "default"
 
@@ -43,6 +55,10 @@ class Nobody:
 NOBODIES: Final = (Nobody("nobody", 1), Nobody("anybody-else", 2))
 
 NewSpawner = Callable[[Nobody], DRASpawner]
+
+
+class _AnotherHub(Exception):
+    """Another hub publishes under the same name."""
 
 
 class _HasNone(Exception):
@@ -70,7 +86,12 @@ class ShapePublication:
         self._namespace = own_namespace(
             default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
         )
+        self._name = spawner.shapes_config_map
+        # Of this process: one that is restarted takes over what the one before it wrote.
+        self._publisher = secrets.token_hex(8)
+        self._written_by: str | None = None
         self._told = ""
+        self._told_skipped: frozenset[str] = frozenset()
         if spawner.modify_pod_hook is not None:
             self._log.info(
                 "Servers whose requests or nodes modify_pod_hook changes take over no placeholder: it is not called "
@@ -90,8 +111,15 @@ class ShapePublication:
             try:
                 await self.publish(await published_shapes(self._new_spawner))
                 wait, self._told = _AGAIN_SECONDS, ""
+            except _AnotherHub:
+                self._tell(
+                    f"another hub writes to the ConfigMap {self._name}, too, and what it wrote last stays there; give "
+                    "each hub a name of its own (c.DRASpawner.shapes_config_map, and the same of "
+                    "c.DRASpawnerService), or delete the ConfigMap if that hub is gone"
+                )
+                wait = _AGAIN_SECONDS
             except KubernetesError as error:
-                self._tell(_problem(error))
+                self._tell(_problem(error, self._name))
                 wait = _AGAIN_SECONDS if error.status == 403 else min(2 * wait, _AGAIN_SECONDS)
             except Exception:
                 self._log.exception("The shapes of profiles are not published")
@@ -104,39 +132,57 @@ class ShapePublication:
         Raises
         ------
         KubernetesError
+        _AnotherHub
+            If another one has written since this one last did: neither would ever be right for long.
         """
-        wanted = published_config_map(published, self._namespace, MANAGED_BY)
+        published = within_bounds(published)
+        wanted = published_config_map(published, self._namespace, MANAGED_BY, self._name, self._publisher)
         path = resource_path("v1", "configmaps", self._namespace)
         try:
-            there = await self._api.get(f"{path}/{CONFIG_MAP}")
+            there = await self._api.get(f"{path}/{self._name}")
         except KubernetesError as error:
             if not error.not_found:
                 raise
             await self._api.create(path, wanted)
         else:
             if there.get("data") == wanted["data"]:
+                self._written_by = publisher_of(there)
                 return False
+            if self._written_by is not None and publisher_of(there) != self._written_by:
+                raise _AnotherHub
             version = there["metadata"]["resourceVersion"]
             await self._api.replace(
-                f"{path}/{CONFIG_MAP}", {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
+                f"{path}/{self._name}", {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
             )
-        self._log.info(
-            "Published the shapes of profiles: shapes=%d skipped=%d", len(published.shapes), len(published.skipped)
-        )
+        self._written_by = self._publisher
+        self._tell_skipped(published)
         return True
+
+    def _tell_skipped(self, published: PublishedShapes) -> None:
+        choices = sum(not is_combination(name) for name in published.shapes)
+        self._log.info(
+            "Published the shapes of profiles: choices=%d combinations=%d skipped=%d",
+            choices,
+            len(published.shapes) - choices,
+            len(published.skipped),
+        )
+        left_out = {f"{name}: {why}" for name, why in published.skipped.items() if name.endswith("/*")}
+        for each in sorted(left_out - self._told_skipped):
+            self._log.warning("Not published: %s", each)
+        self._told_skipped = frozenset(left_out)
 
     def _tell(self, problem: str) -> None:
         if problem != self._told:
             self._log.warning(
-                "The shapes of profiles are not published, so nothing is kept ready for them: %s", problem
+                "The shapes of profiles are not published, so nothing new is kept ready for them: %s", problem
             )
         self._told = problem
 
 
-def _problem(error: KubernetesError) -> str:
+def _problem(error: KubernetesError, name: str) -> str:
     if error.status != 403:
         return str(error)
-    named = "" if error.verb == "create" else f"resourceNames: [{CONFIG_MAP}], "
+    named = "" if error.verb == "create" else f"resourceNames: [{name}], "
     verb = {"replace": "update"}.get(error.verb, error.verb)
     rule = f'apiGroups: [""], resources: [configmaps], {named}verbs: [{verb}]'
     return f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)"
@@ -145,8 +191,8 @@ def _problem(error: KubernetesError) -> str:
 async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     """The shapes of all choices of a hub's profiles.
 
-    Choices are the profiles with the defaults of their options, and each choice of an option that is no default beside
-    the others' defaults.
+    Choices are the profiles with the defaults of their options, and all combinations of choices that are no defaults;
+    of a profile with very many of these, only those of a single option.
     """
     spawner = new_spawner(NOBODIES[0])
     if callable(spawner.profile_list):
@@ -155,30 +201,53 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     skipped: dict[str, str] = {}
     # Some choices are made from what devices give.
     await spawner._learn_devices()
-    for name, options in _choices(spawner):
-        try:
-            shapes[name] = await _shape(new_spawner, options)
-        except _HasNone as why:
-            skipped[name] = str(why)
-        except Exception as error:
-            # As a user would be told, who chooses it.
-            skipped[name] = str(error) or type(error).__name__
-        await asyncio.sleep(0)  # a hub that starts has other things to do
+    for slug, options in _profiles(spawner):
+        number = _number_of_combinations(options or {})
+        if number > _MOST_COMBINATIONS:
+            skipped |= left_out_combinations(slug, number)
+        most = 1 if number > _MOST_COMBINATIONS else len(options or {})
+        for chosen in _choices(options or {}, most):
+            name = choice_name(slug, chosen)
+            user_options = {"profile": slug, **chosen} if options is not None else {}
+            try:
+                shapes[name] = await _shape(new_spawner, user_options)
+            except _HasNone as why:
+                skipped[name] = str(why)
+            except Exception as error:
+                # As a user would be told, who chooses it.
+                skipped[name] = str(error) or type(error).__name__
+            await asyncio.sleep(0)  # a hub that starts has other things to do
     return PublishedShapes(shapes, skipped)
 
 
-def _choices(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, str]]]:
-    """Name and user options of each choice."""
+def _profiles(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
+    """Slug of each profile, with the choices of its options that are no defaults; None where there are no profiles."""
     profiles = spawner._get_initialized_profile_list(spawner._sorted_dict_values(spawner.profile_list))
     if not profiles:
-        yield _NO_PROFILES, {}
+        yield _NO_PROFILES, None
     for profile in profiles or ():
-        slug = profile["slug"]
-        yield slug, {"profile": slug}
-        for option, each in (profile.get("profile_options") or {}).items():
-            for name, choice in (each.get("choices") or {}).items():
-                if not choice.get("default"):
-                    yield f"{slug}/{option}={name}", {"profile": slug, option: name}
+        options = profile.get("profile_options") or {}
+        yield (
+            profile["slug"],
+            {
+                option: [name for name, choice in (each.get("choices") or {}).items() if not choice.get("default")]
+                for option, each in options.items()
+            },
+        )
+
+
+def _choices(options: Mapping[str, list[str]], most: int) -> Iterator[dict[str, str]]:
+    """What can be chosen with so many options at most that have not their default; the fewest first."""
+    for count in range(most + 1):
+        for names in combinations(options, count):
+            for chosen in product(*(options[name] for name in names)):
+                yield dict(zip(names, chosen, strict=True))
+
+
+def _number_of_combinations(options: Mapping[str, list[str]]) -> int:
+    """Of more than one choice that is no default."""
+    numbers = [len(names) for names in options.values()]
+    return prod(1 + number for number in numbers) - sum(numbers) - 1
 
 
 async def _shape(new_spawner: NewSpawner, options: Mapping[str, str]) -> Shape:

@@ -49,11 +49,17 @@ class PlaceholdersHandler(KeeperHandler):
 
 
 class ProfilesHandler(KeeperHandler):
-    """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run."""
+    """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run.
+
+    Query: ``name`` for one, which may be any combination of options.
+    """
 
     async def get(self) -> None:
         keeper = self.keeper
-        items = await profiles_json(self.context)
+        name = self.get_query_argument("name", "")
+        items = await profiles_json(self.context, name)
+        if name and not items:
+            raise HTTPError(404, "The hub publishes no choice of this name.")
         self.write_json({"items": items, "total": len(items), "problem": keeper.shapes.problem if keeper.is_on else ""})
 
 
@@ -131,11 +137,11 @@ def _iso(moment: datetime) -> str:
 # --- profiles --------------------------------------------------------------------------------------------------------
 
 
-async def profiles_json(context: ServiceContext) -> list[dict[str, Any]]:
-    """Each choice, by name."""
+async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[str, Any]]:
+    """Each choice, by name; or one of them."""
     if context.availability is None:
         return []
-    return [_choice_json(each) for each in await context.availability.choices()]
+    return [_choice_json(each) for each in await context.availability.choices(name)]
 
 
 def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from dra_spawner.headroom.actions import Cause, Denial
+from dra_spawner.headroom.choice_names import is_combination
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.view import View, reservation_of
 from dra_spawner.placeholders.availability import PlaceholderState, Seats, count_seats
@@ -65,8 +66,15 @@ class _Collector(Collector):
             "Places by choice: kept and free, promised (held), waiting for a node or its images (in_flight), used",
             labels=["profile", "state"],
         )
-        # Every shape of a choice, and every shape of which there is something: a dashboard misses no series.
-        for shape in sorted({*self._keeper.policy.shapes, *seats}):
+        # Every shape of a choice, and every shape of which there is something: a dashboard misses no series. Of
+        # combinations of options there would be too many.
+        keeper = self._keeper
+        named = {
+            shape
+            for shape in keeper.policy.shapes
+            if (name := keeper.name_of(shape)) in keeper.headroom or not is_combination(name)
+        }
+        for shape in sorted({*named, *seats}):
             found = seats.get(shape, Seats())
             numbers = Counter({"used": found.used})
             for each, number in found.placeholders.items():

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
 from dra_spawner.hub import _spawner_of_nobody
 from dra_spawner.spawner import DRASpawner, shape_publication
@@ -56,6 +57,52 @@ async def test_it_is_written_only_if_it_has_changed(cluster, hub):
     written = await cluster.admin.get(cluster.path(CONFIG_MAPS, CONFIG_MAP))
     assert read_config_map(written) == second != first
     assert written["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dra-spawner"}
+
+
+async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster, hub, caplog):
+    ours = ShapePublication(hub.new_spawner)
+    first = await published_shapes(hub.new_spawner)
+    assert await ours.publish(first)
+    hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
+    theirs = ShapePublication(hub.new_spawner)
+    second = await published_shapes(hub.new_spawner)
+    # A hub that starts takes over what was published before: that was itself, as a rule.
+    assert await theirs.publish(second)
+    path = cluster.path(CONFIG_MAPS, CONFIG_MAP)
+    assert read_config_map(await cluster.admin.get(path)) == second
+    hub.side.spawner_config.profile_list = [profile("gpu", "10Gi")]
+    ours._log.addHandler(caplog.handler)
+    task = asyncio.create_task(ours.run())
+    async with asyncio.timeout(20):
+        while not [each for each in caplog.records if "another hub writes" in each.getMessage()]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    task.cancel()
+    ours._log.removeHandler(caplog.handler)
+    (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
+    assert f"ConfigMap {CONFIG_MAP}, too" in told
+    assert "c.DRASpawner.shapes_config_map" in told
+    with pytest.raises(shape_publication._AnotherHub):
+        await ours.publish(first)
+    assert read_config_map(await cluster.admin.get(path)) == second
+    # It goes on: what has not changed is not written, and what has is.
+    assert not await theirs.publish(second)
+    assert await theirs.publish(first)
+    # And as soon as both agree, or nothing is there, there is no trouble.
+    assert not await ours.publish(first)
+    await cluster.admin.delete(path)
+    assert await ours.publish(second)
+
+
+async def test_another_name_can_be_given(cluster, hub):
+    """For which the hub needs the right, too."""
+    hub.side.spawner_config.shapes_config_map = "shapes-of-ada"
+    publication = ShapePublication(hub.new_spawner)
+    hub.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb="get", resource=CONFIG_MAPS)
+    with pytest.raises(KubernetesError) as refused:
+        await publication.publish(await published_shapes(hub.new_spawner))
+    assert hub.proxy.requests[-1].name == "shapes-of-ada"
+    rule = 'apiGroups: [""], resources: [configmaps], resourceNames: [shapes-of-ada], verbs: [get]'
+    assert rule in shape_publication._problem(refused.value, "shapes-of-ada")
 
 
 async def test_choices_that_devices_give(cluster, hub):

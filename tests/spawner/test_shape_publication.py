@@ -80,6 +80,53 @@ async def test_each_choice_has_the_shape_of_its_users_pods(nowhere):
     assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
 
 
+IMAGES = {
+    "image": {
+        "display_name": "Image",
+        "choices": {
+            "scipy": {"display_name": "SciPy", "default": True},
+            "torch": {"display_name": "Torch", "kubespawner_override": {"image": "example/torch:1", "mem_limit": "4G"}},
+        },
+    }
+}
+
+
+async def test_choices_of_several_options_have_the_shape_of_their_users_pods(nowhere):
+    found = await published(nowhere, profile("gpu", {"gpu": GPU}, options={**SIZES, **IMAGES}))
+    assert found.skipped == {}
+    assert list(found.shapes) == [
+        "gpu",
+        "gpu/memory=5Gi",
+        "gpu/memory=20Gi",
+        "gpu/image=torch",
+        "gpu/memory=5Gi,image=torch",
+        "gpu/memory=20Gi,image=torch",
+    ]
+    large = found.shapes["gpu/memory=20Gi,image=torch"]
+    assert large == await shape_of_user(nowhere, profile="gpu", memory="20Gi", image="torch")
+    assert large.images == {"example/torch:1"}
+    assert large.id not in {shape.id for name, shape in found.shapes.items() if shape is not large}
+    assert read_config_map(published_config_map(found, "jupyterhub", {})) == found
+
+
+async def test_very_many_combinations_are_left_out(nowhere):
+    """But the choices of each option are there, and other profiles' combinations."""
+    many = {
+        option: {"display_name": option, "choices": {str(number): {"display_name": "x"} for number in range(16)}}
+        for option in ("a", "b")
+    }
+    found = await published(
+        nowhere, profile("many", options=many), profile("gpu", {"gpu": GPU}, options={**SIZES, **IMAGES})
+    )
+    assert [name for name in found.shapes if name.startswith("many")] == [
+        "many",
+        *(f"many/{option}={number}" for option in "ab" for number in range(1, 16)),
+    ]
+    assert "gpu/memory=20Gi,image=torch" in found.shapes
+    why = "225 combinations of several options are too many to be published; servers of them get their places, but none"
+    assert found.skipped == {"many/*": f"{why} can be kept for them"}
+
+
 async def test_without_profiles_there_is_one_choice(nowhere):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     found = await published(nowhere)

@@ -1,0 +1,44 @@
+"""Names of choices: ``slug`` of a profile, ``slug/option=choice``, and ``slug/option=choice,option=choice`` of several.
+
+Options that have their default are not in a name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+__all__ = ["choice_name", "find_choice", "is_combination", "profile_of"]
+
+#: Before the name of the next option: a choice's own name may have commas.
+_NEXT = re.compile(r",(?=[^,=]+=)")
+
+
+def choice_name(slug: str, options: Mapping[str, str]) -> str:
+    """The name of a profile with some choices, in the order of its options."""
+    chosen = ",".join(f"{option}={choice}" for option, choice in options.items())
+    return f"{slug}/{chosen}" if chosen else slug
+
+
+def is_combination(name: str) -> bool:
+    """Whether more than one option has not its default."""
+    return len(_parts(name)) > 1
+
+
+def profile_of(name: str) -> str:
+    """The profile's slug."""
+    return name.partition("/")[0]
+
+
+def find_choice(name: str, names: Iterable[str]) -> str | None:
+    """Which of the names is meant by one with its options in any order; None if none is."""
+    known = list(names)
+    if name in known:
+        return name
+    wanted = (profile_of(name), sorted(_parts(name)))
+    return next((each for each in known if (profile_of(each), sorted(_parts(each))) == wanted), None)
+
+
+def _parts(name: str) -> list[str]:
+    chosen = name.partition("/")[2]
+    return _NEXT.split(chosen) if chosen else []

@@ -1,0 +1,93 @@
+"""What the hub publishes, and what is wanted of it by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from dra_spawner.headroom.choice_names import choice_name, find_choice, is_combination
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.published_shapes import (
+    PublishedShapes,
+    policy_with,
+    published_config_map,
+    publisher_of,
+    read_config_map,
+    within_bounds,
+)
+from tests.headroom.world import GPU, PLAIN, SHARE, user_shape
+
+NAMES = ("gpu", "gpu/memory=large", "gpu/image=a,b", "gpu/memory=large,image=torch", "gpu/memory=large,image=a,b")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("gpu", "gpu"),
+        ("gpu/memory=large", "gpu/memory=large"),
+        ("gpu/image=torch,memory=large", "gpu/memory=large,image=torch"),
+        ("gpu/image=a,b", "gpu/image=a,b"),
+        ("gpu/image=a,b,memory=large", "gpu/memory=large,image=a,b"),
+        ("gpu/memory=large,image=other", None),
+        ("tpu/memory=large", None),
+        ("gpu/", "gpu"),
+        ("", None),
+    ],
+)
+def test_options_come_in_any_order(name: str, found: str | None) -> None:
+    assert find_choice(name, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "is_one"),
+    [
+        ({}, "gpu", False),
+        ({"memory": "large"}, "gpu/memory=large", False),
+        ({"image": "a,b"}, "gpu/image=a,b", False),
+        ({"memory": "large", "image": "torch"}, "gpu/memory=large,image=torch", True),
+    ],
+)
+def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
+    assert choice_name("gpu", options) == name
+    assert is_combination(name) is is_one
+
+
+def test_a_combination_has_head_room_of_its_own() -> None:
+    published = PublishedShapes({"gpu": GPU, "gpu/a=1,b=2": SHARE, "cpu": PLAIN})
+    policy, problems = policy_with(Policy(), published, {"gpu": Headroom(1, 2), "gpu/b=2,a=1": Headroom(3, 4)})
+    assert problems == []
+    assert policy.headroom == {GPU.id: Headroom(1, 2), SHARE.id: Headroom(3, 4)}
+
+
+def test_head_room_of_a_combination_that_is_left_out_is_told() -> None:
+    published = PublishedShapes({"gpu": GPU, "cpu": PLAIN, "cpu/a=1,b=2": PLAIN}, {"gpu/*": "400 are too many"})
+    _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": Headroom(1, 2), "cpu/c=3": Headroom(1, 1)})
+    assert problems == [
+        "headroom of gpu/b=2,a=1: this choice is left out: 400 are too many",
+        "headroom of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options",
+    ]
+
+
+def test_a_shape_that_many_choices_have_is_written_once() -> None:
+    many = {f"gpu/a={number},b=1": replace(GPU, images=frozenset({f"image:{number}"})) for number in range(200)}
+    published = PublishedShapes({"gpu": GPU, **many})
+    written = published_config_map(published, "hub", {}, publisher="me")
+    assert len(json.loads(written["data"]["shapes.json"])["shapes"]) == 1
+    assert read_config_map(written) == published == within_bounds(published)
+    assert publisher_of(written) == "me"
+
+
+def test_what_an_object_cannot_hold_is_left_out() -> None:
+    """Combinations of the profile with most of them."""
+    large = {
+        f"{slug}/a={number},b=1": user_shape(nodeSelector={"pool": "x" * 20_000, "number": f"{slug}{number}"})
+        for slug, count in (("big", 40), ("small", 10))
+        for number in range(count)
+    }
+    found = within_bounds(PublishedShapes({"big": GPU, "small": PLAIN, **large}))
+    assert [name for name in found.shapes if name.startswith("big")] == ["big"]
+    assert len([name for name in found.shapes if name.startswith("small/")]) == 10
+    assert list(found.skipped) == ["big/*"]
+    assert found.skipped["big/*"].startswith("40 combinations of several options are too many")
