@@ -33,7 +33,7 @@ from dra_spawner.profiles.keys import (
     OWN_CLAIM_KEYS,
 )
 from dra_spawner.profiles.pairs import Pairs
-from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError, shown
+from dra_spawner.profiles.problems import AdminAccessRefused, Problem, shown
 from dra_spawner.profiles.raw_spec import read_spec, spec_request_names, spec_requests
 from dra_spawner.profiles.rules import ALL, MAX_DEVICES_PER_CLAIM
 from dra_spawner.profiles.templates import template_problems
@@ -72,9 +72,7 @@ def parse_device_claims(
         A ProfileError too: nothing else is wrong than that access for administration is asked for.
     """
     parser = _ClaimReader()
-    claims = parser.claims(value, path)
-    if parser.problems:
-        raise ProfileError(parser.problems)
+    claims = parser.accepted(parser.claims(value, path))
     if parser.admin_access_paths and not admin_access:
         raise AdminAccessRefused(
             Problem(where, shown(True), "access for administration for administrators of the hub only")

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from dra_spawner.profiles.keys import Keys
-from dra_spawner.profiles.problems import Problem, on_one_line, shown
+from dra_spawner.profiles.problems import Problem, ProfileError, on_one_line, shown
 from dra_spawner.profiles.rules import NAME, Rule
 
 _Value = TypeVar("_Value")
@@ -28,6 +28,18 @@ class ValueReader:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+
+    def accepted(self, read: _Value) -> _Value:
+        """What was read.
+
+        Raises
+        ------
+        ProfileError
+            With every problem, if there were any.
+        """
+        if self.problems:
+            raise ProfileError(self.problems)
+        return read
 
     def refuse(self, path: str, found: object, allowed: str) -> None:
         """Note a wrong value."""

@@ -9,7 +9,6 @@ from typing import Any
 
 from dra_spawner.profiles import rules, templates
 from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
-from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.templates import MAX_VLAN, MIN_VLAN
 
@@ -121,10 +120,7 @@ def parse_vlan_policy(value: object, path: str = "vlans") -> VlanPolicy | None:
     if value is None or value == {}:
         return None
     reader = _PolicyReader()
-    policy = reader.policy(value, path)
-    if reader.problems:
-        raise ProfileError(reader.problems)
-    return policy
+    return reader.accepted(reader.policy(value, path))
 
 
 class _PolicyReader(ValueReader):

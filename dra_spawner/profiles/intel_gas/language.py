@@ -11,7 +11,6 @@ from dra_spawner.profiles import rules
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, Need
 from dra_spawner.profiles.intel_gas.names import CardScheduler, GpuResource, Hierarchy, Policy
 from dra_spawner.profiles.keys import Key, Keys, schema_of_keys
-from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.rules import Rule, either, one_of, text, whole_number
 
@@ -133,10 +132,7 @@ def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
     if value is None or value == {}:
         return None
     reader = _GpuReader()
-    wish = reader.wish(value, path)
-    if reader.problems:
-        raise ProfileError(reader.problems)
-    return wish
+    return reader.accepted(reader.wish(value, path))
 
 
 def intel_gas_schema() -> dict[str, Any]:
