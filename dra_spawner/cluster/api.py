@@ -17,12 +17,11 @@ import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.cluster.api_connection import ApiConnection, JsonObject, Params, lines_of
+from dra_spawner.cluster.api_connection import ApiConnection, ApiRequest, JsonObject, Params, lines_of
 from dra_spawner.cluster.errors import (
     KubernetesError,
     KubernetesTimeout,
     KubernetesUnavailable,
-    RequestTarget,
     ResourceExpired,
     error_from_status,
 )
@@ -125,13 +124,15 @@ class KubernetesApi:
 
     async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
         """Read one object, or anything else that answers GET with JSON."""
-        return await self._connection.read_json("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+        return await self._connection.read_json(
+            ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+        )
 
     async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
         """Read what is no JSON, such as ``pods/log`` or ``/readyz``."""
         headers = {"Accept": "*/*"}
         data = await self._connection.read_bytes(
-            "get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds
+            ApiRequest("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
         )
         return data.decode("utf-8", errors="replace")
 
@@ -194,7 +195,9 @@ class KubernetesApi:
         if page_size is not None:
             params["limit"] = page_size
         while True:
-            page = await self._connection.read_json("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
+            page = await self._connection.read_json(
+                ApiRequest("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
+            )
             next_page = page.setdefault("metadata", {}).pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)
             yield page
@@ -208,7 +211,7 @@ class KubernetesApi:
     ) -> JsonObject:
         """POST an object to a collection, or to a subresource such as ``binding``."""
         return await self._connection.read_json(
-            "create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds
+            ApiRequest("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
 
     async def replace(
@@ -216,7 +219,7 @@ class KubernetesApi:
     ) -> JsonObject:
         """PUT a whole object; with ``metadata.resourceVersion`` only over that version (else 409 Conflict)."""
         return await self._connection.read_json(
-            "replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds
+            ApiRequest("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
 
     async def patch(
@@ -231,7 +234,9 @@ class KubernetesApi:
         """Change parts of an object; `body` is a list of operations for `PatchType.JSON`, else an object."""
         headers = {"Content-Type": patch_type.value}
         return await self._connection.read_json(
-            "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+            ApiRequest(
+                "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+            )
         )
 
     async def delete(
@@ -269,7 +274,7 @@ class KubernetesApi:
             options["preconditions"] = preconditions
         try:
             return await self._connection.read_json(
-                "delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds
+                ApiRequest("delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds)
             )
         except KubernetesError as error:
             if missing_ok and error.not_found:
@@ -309,7 +314,6 @@ class KubernetesApi:
         KubernetesUnavailable
             If the connection breaks.
         """
-        target = RequestTarget.from_path("watch", path)
         params: dict[str, str | int | bool] = {"watch": "true", "timeoutSeconds": watch_seconds}
         if resource_version is not None:
             params["resourceVersion"] = resource_version
@@ -319,10 +323,11 @@ class KubernetesApi:
             params["fieldSelector"] = field_selector
         if bookmarks:
             params["allowWatchBookmarks"] = "true"
+        request = ApiRequest("watch", "GET", path, params)
         timeout = aiohttp.ClientTimeout(
             total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._connection.timeout_seconds
         )
-        async with self._connection.send(target, "GET", path, params, None, {}, timeout) as response:
+        async with self._connection.send(request, timeout) as response:
             on_open()
             async for line in lines_of(response.content):
                 try:
@@ -330,8 +335,8 @@ class KubernetesApi:
                     event_type, obj = event["type"], event["object"]
                 except (ValueError, KeyError, TypeError) as error:
                     raise KubernetesUnavailable(
-                        target, status=0, reason="BadWatchEvent", message=f"not a watch event: {line[:200]!r}"
+                        request.target, status=0, reason="BadWatchEvent", message=f"not a watch event: {line[:200]!r}"
                     ) from error
                 if event_type == "ERROR":
-                    raise error_from_status(target, 200, obj)
+                    raise error_from_status(request.target, 200, obj)
                 yield WatchEventType(event_type), obj

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import aiohttp
@@ -18,10 +19,36 @@ from dra_spawner.cluster.errors import (
     error_from_response,
 )
 
-__all__ = ["ApiConnection", "JsonObject", "Params", "lines_of"]
+__all__ = ["ApiConnection", "ApiRequest", "JsonObject", "Params", "lines_of"]
 
 JsonObject = dict[str, Any]
 Params = Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """What is asked of the API server.
+
+    Attributes
+    ----------
+    verb
+        What it is called in errors, as in a Role's rules.
+    timeout_seconds
+        None for the connection's own.
+    """
+
+    verb: str
+    method: str
+    path: str
+    params: Params | None = None
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+
+    @property
+    def target(self) -> RequestTarget:
+        """What errors name."""
+        return RequestTarget.from_path(self.verb, self.path, self.body)
 
 
 class ApiConnection:
@@ -39,81 +66,42 @@ class ApiConnection:
         self.client = client
         self.timeout_seconds = timeout_seconds
 
-    async def read_json(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> JsonObject:
+    async def read_json(self, request: ApiRequest) -> JsonObject:
         """Send a request that is answered by a JSON object.
-
-        Parameters
-        ----------
-        verb
-            What the request is called in errors, as in a Role's rules.
-        timeout_seconds
-            None for the connection's own.
 
         Raises
         ------
         KubernetesError
         """
-        data = await self.read_bytes(
-            verb, method, path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
-        )
+        data = await self.read_bytes(request)
         try:
             answer = json.loads(data)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            target = RequestTarget.from_path(verb, path, body)
             raise KubernetesUnavailable(
-                target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
+                request.target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
             )
         return answer
 
-    async def read_bytes(
-        self,
-        verb: str,
-        method: str,
-        path: str,
-        *,
-        params: Params | None = None,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_seconds: float | None = None,
-    ) -> bytes:
-        """Send a request as `read_json` does, whatever it is answered by."""
-        target = RequestTarget.from_path(verb, path, body)
-        timeout = aiohttp.ClientTimeout(total=self.timeout_seconds if timeout_seconds is None else timeout_seconds)
-        async with self.send(target, method, path, params or {}, body, headers or {}, timeout) as response:
+    async def read_bytes(self, request: ApiRequest) -> bytes:
+        """Send a request, whatever it is answered by."""
+        seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
+        async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
             return await response.read()
 
     @asynccontextmanager
-    async def send(
-        self,
-        target: RequestTarget,
-        method: str,
-        path: str,
-        params: Params,
-        body: Any,
-        headers: Mapping[str, str],
-        timeout: aiohttp.ClientTimeout,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
+        target = request.target
         response: aiohttp.ClientResponse | None = None
         try:
             response = await self.client.call_api(
-                path,
-                method,
-                query_params=[(key, _query_value(value)) for key, value in params.items()],
-                header_params={"Accept": "application/json", "Content-Type": "application/json", **headers},
-                body=body,
+                request.path,
+                request.method,
+                query_params=[(key, _query_value(value)) for key, value in (request.params or {}).items()],
+                header_params={"Accept": "application/json", "Content-Type": "application/json", **request.headers},
+                body=request.body,
                 auth_settings=["BearerToken"],
                 _preload_content=False,
                 _request_timeout=timeout,
