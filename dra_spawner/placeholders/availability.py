@@ -119,8 +119,8 @@ class Availability:
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
         """Of each choice that the hub publishes, in the order of their names; or of one.
 
-        Of combinations of several options there may be thousands: only those are among them of which there is something,
-        or is to be.
+        Of combinations of several options there may be thousands: only those are among them of which there is, or is to
+        be, something.
         """
         keeper = self._keeper
         seats = count_seats(keeper.view())

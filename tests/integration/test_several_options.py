@@ -1,0 +1,102 @@
+"""Users who choose several options of a profile: a real hub, the real service as its child, both clusters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shape_definition import read_definition
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import eventually
+from tests.integration.test_hand_over import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
+
+pytestmark = pytest.mark.timeout(240)
+
+#: Of the second profile there are more combinations than are published.
+PROFILES = """
+def options(**choices):
+    return {
+        option: {"display_name": option, "choices": {
+            name: {"display_name": name, "kubespawner_override": override} for name, override in each.items()
+        }}
+        for option, each in choices.items()
+    }
+
+def memory(size):
+    return {"device_claims": {"gpu": {"capacity": {"memory": size}}}}
+
+gpu = {"device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}}
+c.DRASpawner.profile_list = [
+    {"display_name": "GPU", "slug": "gpu", "kubespawner_override": gpu, "profile_options": options(
+        memory={"small": memory("10Gi"), "large": memory("20Gi")}, cpu={"one": {}, "two": {"cpu_guarantee": 2}},
+    )},
+    {"display_name": "Many", "slug": "many", "kubespawner_override": gpu, "profile_options": options(
+        memory={"small": memory("10Gi"), "all": memory("40Gi")}, cpu={"one": {}, "more": {"cpu_guarantee": 0.7}},
+        **{f"option{number}": {"no": {}, "yes": {}} for number in range(6)},
+    )},
+]
+"""
+HEADROOM = {"gpu": {"min": 1, "max": 1}, "gpu/cpu=two,memory=large": {"min": 1, "max": 1}}
+
+
+async def start(hub: Hub, user: str, **options: str) -> Json:
+    """Start a server; its pod."""
+    status, body = await hub.spawn(user, options)
+    assert status in (201, 202), body
+    told = messages(await hub.until_ready(user))
+    pod: Json = await hub.cluster.admin.get(hub.cluster.path("pods", f"jupyter-{user}"))
+    pod["told"] = told
+    return pod
+
+
+def capacity(claim: Json) -> str:
+    (result,) = claim["status"]["allocation"]["devices"]["results"]
+    return str(result["consumedCapacity"]["memory"])
+
+
+async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluster: ClusterUnderTest) -> None:
+    priority: dict[str, Any] = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    objects = node_with("node-a", shareable("gpu-0"))
+    objects[0]["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+    priority |= {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
+    await cluster.publish(*classes(), priority, *objects)
+    hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
+    settings = hub.directory / "service_config.py"
+    settings.write_text(f"{settings.read_text()}c.DRASpawnerService.headroom = {HEADROOM!r}\n")
+    async with hub:
+        await eventually(lambda: both_warm(hub), "both are kept", within_seconds=40)
+        # What is kept of a combination is handed over.
+        await start(hub, "ada", profile="gpu", memory="large", cpu="two")
+        claim = await hub.claim_of("ada")
+        assert claim["metadata"]["labels"][labels.RESERVED_FOR] == "jupyter-ada"
+        assert capacity(claim) == "20Gi"
+        # Another one: 20 of 40Gi are taken, and 10Gi kept; what is kept makes way.
+        await start(hub, "eve", profile="gpu", memory="large", cpu="two")
+        assert capacity(await hub.claim_of("eve")) == "20Gi"
+        codes = [each["code"] for each in await hub.decisions()]
+        assert "handed-over" in codes
+        assert "yield" in codes
+        await hub.stop_server("ada")
+        await hub.stop_server("eve")
+        await eventually(lambda: both_warm(hub), "both are kept again", within_seconds=40)
+        # One of too many combinations: nothing is kept of it, but it gets its place.
+        assert "many/*: 247 combinations of several options are too many to be published" in hub.log.read_text()
+        pod = await start(hub, "bob", profile="many", memory="all", cpu="more")
+        assert capacity(await hub.claim_of("bob")) == "40Gi"
+        shape = read_definition(
+            pod["metadata"]["annotations"][labels.DEFINITION], pod["metadata"]["labels"][labels.SHAPE]
+        )
+        assert shape.containers[0]["requests"] == {"cpu": "700m"}
+        assert labels.IMAGES_READY in str(pod["spec"]["affinity"])
+        assert pod["spec"]["nodeName"] == "node-a"
+        yielded = [each for each in await hub.decisions() if each["details"].get("for", "").endswith("/jupyter-bob")]
+        assert len(yielded) == 2
+
+
+async def both_warm(hub: Hub) -> bool:
+    placed = [pod for pod in await hub.placeholders() if pod["spec"].get("nodeName")]
+    node = await hub.cluster.admin.get("/api/v1/nodes/node-a")
+    return len(placed) == 2 and labels.IMAGES_READY in node["metadata"]["labels"]
