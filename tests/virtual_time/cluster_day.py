@@ -16,6 +16,8 @@ from tests.virtual_time.cluster_world import ClusterWorld
 _A_MINUTE = timedelta(minutes=1)
 #: Who has no node after so long waits for one.
 _AT_ONCE = timedelta(seconds=5)
+#: Who waits longer waits for ever, and the day with him.
+_LONGEST = timedelta(hours=3)
 
 
 class ClusterDay:
@@ -125,5 +127,6 @@ class ClusterDay:
             if name in self.outcome.waits or name in self._on_node or self.world.now - came <= _AT_ONCE:
                 continue
             self.outcome.for_node.add(name)
+            assert self.world.now - came < _LONGEST, f"{name} gets no place"
             if is_blocked(self.world.snapshot, ObjectKey(self.world.namespace, name), self.autoscaler.has_images):
                 self.outcome.blocked.add(name)
