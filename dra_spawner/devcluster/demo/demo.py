@@ -150,25 +150,7 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             cluster.publish(_objects_to_publish())
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
-        settings: dict[str, Any] = {
-            "directory": str(directory),
-            "profiles": profiles,
-            "namespace": options.namespace,
-            "image": options.image if options.kubeconfig else _IMAGE,
-            "own_processes": options.kubeconfig is None,
-            "public_address": _LOOPBACK,
-            "port": port,
-            "hub_address": hub_address,
-            "hub_port": _free_port(),
-            "proxy_api_port": _free_port(),
-            "service_port": _free_port(),
-            # Whose cluster it is decides about placeholders there.
-            "headroom": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if cluster else {},
-            "placeholder_priority_class": _PRIORITY_CLASS,
-            "admin": _ADMIN,
-            "password": secrets.token_urlsafe(6),
-            "api_token": secrets.token_hex(16),
-        }
+        settings = _hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
         if stop.is_set():
             raise DemoStoppedError
         say("Starting JupyterHub …")
@@ -190,6 +172,28 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         )
         if watch.done():
             watch.result()
+
+
+def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
+    """What `hub_config` reads; secrets and further ports are new each time."""
+    embedded = options.kubeconfig is None
+    return {
+        "directory": str(directory),
+        "namespace": options.namespace,
+        "image": _IMAGE if embedded else options.image,
+        "own_processes": embedded,
+        "public_address": _LOOPBACK,
+        "port": port,
+        "hub_port": _free_port(),
+        "proxy_api_port": _free_port(),
+        "service_port": _free_port(),
+        # Whose cluster it is decides about placeholders there.
+        "headroom": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
+        "placeholder_priority_class": _PRIORITY_CLASS,
+        "admin": _ADMIN,
+        "password": secrets.token_urlsafe(6),
+        "api_token": secrets.token_hex(16),
+    }
 
 
 def _welcome(running: Running) -> str:
