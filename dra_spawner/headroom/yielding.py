@@ -7,7 +7,7 @@ preemption: decided by simulation, and only for pods that want devices.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from fractions import Fraction
 from itertools import combinations
@@ -45,10 +45,13 @@ class Way:
         Where.
     placeholders
         Those that must go, the fewest found.
+    rivals
+        Others that wait for a node and would take what becomes free: the scheduler may come to them first.
     """
 
     node: str
     placeholders: tuple[Placeholder, ...]
+    rivals: tuple[Placeholder, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,7 @@ def decide_yields(
     need_node: dict[str, Waiting] = {}
     with view.snapshot.trial():
         free = {key: each for key, each in view.placeholders.items() if each.is_free}
+        pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
         for pod in view.waiting_users:
             key = ObjectKey.of(pod)
             shape = _shape_alone(pod)
@@ -90,7 +94,7 @@ def decide_yields(
                 # The trial only fills up: what did not fit a moment ago does not fit now.
                 waiting.append(Waiting(key, known.reason, needs_node=True))
                 continue
-            way, told = _help(view, policy, pod, free, busyness)
+            way, told = _help(view, policy, pod, free, pending, busyness)
             waiting.append(told)
             if told.needs_node and shape:
                 need_node[shape] = told
@@ -100,11 +104,19 @@ def decide_yields(
             for each in way.placeholders:
                 reason = f"{pod} fits on node {way.node} without it"
                 actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
+            for each in way.rivals:
+                reason = f"would take what becomes free on node {way.node} for {pod}"
+                actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
     return tuple(actions), tuple(waiting)
 
 
 def _help(
-    view: View, policy: Policy, pod: Pod, free: dict[ObjectKey, Placeholder], busyness: NodesBusyness
+    view: View,
+    policy: Policy,
+    pod: Pod,
+    free: dict[ObjectKey, Placeholder],
+    pending: dict[ObjectKey, Placeholder],
+    busyness: NodesBusyness,
 ) -> tuple[Way | None, Waiting]:
     """What is done for one pod; in the trial it has its place then."""
     key = ObjectKey.of(pod)
@@ -128,6 +140,8 @@ def _help(
         if node:
             return None, Waiting(key, f"node {node} has room and is being made ready")
         return None, Waiting(key, "does not fit on any node, even without placeholders", needs_node=True)
+    if wants_devices(pod):
+        way = replace(way, rivals=_rivals(view, way, pending))
     _make_way(view, pod, way, free)
     names = ", ".join(str(each.pod) for each in way.placeholders)
     if not wants_devices(pod):
@@ -140,6 +154,21 @@ def _make_way(view: View, pod: Pod, way: Way, free: dict[ObjectKey, Placeholder]
         free.pop(each.key, None)
         view.snapshot.remove_pod(each.key)
     view.snapshot.schedule(pod, way.node)
+
+
+def _rivals(view: View, way: Way, pending: dict[ObjectKey, Placeholder]) -> tuple[Placeholder, ...]:
+    """Placeholders without a node that would fit once others have made way; they are pending no longer."""
+    fits: dict[str, bool] = {}
+    with view.snapshot.trial():
+        for each in way.placeholders:
+            view.snapshot.remove_pod(each.key)
+        for each in pending.values():
+            if each.shape not in fits:
+                fits[each.shape] = view.snapshot.fits_on(each.pod, way.node, explain=False).fits
+    found = tuple(each for each in pending.values() if fits[each.shape])
+    for each in found:
+        del pending[each.key]
+    return found
 
 
 def _shape_alone(pod: Pod) -> str:

@@ -341,12 +341,15 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     world.promised = promised
     world.user("bob", {"gpu": gpu_claim()})
     world.run(minutes=0.2)
-    assert "bob" in world.pending, "what is promised to another is not his"
+    assert "bob" in world.pending, "what is promised to another is not for bob"
     world.leave("bob")
     world.user("ada", extended=1)
     world.settle()
     assert world.where("ada") == "a"
-    assert [each.pod.name for each in ended(world, Cause.YIELD)] == ["ada"]
+    gone = ended(world, Cause.YIELD)
+    assert {each.pod.name for each in gone} == {"ada"}
+    # And the one that waited beside bob, which would have taken the device.
+    assert [each.key == found.placeholder.key for each in gone] == [True, False]
 
 
 def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
@@ -450,3 +453,21 @@ def test_a_placeholder_without_its_claim_goes_after_a_while() -> None:
     world.node("a", gpus=1)
     world.settle()
     assert len(world.view().warm(GPU.id)) == 1
+
+
+def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits() -> None:
+    """The scheduler may come to that first: it is in nobody's queue until the user has the place."""
+    large = user_shape({"gpu": share_claim("20Gi")})
+    world = hub((SHARE, 1, 1), (large, 2, 2))
+    world.node("a", gpus=1, memory="40Gi")
+    world.settle()
+    of_large = {key for key, each in world.view().placeholders.items() if each.shape == large.id}
+    assert [each.shape for each in world.view().placeholders.values() if each.is_pending] == [large.id]
+    world.user("ada", {"gpu": share_claim("25Gi")})
+    decided = world.decide()
+    gone = {each.key for each in decided.actions if isinstance(each, EndPlaceholder)}
+    assert gone == of_large, "one makes way, and the one that waits does not come in between"
+    assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len([each for each in world.view().placeholders.values() if each.is_pending]) == 2
