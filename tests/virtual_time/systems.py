@@ -209,16 +209,12 @@ async def at_work(
         await watch.wait_synced()
         world = _KINDS[system](api, watch, clock, namespace, claims)
         await world.install()
-        tasks = [asyncio.create_task(each) for each in (world.beat(), world.work())]
-        try:
+        # Whatever fails of these ends the test, too.
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(each) for each in (world.beat(), world.work())]
             yield world
             for task in tasks:
-                if task.done():
-                    task.result()
-        finally:
-            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _prepare(api: KubernetesApi) -> None:
