@@ -191,6 +191,7 @@ class Informer:
         )
 
     async def wait_synced(self) -> None:
+        """Wait until the first list has been taken over."""
         await self._synced.wait()
 
     async def run(self) -> None:

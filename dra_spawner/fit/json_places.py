@@ -67,6 +67,7 @@ def find_break(text: str, start: int) -> Place:
 
 
 def skip_space(text: str, position: int) -> int:
+    """Position of the next character that is no white space."""
     match = _SPACE.match(text, position)
     return match.end() if match is not None else position
 

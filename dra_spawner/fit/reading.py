@@ -25,6 +25,7 @@ class Progress:
         self._next = 0.0
 
     def show(self, text: str) -> None:
+        """Write the line, or over it."""
         if self._is_shown and time.monotonic() >= self._next:
             self._stream.write(f"\r{text:{self._length}}")
             self._stream.flush()
@@ -32,6 +33,7 @@ class Progress:
             self._next = time.monotonic() + 0.1
 
     def clear(self) -> None:
+        """Wipe the line before something else is written."""
         if self._length:
             self._stream.write(f"\r{'':{self._length}}\r")
             self._stream.flush()

@@ -92,14 +92,17 @@ class ForkableCluster:
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
+        """Pods by namespace and name, those without a place included."""
         return self._state.pods
 
     @property
     def claims(self) -> Mapping[ObjectKey, TrackedClaim]:
+        """Claims by namespace and name, those made for pods in the model included."""
         return self._state.claims
 
     @property
     def templates(self) -> Mapping[ObjectKey, ClaimTemplate]:
+        """Claim templates by namespace and name."""
         return self._state.templates
 
     @property
@@ -109,6 +112,7 @@ class ForkableCluster:
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
+        """Device classes by name."""
         return self._state.devices.classes
 
     @property

@@ -35,10 +35,12 @@ def size_of(value: Value) -> int:
 
 
 def one(args: Sequence[Value], result: Value) -> int:
+    """One step."""
     return 1
 
 
 def nothing(args: Sequence[Value], result: Value) -> int:
+    """No step of its own."""
     return 0
 
 
@@ -53,6 +55,7 @@ def double_traversal(args: Sequence[Value], result: Value) -> int:
 
 
 def joining(args: Sequence[Value], result: Value) -> int:
+    """Through the result, twice."""
     return -(-2 * size_of(result) // 10)
 
 
@@ -72,14 +75,17 @@ def concatenation(args: Sequence[Value], result: Value) -> int:
 
 
 def membership(args: Sequence[Value], result: Value) -> int:
+    """Through a list; a key of a map is found in one step."""
     return len(args[1]) if type(args[1]) is list else 1
 
 
 def regex(args: Sequence[Value], result: Value) -> int:
+    """Through the text as often as the pattern is long."""
     return -(-(1 + size_of(args[0])) // 10) * -(-size_of(args[1]) // 4)
 
 
 def substring_search(args: Sequence[Value], result: Value) -> int:
+    """Through one text as often as the other is long."""
     return -(-size_of(args[0]) // 10) * -(-size_of(args[1]) // 10)
 
 
@@ -101,19 +107,23 @@ def _deep(value: Value) -> int:
 
 
 def new_list(args: Sequence[Value], result: Value) -> int:
+    """Making a list of so many elements."""
     return size_of(result) + 1 + LIST_COST
 
 
 def flattening(args: Sequence[Value], result: Value) -> int:
+    """Through the list once for each level, and making the new one."""
     depth = args[1] if len(args) == 2 else 1
     return int(depth) * size_of(args[0]) + 1 + LIST_COST
 
 
 def self_comparison(args: Sequence[Value], result: Value) -> int:
+    """Each element of the first argument with each other."""
     return _comparing(args[0])
 
 
 def key_comparison(args: Sequence[Value], result: Value) -> int:
+    """Each key, which are the second argument, with each other."""
     return _comparing(args[1])
 
 
@@ -123,8 +133,10 @@ def _comparing(values: list[Value]) -> int:
 
 
 def cross_product(args: Sequence[Value], result: Value) -> int:
+    """Each element of one with each of the other."""
     return 1 + size_of(args[0]) * size_of(args[1])
 
 
 def double_cross_product(args: Sequence[Value], result: Value) -> int:
+    """As :func:`cross_product`, both ways."""
     return 1 + 2 * size_of(args[0]) * size_of(args[1])

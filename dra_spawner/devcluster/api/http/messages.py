@@ -11,16 +11,19 @@ from dra_spawner.devcluster.api.json_values import JsonObject
 
 
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:
+    """An answer of JSON text."""
     return web.Response(body=body, status=status, content_type="application/json", headers=headers)
 
 
 def found(document: JsonObject | None) -> web.Response:
+    """A document as an answer; 404 if there is none."""
     if document is None:
         raise no_such_path()
     return json_response(to_json(document))
 
 
 def success(status: int, details: JsonObject | None = None) -> web.Response:
+    """A ``Status`` that says so; with details it has no code, as with kube-apiserver."""
     answer: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is None:
         answer["code"] = int(status)
@@ -30,23 +33,28 @@ def success(status: int, details: JsonObject | None = None) -> web.Response:
 
 
 def retry_after(error: ApiError) -> dict[str, str] | None:
+    """The header that tells when to come again, for errors that say so."""
     seconds = (error.details or {}).get("retryAfterSeconds")
     return {"Retry-After": str(seconds)} if seconds else None
 
 
 def no_such_path() -> ApiError:
+    """The 404 of a path that leads nowhere, unlike that of a missing object."""
     return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource", {})
 
 
 def unsupported_media_type() -> ApiError:
+    """The 415 of a body that is neither JSON nor a patch."""
     return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", "415: Unsupported Media Type", {})
 
 
 def wants_table(request: web.Request) -> bool:
+    """Whether a client such as kubectl asks for rows to print."""
     return "as=Table" in request.headers.get("Accept", "")
 
 
 def parse_json(text: bytes, what: str) -> Any:
+    """The JSON value of a text; 400 if it is none."""
     try:
         return from_json(text)
     except ValueError as error:
@@ -64,6 +72,7 @@ async def object_body(request: web.Request, kind: str) -> JsonObject:
 
 
 async def optional_body(request: web.Request) -> JsonObject | None:
+    """The options in the body of a DELETE, if there are any."""
     text = await request.read()
     if not text.strip():
         return None
