@@ -13,6 +13,7 @@ RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
 SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
 PLACEHOLDER_RULES = SHIPPED_RULES.with_name("placeholders.yaml")
+USER_NAMESPACES_RULES = SHIPPED_RULES.with_name("placeholders-user-namespaces.yaml")
 SERVICE_ACCOUNT = "dra-spawner-service"
 HUB_ACCOUNT = "hub"
 _TIMEOUT_SECONDS = 15.0

@@ -38,17 +38,20 @@ def of_kind(kind: str, name: str = "placeholders.yaml") -> dict[str, Any]:
     return found
 
 
-def test_rules_are_the_ones_that_are_used() -> None:
-    rules = {
+def rules_of(name: str) -> set[tuple[str, ...]]:
+    return {
         (document["kind"], group, resource, verb, *rule.get("resourceNames", ()))
-        for document in documents("placeholders.yaml")
+        for document in documents(name)
         for rule in document.get("rules", ())
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
+
+
+def test_rules_are_the_ones_that_are_used() -> None:
     dra = "resource.k8s.io"
-    assert rules == {
+    assert rules_of("placeholders.yaml") == {
         ("ClusterRole", "", "nodes", "patch"),
         ("ClusterRole", dra, "resourceclaims/binding", "patch"),
         *(("Role", "", "configmaps", verb, CONFIG_MAP) for verb in ("list", "watch")),
@@ -58,11 +61,20 @@ def test_rules_are_the_ones_that_are_used() -> None:
     }
 
 
+def test_rules_of_user_namespaces_are_the_ones_that_are_used() -> None:
+    """Besides those of placeholders.yaml, as tests/service/test_user_namespaces.py uses them."""
+    assert rules_of("placeholders-user-namespaces.yaml") == {("ClusterRole", "", "pods", "patch")}
+
+
 def test_roles_are_bound_to_the_account_of_the_service() -> None:
     account = of_kind("ServiceAccount", "service-rbac.yaml")["metadata"]["name"]
-    for kind, role in (("RoleBinding", "Role"), ("ClusterRoleBinding", "ClusterRole")):
-        binding = of_kind(kind)
-        assert binding["roleRef"]["name"] == of_kind(role)["metadata"]["name"]
+    for kind, role, name in (
+        ("RoleBinding", "Role", "placeholders.yaml"),
+        ("ClusterRoleBinding", "ClusterRole", "placeholders.yaml"),
+        ("ClusterRoleBinding", "ClusterRole", "placeholders-user-namespaces.yaml"),
+    ):
+        binding = of_kind(kind, name)
+        assert binding["roleRef"]["name"] == of_kind(role, name)["metadata"]["name"]
         assert [subject["name"] for subject in binding["subjects"]] == [account]
 
 

@@ -1,0 +1,108 @@
+"""Servers in a namespace of each user: placeholders make way for them, and nothing is handed over."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.headroom import labels
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, USER_NAMESPACES_RULES, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable
+from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.service.replica import SHARE, Replica, node, prepare, publish_shapes, replica
+
+PART = shape(SHARE)
+LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "40Gi")}
+LARGE = shape(LARGE_CLAIM)
+
+
+@pytest.fixture
+async def users_namespace(cluster: ClusterUnderTest) -> AsyncIterator[str]:
+    name = f"{cluster.namespace}-ada"
+    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
+    yield name
+    await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
+
+
+async def account(cluster: ClusterUnderTest, *, in_user_namespaces: bool = True) -> Path:
+    """A kubeconfig of the service's account with the rules of helm-values/; on the embedded cluster all may do all."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig
+    token = await service_token(cluster.admin, cluster.namespace)
+    for rules in (PLACEHOLDER_RULES, *((USER_NAMESPACES_RULES,) if in_user_namespaces else ())):
+        await grant(cluster.admin, cluster.namespace, rules, SERVICE_ACCOUNT)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
+
+
+async def start(cluster: ClusterUnderTest, namespace: str) -> str:
+    """A server in its user's namespace, as the spawner makes it; the path of its pod."""
+    template = {"metadata": {"name": "gpu"}, "spec": {"spec": LARGE_CLAIM["gpu"]}}
+    path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
+    await cluster.admin.create(path, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template})
+    manifest = user_pod("ada", {"gpu": {"resourceClaimTemplateName": "gpu"}})
+    manifest["metadata"]["labels"][labels.SHAPE] = LARGE.id
+    pods = resource_path("v1", "pods", namespace)
+    await cluster.admin.create(pods, manifest)
+    return f"{pods}/ada"
+
+
+async def ask(service: Replica, namespace: str) -> dict[str, object]:
+    status, answer = await service.ask({"shape": PART.id, "pod": "ada", "namespace": namespace})
+    assert status == 200, answer
+    return answer
+
+
+async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
+    cluster: ClusterUnderTest, users_namespace: str
+) -> None:
+    await prepare(cluster, *node("node-a", shareable("gpu-0")))
+    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    kubeconfig = await account(cluster)
+    async with replica(cluster, kubeconfig, headroom={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
+        await service.until_warm(PART, 4)
+        # A claim of another namespace is of no use; here is none to be had of its own without others' making way.
+        answer = await ask(service, users_namespace)
+        assert (answer["kind"], answer["claims"], answer["gates"]) == ("yield", {}, [])
+        # Beside the placeholders it could be: what hinders is the namespace alone.
+        assert (await ask(service, cluster.namespace))["kind"] == "warm"
+        promised = next(key for key, each in service.placeholders().items() if each.reservation)
+        await cluster.admin.delete(cluster.path("pods", promised.name), grace_period_seconds=0)
+        path = await start(cluster, users_namespace)
+        await service.until(lambda: is_placed(service, users_namespace), "it has a place", seconds=45)
+        pod = await cluster.admin.get(path)
+        assert pod["metadata"]["labels"][labels.YIELDED_AT].isdigit()
+        decisions = [each.decision for each in service.context.decisions.newest(1000)]
+        assert {each.outcome for each in decisions} == {"done"}
+        yielded = [each for each in decisions if each.code == "yield"]
+        assert {each.details["for"] for each in yielded} == {f"{users_namespace}/ada"}
+        assert service.context.problems() == ()
+
+
+def is_placed(service: Replica, namespace: str) -> bool:
+    pod = service.keeper.view().users.get(ObjectKey(namespace, "ada"))
+    return pod is not None and bool(pod.node_name)
+
+
+async def test_without_the_right_placeholders_make_way_all_the_same(real_cluster: ClusterUnderTest) -> None:
+    """It cannot be noted that they have, and the decision says so."""
+    cluster = real_cluster
+    namespace = f"{cluster.namespace}-ada"
+    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+    await prepare(cluster, *node("node-a", shareable("gpu-0")))
+    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    kubeconfig = await account(cluster, in_user_namespaces=False)
+    async with replica(cluster, kubeconfig, headroom={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
+        await service.until_warm(PART, 1)
+        await start(cluster, namespace)
+        await service.until(lambda: is_placed(service, namespace), "it has a place")
+        (refused,) = {each.decision.outcome for each in service.context.decisions.newest(100)} - {"done"}
+        assert 'cannot patch resource "pods"' in refused
+        assert f'in the namespace "{namespace}"' in refused
+    await cluster.admin.delete(resource_path("v1", "namespaces", None, namespace), missing_ok=True)
