@@ -24,9 +24,9 @@ from dra_spawner.profiles.form import unavailable_choice
 from dra_spawner.profiles.optional_devices import without_optional
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
-from dra_spawner.spawner.checked_choices import CheckedSpawner
+from dra_spawner.spawner.checked_spawner import CheckedSpawner
+from dra_spawner.spawner.form_spawner import FormSpawner
 from dra_spawner.spawner.intel_gas_spawner import IntelGasSpawner
-from dra_spawner.spawner.spawn_form import FormSpawner
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, SpawnRefused, wrong_profile
 from dra_spawner.spawner.vlan_spawner import VlanSpawner
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from dra_spawner.profiles.lint import ALL_RULES
-from dra_spawner.spawner.checked_choices import CheckedSpawner
+from dra_spawner.spawner.checked_spawner import CheckedSpawner
 from tests.check.test_check import OUTPUT_SCHEMA
 
 TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()

@@ -1,4 +1,4 @@
-"""The spawn form of `DRASpawner`: what a user can choose, made from what the cluster's devices give.
+"""The part of `DRASpawner` that makes the spawn form: what a user can choose, by what the cluster's devices give.
 
 KubeSpawner makes the form from its ``profile_list``; here this list is completed before KubeSpawner gets to see it, for
 the form and for what comes back from it alike.

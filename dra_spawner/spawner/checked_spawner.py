@@ -1,4 +1,4 @@
-"""Choices that can never work on the cluster: told in the log when the hub starts, and to users when they spawn."""
+"""The part of `DRASpawner` that finds choices which can never work: it tells the hub's log, and refuses them."""
 
 from __future__ import annotations
 
