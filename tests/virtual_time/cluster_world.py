@@ -92,12 +92,7 @@ class ClusterWorld:
         self._to_do.append(lambda: self._publish(gpu_slice(node, gpus, memory)))
 
     def pull(self, node: str) -> None:
-        path = resource_path("v1", "nodes", name=node, subresource="status")
-
-        async def report() -> None:
-            await self.api.patch(path, {"status": {"images": [_image(IMAGE)]}})
-
-        self._to_do.append(report)
+        self._to_do.append(lambda: self._report_image(node))
 
     def remove_node(self, name: str) -> None:
         self._to_do.append(lambda: self._drain(name))
@@ -107,7 +102,6 @@ class ClusterWorld:
         to_do, self._to_do = self._to_do, []
         for each in to_do:
             await each()
-            self.quiet.stir()
 
     async def _make_node(self, objects: list[Json]) -> None:
         node, *slices = objects
@@ -126,6 +120,11 @@ class ClusterWorld:
         await self.create(DRA, "resourceslices", devices, namespaced=False)
         name = devices["metadata"]["name"]
         await self.until(lambda: name in self.snapshot.slices, f"slice {name}")
+
+    async def _report_image(self, node: str) -> None:
+        path = resource_path("v1", "nodes", name=node, subresource="status")
+        await self.api.patch(path, {"status": {"images": [_image(IMAGE)]}})
+        await self.until(lambda: IMAGE in self.snapshot.nodes[node].node.images, f"image on node {node}")
 
     async def _drain(self, name: str) -> None:
         """Nothing new comes to a node, then its pods go, then itself; it stays if a user was quicker."""
@@ -152,7 +151,7 @@ class ClusterWorld:
     async def leave(self, name: str) -> None:
         """A user's server ends, and with it what it owns."""
         await self._delete_pod(self.namespace, name)
-        self.quiet.stir()
+        await self.until(lambda: ObjectKey(self.namespace, name) not in self.snapshot.pods, f"pod {name} gone")
 
     async def settle(self) -> None:
         """Whoever decides by time looks at it anew."""
@@ -180,7 +179,7 @@ class ClusterWorld:
             path = resource_path(DRA, "resourceclaimtemplates", self.namespace, template["metadata"]["name"])
             owners = [owner_reference(name, pod["metadata"]["uid"])]
             await self.api.patch(path, {"metadata": {"ownerReferences": owners}})
-        self.quiet.stir()
+        await self.until(lambda: ObjectKey(self.namespace, name) in self.snapshot.pods, f"pod {name}")
 
     def label_user(self, manifest: Json) -> None:
         """What the system wants to know of a user's pod."""
