@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, Denial, EndPlaceholder, LabelNode
@@ -18,13 +19,26 @@ from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import pods_by_kind, simulated_placeholder
-from dra_spawner.headroom.view import Placeholder, View, allows, is_labelled, is_open, is_ready_for_users, newest_first
+from dra_spawner.headroom.stops import stop_of
+from dra_spawner.headroom.view import (
+    Placeholder,
+    View,
+    age,
+    allows,
+    is_labelled,
+    is_open,
+    is_ready_for_users,
+    newest_first,
+    without_label,
+)
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
 _DAEMONS = ("DaemonSet", "Node")
+#: A placeholder for which there is room has it after so long: the scheduler tries again after 10 s at most.
+_PLACED_BY_THEN = timedelta(seconds=30)
 
 
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
@@ -61,7 +75,9 @@ def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesB
         if is_labelled(state, labels.DRAINING) and (view.users_of_node.get(name) or view.waiting_users):
             why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
             actions.append(LabelNode(name, labels.DRAINING, None, why))
-    if view.waiting_users:
+        elif not actions and is_labelled(state, labels.DRAINING) and (waiting := _waiting_for(view, state)) is not None:
+            actions.append(LabelNode(name, labels.DRAINING, None, f"{waiting.pod} waits for a place"))
+    if actions or view.waiting_users or _are_moving(view):
         return tuple(actions)
     for name in view.placeholders_of_node:
         held_by = view.snapshot.nodes.get(name)
@@ -71,6 +87,25 @@ def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesB
             actions.append(LabelNode(name, labels.DRAINING, labels.TRUE, "no users, and the others have room enough"))
             break  # one at a time: whether the others have room changes with each
     return tuple(actions)
+
+
+def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
+    """A placeholder that has found no place, and would have one here if the node were not to become empty."""
+    for placeholder in view.placeholders.values():
+        if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
+            continue
+        pod = without_label(placeholder.pod, labels.DRAINING)
+        if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
+            return placeholder
+    return None
+
+
+def _are_moving(view: View) -> bool:
+    """Whether placeholders are on their way from a node that is to become empty: they need the room on others."""
+    if view.leaving or any(each.is_pending for each in view.placeholders.values()):
+        return True
+    draining = [name for name, state in view.nodes_labelled(labels.DRAINING) if is_labelled(state, labels.DRAINING)]
+    return any(view.placeholders_of_node.get(name) for name in draining)
 
 
 def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
@@ -87,8 +122,15 @@ def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, bus
         return False
     held = view.placeholders_of_node.get(name, ())
     return (
-        bool(held) and all(each.reservation is None for each in held) and _all_fit_elsewhere(view, policy, name, held)
+        bool(held)
+        and all(each.reservation is None and _may_move(view, policy, each.shape) for each in held)
+        and _all_fit_elsewhere(view, policy, name, held)
     )
+
+
+def _may_move(view: View, policy: Policy, shape: str) -> bool:
+    """Whether one more may go without being replaced first."""
+    return len(view.warm(shape)) > policy.headroom_of(shape).kept
 
 
 def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
@@ -146,9 +188,9 @@ def decide_moves(
     ending
         Placeholders that end in this round for other reasons.
     """
-    pending = sum(1 for each in view.placeholders.values() if each.is_pending)
-    if pending > policy.budget.most_pending or view.waiting_users or view.leaving:
-        return (), tokens, {}
+    stop = stop_of(view, policy)
+    if stop is not None:
+        return (), tokens, dict.fromkeys(should_move(view, policy, ending), stop.rule)
     warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
     evictions = _Evictions(policy, tokens, warm, Counter())
     ended: list[EndPlaceholder] = []
@@ -167,6 +209,11 @@ def decide_moves(
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
             ended.append(EndPlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
     return tuple(ended), evictions.tokens, denied
+
+
+def should_move(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
+    """Placeholders that should be elsewhere, whether or not they may go now."""
+    return [placeholder.key for placeholder, _, _ in _movers(view, policy, ending)]
 
 
 def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:

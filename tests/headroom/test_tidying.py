@@ -10,7 +10,7 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Budget, Headroom, Policy
-from tests.headroom.world import PLAIN, World, user_shape
+from tests.headroom.world import GPU, PLAIN, World, user_shape
 
 
 def hub(minimum: int, maximum: int = 20, **policy: object) -> World:
@@ -265,3 +265,53 @@ def test_nothing_is_evicted_while_any_placeholder_waits() -> None:
     world.node("b")
     world.run(minutes=3)
     assert not ended(world, Cause.MOVE)
+
+
+def draining(world: World) -> list[str]:
+    return [name for name, state in sorted(world.snapshot.nodes.items()) if labels.DRAINING in state.node.labels]
+
+
+def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_their_way() -> None:
+    """Both would count on the same room."""
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)}, newest=timedelta(minutes=5)))
+    world.node("a", gpus=2)
+    world.settle()
+    world.node("b", gpus=1)
+    world.node("c", gpus=1)
+    for _ in range(240):
+        world.schedule()
+        world.decide()
+        with_placeholders = [name for name in draining(world) if world.placeholders_on(name)]
+        assert not with_placeholders or len(draining(world)) == 1, world.picture("a", "b", "c")
+        world.pass_time(seconds=10)
+    assert draining(world) == ["a"]
+    assert len(world.view().warm(GPU.id)) == 2
+    assert not world.placeholders_on("a")
+
+
+def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place() -> None:
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)}))
+    for name in "abc":
+        world.node(name, gpus=1)
+    world.settle()
+    world.run(minutes=40, every_seconds=20)
+    assert len(draining(world)) == 1
+    world.remove_node(next(name for name in "abc" if world.placeholders_on(name)))
+    world.run(minutes=1)
+    assert draining(world) == []
+    assert len(world.view().warm(GPU.id)) == 2
+
+
+def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
+    """Nobody would be sent there, and it would never be empty."""
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 1)}))
+    for name in "ab":
+        world.node(name, gpus=1)
+    world.settle()
+    world.run(minutes=40, every_seconds=20)
+    assert draining(world) == []
+    world.policy = replace(world.policy, headroom={GPU.id: Headroom(1, 1, floor=0)})
+    (was,) = (each.node for each in world.view().placeholders.values())
+    world.run(minutes=40, every_seconds=20)
+    assert draining(world) == [was]
+    assert not world.placeholders_on(was)
