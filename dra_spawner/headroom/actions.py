@@ -46,6 +46,34 @@ class Denial(StrEnum):
     FLOOR = "floor"
     #: Its replacement would not come up where it should.
     LANDING = "landing"
+    #: Users' servers wait.
+    USERS_WAIT = "users-wait"
+    #: Other placeholders wait for a node.
+    PENDING = "pending"
+    #: Others are on their way out.
+    LEAVING = "leaving"
+    #: What is known of the cluster is too old.
+    STALE = "stale"
+    #: The API server fails.
+    API = "api"
+
+    @property
+    def because(self) -> str:
+        """For people: why it stays."""
+        return _BECAUSE[self]
+
+
+_BECAUSE = {
+    Denial.BUDGET: "enough were evicted lately",
+    Denial.PER_NODE: "enough are evicted from its node at once",
+    Denial.FLOOR: "too few warm ones would be left",
+    Denial.LANDING: "its replacement would not come up where it should",
+    Denial.USERS_WAIT: "users' servers wait",
+    Denial.PENDING: "other placeholders wait for a node",
+    Denial.LEAVING: "others are on their way out",
+    Denial.STALE: "what is known of the cluster is too old",
+    Denial.API: "the API server fails",
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,10 @@ from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.hand_over import decide_hand_overs, is_under_way
 from dra_spawner.headroom.memory import Memory
-from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users
+from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users, should_move
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.readiness import decide_readiness
+from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import View
 from dra_spawner.headroom.wanted import decide_numbers
 from dra_spawner.headroom.yielding import Waiting, decide_yields
@@ -58,10 +59,12 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     memory
         Of the last decision (`Memory.fresh` for the first).
     """
-    frozen = frozen_because(view, policy)
-    if frozen:
+    stop = stop_of(view, policy)
+    if stop is not None and stop.is_frozen:
         # The bucket does not fill while nobody looks.
-        return Decisions((), (), replace(memory, tokens=Tokens(memory.tokens.left, view.now)), frozen)
+        unchanged = replace(memory, tokens=Tokens(memory.tokens.left, view.now))
+        stay = dict.fromkeys(should_move(view, policy), stop.rule)
+        return Decisions((), (), unchanged, stop.reason, stay)
     memory = memory.not_after(view.now)
     busyness = NodesBusyness(view)
     hand_overs = decide_hand_overs(view, policy)
@@ -92,15 +95,6 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         denied |= stay
     actions = (*hand_overs, *broken, *yields, *readiness, *numbers, *attraction, *draining, *moves)
     return Decisions(actions, waiting, replace(memory, tokens=tokens), denied=denied)
-
-
-def frozen_because(view: View, policy: Policy) -> str:
-    """Why nothing may be decided at present; empty if all is well."""
-    if view.problem:
-        return f"nothing is decided: {view.problem}"
-    if view.stale > policy.stale_after:
-        return f"nothing is decided: what is known of the cluster is {int(view.stale.total_seconds())} seconds old"
-    return ""
 
 
 def _ended(actions: Iterable[Action]) -> frozenset[ObjectKey]:

@@ -184,7 +184,7 @@ class Reconciler:
         self.latest = decided = decide(view, policy, memory)
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
-        if decided.frozen and decided.frozen != self._frozen:
+        if decided.frozen and not self._frozen:  # what it says changes every second
             log.warning("%s", decided.frozen)
         self._frozen = decided.frozen
         self._note_denials(decided.denied)

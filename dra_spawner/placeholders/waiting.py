@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.decide import frozen_because
+from dra_spawner.headroom.stops import frozen_because
 from dra_spawner.headroom.view import View
 from dra_spawner.headroom.yielding import Waiting, decide_yields
 from dra_spawner.placeholders.keeper import PlaceholderKeeper

@@ -11,7 +11,7 @@ from dra_spawner import __version__
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
 from dra_spawner.web.figures import NodeFigures
-from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json
+from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json, stop_json
 from dra_spawner.web.waiting_handlers import waiting_json
 
 __all__ = [
@@ -178,6 +178,7 @@ class NodesPage(PageHandler):
             nodes=nodes,
             profiles=await profiles_json(self.context),
             words=_WORDS,
+            stop=stop_json(self.context.keeper) if self.context.keeper is not None else None,
             placeholders=placeholders[:_PLACEHOLDERS_SHOWN],
             more_placeholders=max(0, len(placeholders) - _PLACEHOLDERS_SHOWN),
             waiting=waiting[:_WAITING_SHOWN],

@@ -10,6 +10,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import Placement
+from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import Placeholder, View, age
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.availability import ChoiceAvailability, PlaceholderState, state_of
@@ -25,7 +26,9 @@ __all__ = [
     "PlaceholdersHandler",
     "ProfilesHandler",
     "placeholders_json",
+    "placement_json",
     "profiles_json",
+    "stop_json",
 ]
 
 
@@ -45,7 +48,9 @@ class PlaceholdersHandler(KeeperHandler):
 
     def get(self) -> None:
         items = placeholders_json(self.keeper, self.context)
-        self.write_json({"items": items, "total": len(items), "frozen": _frozen(self.keeper)})
+        stop = stop_json(self.keeper)
+        frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
+        self.write_json({"items": items, "total": len(items), "frozen": frozen, "stop": stop})
 
 
 class ProfilesHandler(KeeperHandler):
@@ -68,8 +73,12 @@ def placement_json(placement: Placement) -> dict[str, Any]:
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
 
 
-def _frozen(keeper: PlaceholderKeeper) -> str:
-    return keeper.latest.frozen if keeper.latest is not None else ""
+def stop_json(keeper: PlaceholderKeeper) -> dict[str, Any] | None:
+    """Why nothing is tidied up at present, or nothing decided at all; None if nothing stands against it."""
+    stop = stop_of(keeper.view(), keeper.policy) if keeper.is_on else None
+    if stop is None:
+        return None
+    return {"rule": stop.rule, "reason": stop.reason, "nothing_is_decided": stop.is_frozen}
 
 
 # --- placeholders ----------------------------------------------------------------------------------------------------
@@ -103,6 +112,7 @@ def _placeholder_json(
     made_because = observed.annotations.get(labels.REASON, "") if observed is not None else ""
     scheduled = observed.conditions.get("PodScheduled") if observed is not None else None
     reservation = placeholder.reservation if placeholder is not None else None
+    denial = keeper.latest.denied.get(key) if keeper.latest is not None else None
     return {
         "name": key.name,
         "namespace": key.namespace,
@@ -118,6 +128,8 @@ def _placeholder_json(
         # Who decided may have been the leader before this one: the pod itself says why it was made.
         "reason": last.reason if last is not None else made_because,
         "decided_at": last.at.isoformat() if last is not None else None,
+        # Known to the leader only.
+        "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
 

@@ -56,6 +56,10 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             "warm": 1, "warming": 0, "pending": 1, "promised": 1, "leaving": 0
         }  # fmt: skip
         kept = json.loads(await service.get("placeholders"))
+        reason = "no placeholder is moved while a placeholder waits for a node"
+        assert kept["stop"] == {"rule": "pending", "reason": reason, "nothing_is_decided": False}
+        assert kept["frozen"] == ""
+        assert reason in text
         promised = [each for each in kept["items"] if each["promised_to"]]
         assert [each["promised_to"] for each in promised] == ["jupyter-ada"]
         assert list(promised[0]["claims"].values()) == list(answer["claims"].values())
