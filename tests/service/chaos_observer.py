@@ -53,8 +53,12 @@ class Observer:
 
     Attributes
     ----------
-    may_go
-        Users' pods that leave because their user, or their node, does.
+    left
+        Users' pods whose user has left.
+    lost
+        Nodes that are gone, with all pods there.
+    gone
+        Users' pods that were there.
     wrong
         What must never be, and was.
     ended
@@ -65,7 +69,9 @@ class Observer:
         self, watch: ClusterWatch, time: VirtualTime, namespace: str, headroom: Mapping[str, Headroom], grace: Grace
     ) -> None:
         self.watch = watch
-        self.may_go: set[str] = set()
+        self.left: set[str] = set()
+        self.lost: set[str] = set()
+        self.gone: set[str] = set()
         self.wrong: list[str] = []
         self.ended: Counter[str] = Counter()
         self.handed: dict[ObjectKey, set[str]] = {}
@@ -74,6 +80,7 @@ class Observer:
         self._headroom = headroom
         self._grace = grace
         self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
+        self._node_of: dict[str, str] = {}
         self._losses: list[_Loss] = []
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
@@ -125,14 +132,22 @@ class Observer:
     def _note(self, change: Change) -> None:
         if change.key.namespace not in ("", self._namespace):
             return
-        pod = self.watch.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
-        is_leaving = change.type is ChangeType.REMOVED or (pod is not None and pod.is_deleted)
-        is_users = change.kind is Kind.POD and change.key.name.startswith("user-")
-        if is_users and is_leaving and change.key.name not in self.may_go:
-            self._tell(f"{change.key} was ended by somebody else")
+        if change.kind is Kind.POD and change.key.name.startswith("user-"):
+            self._look_at_user(change)
         self._look_at_users()
         self._look_at_numbers()
         self._look_at_orphans()
+
+    def _look_at_user(self, change: Change) -> None:
+        name, pod = change.key.name, self.watch.snapshot.pods.get(change.key)
+        if change.type is ChangeType.REMOVED or pod is None:
+            self.gone.add(name)
+        else:
+            self._node_of[name] = pod.node_name
+            if not pod.is_deleted:
+                return
+        if name not in self.left and self._node_of.get(name) not in self.lost:
+            self._tell(f"{name} was ended by somebody else")
 
     def _look_at_users(self) -> None:
         for pod in self.users():

@@ -30,6 +30,7 @@ from tests.placeholders.world import IMAGE, claim_spec, shape
 from tests.service.chaos_hub import Choice, Death, Hub, Start
 from tests.service.chaos_observer import Observer, claims_named
 from tests.service.replica import WHOLE, node, prepare, publish_shapes
+from tests.service.test_faults import writes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 from tests.virtual_time.api import VirtualTimeApi
 
@@ -68,6 +69,10 @@ WRITES = (
     ("patch", "nodes"),
     ("get", "resourceclaims"),
 )
+
+
+#: Watches last 30 s, and nothing is decided on knowledge that is 60 s old.
+_LONGEST_JUMP = timedelta(seconds=20)
 
 
 class Chaos:
@@ -114,15 +119,15 @@ class Chaos:
         """As from a pack of cards, so that each comes soon enough."""
         if not self.cards:
             happenings: dict[Callable[[], Any], int] = {
-                self.arrive: 12,
-                self.leave: 6,
-                self.node_comes: 3,
-                self.node_is_lost: 2,
-                self.images_come: 2,
+                self.arrive: 16,
+                self.leave: 8,
+                self.node_comes: 4,
+                self.node_is_lost: 3,
+                self.images_come: 3,
                 self.placeholder_fails: 1,
                 self.claim_is_deleted: 1,
-                self.requests_fail: 5,
-                self.watches_are_cut: 2,
+                self.requests_fail: 8,
+                self.watches_are_cut: 3,
                 self.api_is_away: 1,
                 self.leader_is_killed: 1,
                 self.leader_stops: 1,
@@ -153,7 +158,7 @@ class Chaos:
     async def leave(self) -> None:
         if self.hub.users:
             name = self.random.choice(self.hub.users)
-            self.observer.may_go.add(name)
+            self.observer.left.add(name)
             await self.hub.stop(name)
 
     # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -172,7 +177,7 @@ class Chaos:
         if len(self.nodes) < 2:
             return
         name = self.nodes.pop(self.random.randrange(len(self.nodes)))
-        self.observer.may_go |= {pod.name for pod in self.observer.users() if pod.node_name == name}
+        self.observer.lost.add(name)
         await self.cluster.remove_node(name)
         await self.cluster.admin.delete(
             resource_path(RESOURCE_API, "resourceslices", name=f"{name}-gpu.example.com"), missing_ok=True
@@ -180,16 +185,11 @@ class Chaos:
 
     async def pods_of_lost_nodes_go(self) -> None:
         """As kube-controller-manager removes them, only sooner."""
-        there = self.observer.watch.snapshot.nodes
         for pod in self.observer.pods():
-            if pod.node_name and pod.node_name not in self.nodes and pod.node_name not in there:
-                self.observer.may_go.add(pod.name)
-                if pod.name in self.hub.users:
-                    self.hub.users.remove(pod.name)
+            if pod.node_name in self.observer.lost:
                 path = self.cluster.path("pods", pod.name)
                 await self.cluster.admin.delete(path, grace_period_seconds=0, missing_ok=True)
-        present = {pod.name for pod in self.observer.users()}
-        self.hub.users = [name for name in self.hub.users if name in present or name not in self.observer.may_go]
+        self.hub.users = [name for name in self.hub.users if name not in self.observer.gone]
 
     async def images_come(self) -> None:
         """Every node has pulled all images."""
@@ -229,12 +229,21 @@ class Chaos:
             each.cut_off()
         await self.pass_time(90)
         await self.check()
-        decided = [each.running.context.decisions.count for each in self.replicas if each.is_running]
+        # What is under way comes to its end.
+        await self.until(
+            lambda: all(not each.is_running or each.is_frozen for each in self.replicas), "nothing is done"
+        )
+        before = self.done_so_far()
         for _ in range(self.random.choice((1, 3, 8))):
             await self.pass_time(60)
             await self.check()
-        assert decided == [each.running.context.decisions.count for each in self.replicas if each.is_running]
+        assert self.done_so_far() == before, self.picture()
         await self.heal()
+
+    def done_so_far(self) -> list[int]:
+        """Of each replica, what it decided and what it tried to write."""
+        decided = [each.running.context.decisions.count for each in self.replicas if each.is_running]
+        return decided + [len(writes(each.proxy)) for each in self.replicas]
 
     async def leader_is_killed(self) -> None:
         """In the middle of whatever it does; another begins with what is in the cluster."""
@@ -272,10 +281,14 @@ class Chaos:
     # --- time ----------------------------------------------------------------------------------------------------------
 
     async def pass_time(self, seconds: float) -> None:
-        self.time.clock.jump_to(self.time.now() + timedelta(seconds=seconds))
-        for each in self.replicas:
-            each.note_jump()
-        await asyncio.sleep(0.02)  # what is due is begun
+        """Go ahead in steps so short that what is known stays fresh, where nothing is in its way."""
+        end = self.time.now() + timedelta(seconds=seconds)
+        while (now := self.time.now()) < end:
+            self.time.clock.jump_to(min(now + _LONGEST_JUMP, end))
+            for each in self.replicas:
+                each.note_jump()
+            with contextlib.suppress(AssertionError):  # what is done to the network may last
+                await self.until(lambda: all(each.is_fresh for each in self.replicas), "what is known is fresh", 0.3)
 
     async def settle(self) -> None:
         """All trouble is over, and the leader has done what it sees as of now."""
@@ -357,22 +370,22 @@ class Chaos:
 
     async def rest(self) -> None:
         """Trouble ends: everything comes to rest, and nothing is left over."""
-        while len(self.nodes) < 2:
+        while len(self.nodes) < MOST_NODES:
             await self.node_comes()
         while len(self.hub.users) > 3:
             await self.leave()
         await self.images_come()
-        for _ in range(15):
+        for _ in range(10):
             await self.pass_time(120)
             await self.settle()
             await self.check()
         await self.until(lambda: not self.restless(), "all is at rest", seconds=40)
-        decided = [each.running.context.decisions.count for each in self.replicas]
+        before = self.done_so_far()
         for _ in range(3):
-            await self.pass_time(300)
+            await self.pass_time(200)
             await self.settle()
             await self.check()
-        assert decided == [each.running.context.decisions.count for each in self.replicas], self.picture()
+        assert self.done_so_far() == before, self.picture()
         assert self.restless() == [], self.picture()
 
     def restless(self) -> list[str]:

@@ -134,6 +134,19 @@ class VirtualReplica:
     def leads(self) -> bool:
         return self._running is not None and self._running.context.role is Role.LEADER
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what it knows is as fresh as it can be."""
+        if self._running is None or self.is_cut_off:
+            return True
+        return self._running.keeper.watch.staleness_seconds() < _INFORMERS.watch_seconds
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it does not lead, or says that it decides nothing."""
+        latest = self.running.keeper.latest
+        return latest is None or bool(latest.frozen)
+
     async def start(self) -> Replica:
         """Begin anew, with nothing but what is in the cluster."""
         kubeconfig = self._cluster.admin_kubeconfig_for(self.proxy.url)
