@@ -74,7 +74,7 @@ class Grace:
     new_node
         A node that just came is not drained.
     freed_node
-        Nor is one that the last user just left, for he may come back.
+        Nor is one that the last user just left, who may come back.
     orphan
         A claim without its placeholder is deleted after so long.
     """
