@@ -74,12 +74,15 @@ class Hub:
         Promises that should not have been given.
     users
         Names of the pods that were made and not deleted by it.
+    spoiled
+        Claims that somebody has deleted.
     """
 
     def __init__(self, cluster: ClusterUnderTest, time: VirtualTime, api: KubernetesApi) -> None:
         self.promised: dict[str, str] = {}
         self.wrong: list[str] = []
         self.users: list[str] = []
+        self.spoiled: set[str] = set()
         self.taken_over = 0
         self._cluster = cluster
         self._time = time
@@ -146,6 +149,8 @@ class Hub:
                 answer["claims"], {labels.RESERVED_FOR: start.name, labels.SHAPE: start.choice.shape.id}
             )
         except NotKept:
+            if self.spoiled.isdisjoint(answer["claims"].values()):
+                self.wrong.append(f"{start.name} came in time and did not get {answer['claims']}")
             left = objects.leave_taken()
             if left is not None:
                 await left.remove(start.name)

@@ -23,6 +23,7 @@ from tests.service.virtual_replica import VirtualTime
 
 #: Stamps and labels have whole seconds, and rounds take their time.
 _SLACK = timedelta(seconds=5)
+_STAMP = timedelta(seconds=1)
 #: What happens within so many real seconds, a leader may not have seen when it decided.
 _TOGETHER = 0.5
 
@@ -81,6 +82,8 @@ class Observer:
         self._grace = grace
         self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
         self._node_of: dict[str, str] = {}
+        self._made: dict[ObjectKey, datetime] = {}
+        self._promised: dict[ObjectKey, datetime] = {}
         self._losses: list[_Loss] = []
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
@@ -128,6 +131,19 @@ class Observer:
             namespace, _, name = decision.subject.removeprefix("Pod ").partition("/")
             self._causes[ObjectKey(namespace, name)] = decision.code
             self.ended[decision.code] += decision.outcome == "done"
+            if decision.code == Cause.EXPIRED:
+                self._look_at_expiry(ObjectKey(namespace, name), decision.at)
+        elif decision.kind == "delete-claim":
+            namespace, _, name = decision.subject.removeprefix("ResourceClaim ").partition("/")
+            made = self._made.get(ObjectKey(namespace, name), decision.at)
+            if decision.at - made < self._grace.orphan - _SLACK:
+                self._tell(f"claim {name} is deleted as a leftover after {decision.at - made}")
+
+    def _look_at_expiry(self, placeholder: ObjectKey, at: datetime) -> None:
+        """Who is promised a place has all of the time that he was told."""
+        until = [moment for key, moment in self._promised.items() if key.name.startswith(f"{placeholder.name}-")]
+        if until and at < max(until) - _STAMP:
+            self._tell(f"{placeholder} ended at {at}, and is promised until {max(until)}")
 
     def _note(self, change: Change) -> None:
         if change.key.namespace not in ("", self._namespace):
@@ -136,6 +152,7 @@ class Observer:
             self._look_at_user(change)
         self._look_at_users()
         self._look_at_numbers()
+        self._look_at_claims()
         self._look_at_orphans()
 
     def _look_at_user(self, change: Change) -> None:
@@ -170,6 +187,13 @@ class Observer:
             lost = self._warm[shape] - warm
             self._losses += [_Loss(key, shape, monotonic(), len(warm)) for key in lost]
             self._warm[shape] = warm
+
+    def _look_at_claims(self) -> None:
+        now = self._time.now()
+        for claim in self.claims():
+            self._made.setdefault(claim.key, now)
+            if (reservation := reservation_of(claim)) is not None:
+                self._promised[claim.key] = reservation.until
 
     def _look_at_orphans(self) -> None:
         found = dict(self._orphans())

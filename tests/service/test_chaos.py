@@ -208,9 +208,9 @@ class Chaos:
     async def claim_is_deleted(self) -> None:
         """By an administrator who takes it for a leftover."""
         if warm := sorted(key.name for pod in self.observer.placeholders() for key in claims_named(pod)):
-            await self.cluster.admin.delete(
-                self.cluster.path("resourceclaims", self.random.choice(warm)), missing_ok=True
-            )
+            name = self.random.choice(warm)
+            self.hub.spoiled.add(name)
+            await self.cluster.admin.delete(self.cluster.path("resourceclaims", name), missing_ok=True)
 
     # --- trouble -------------------------------------------------------------------------------------------------------
 
