@@ -44,6 +44,7 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
         key = ObjectKey.of(pod)
         if labels.HAND_OVER_GATE in pod.gates and key not in taken:
             actions.append(_ungate(pod))
+    actions += _unowned(view, policy)
     actions += _orphans(view, policy)
     return tuple(actions)
 
@@ -93,14 +94,14 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
 
 def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
     """One after the other, each only if what comes before has worked."""
-    if not pod.node_name and not pod.is_gated and age(pod.created, view.now) < policy.grace.binding:
-        # The scheduler is about to enter it among the consumers: who writes there now makes that fail for a second.
+    if _is_binding(pod, view, policy):
         return
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     for claim in _claims(view, placeholder):
         if claim.key not in named or claim.is_deleted:
             continue
-        owner = pod.uid not in claim.owner_uids
+        # A pod at its gate waits for the least that must be. A claim that goes with nobody can wait.
+        owner = pod.uid not in claim.owner_uids and (bool(claim.owner_uids) or not pod.is_gated)
         consumer = claim.claim.is_allocated and not claim.is_reserved_for(pod)
         if owner or consumer:
             reason = f"{pod} takes over what {placeholder.pod} kept"
@@ -109,6 +110,23 @@ def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -
     yield EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
     if labels.HAND_OVER_GATE in pod.gates:
         yield _ungate(pod)
+
+
+def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
+    """Claims that users' pods have taken over and that would not go with them."""
+    for tracked in view.warm_claims():
+        if tracked.owner_uids or tracked.is_deleted or tracked.key in view.holder_of:
+            continue
+        for pod in view.pods_naming(tracked.key):
+            if ObjectKey.of(pod) in view.users and not pod.is_deleted and not _is_binding(pod, view, policy):
+                reason = f"{pod} has taken it over, and it goes when that goes"
+                yield ReserveClaim(tracked.key, ObjectKey.of(pod), pod.uid, reason, consumer=False)
+                break
+
+
+def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
+    """Whether the scheduler is about to enter it among a claim's consumers: who writes there now makes that fail."""
+    return not pod.node_name and not pod.is_gated and age(pod.created, view.now) < policy.grace.binding
 
 
 def _ungate(pod: Pod) -> UngatePod:

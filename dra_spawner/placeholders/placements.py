@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 _DRA: Final = "resource.k8s.io/v1"
 #: Others may want the same claim at the same time; then the next one is tried.
 _TRIES: Final = 5
-#: With more promises than this in their time claims are entered in the scheduler's stead, which has less to write then:
-#: it may write 50 times a second.
-_MANY: Final = 20
+#: With more promises than this in their time claims are entered in the scheduler's stead. It sends
+#: three requests for each pod, two without that, and by default 50 a second after the first 100.
+_MANY: Final = 33
 
 
 @dataclass(frozen=True, slots=True)

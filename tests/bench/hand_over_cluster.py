@@ -1,0 +1,282 @@
+"""A real control plane with fake nodes, a service's reconciler at work there, and starts of several kinds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
+from dra_spawner.headroom.policy import Budget, Headroom, Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.carry_out import CarryOut
+from dra_spawner.placeholders.placements import Promises
+from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.control_plane import ControlPlane
+from tests.placeholders.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
+
+__all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running"]
+
+Json = dict[str, Any]
+
+NAMESPACE = "hub"
+_CLAIMS = "resource.k8s.io/v1", "resourceclaims"
+_TEMPLATES = "resource.k8s.io/v1", "resourceclaimtemplates"
+
+
+@dataclass(frozen=True)
+class NodeKind:
+    """Nodes with devices of a class that no other kind has."""
+
+    name: str
+    cpu: str
+    gpus: int
+
+    @property
+    def device_class(self) -> str:
+        return f"{self.name}.example.com"
+
+    def claims(self) -> Json:
+        return {"gpu": claim_spec(self.device_class)}
+
+
+ROOMY = NodeKind("roomy", "16", 4)
+TIGHT = NodeKind("tight", "4", 1)
+"""One placeholder fills such a node."""
+BESIDE = shape(ROOMY.claims(), cpu="1")
+FULL = shape(TIGHT.claims(), cpu="4")
+
+
+@dataclass(frozen=True)
+class Start:
+    """All that a pod needs is there."""
+
+    name: str
+    entries: Json
+    shape: Shape = BESIDE
+    cpu: str = "1"
+    gates: tuple[str, ...] = ()
+
+
+@dataclass
+class Bench:
+    """A hub's namespace on a control plane, and a service's reconciler at work there.
+
+    Attributes
+    ----------
+    refills
+        Whether placeholders that were handed over are replaced, as the service does; else what is there is enough.
+    bound
+        When each pod was first seen to have a node.
+    promised
+        Seconds that promises took.
+    """
+
+    api: KubernetesApi
+    watch: ClusterWatch
+    reconciler: Reconciler
+    promises: Promises
+    refills: bool
+    wanted: dict[str, tuple[Shape, int]] = field(default_factory=dict)
+    filling: bool = True
+    bound: dict[str, float] = field(default_factory=dict)
+    promised: list[float] = field(default_factory=list)
+    number: int = 0
+
+    def note(self, change: Change) -> None:
+        if change.kind is Kind.POD and change.key.name not in self.bound:
+            pod = self.watch.snapshot.pods.get(change.key)
+            if pod is not None and pod.node_name:
+                self.bound[change.key.name] = time.perf_counter()
+
+    def name(self, prefix: str) -> str:
+        self.number += 1
+        return f"{prefix}-{self.number:05}"
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
+        end = time.monotonic() + seconds
+        while not condition():
+            if time.monotonic() > end:
+                decisions = [(each.decision.kind, each.decision.reason, each.decision.outcome)
+                             for each in self.reconciler.decisions.newest(5)]  # fmt: skip
+                pods = [(pod.name, pod.node_name, pod.is_deleted) for pod in self.watch.snapshot.pods.values()]
+                raise TimeoutError(f"not seen within {seconds:g} s: {what}; decided: {decisions}; pods: {pods[-5:]}")
+            await asyncio.sleep(0.01)
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    async def nodes(self, kind: NodeKind, count: int) -> None:
+        """Fake nodes, with all that users need."""
+        selector = {"cel": {"expression": f"device.driver == '{kind.device_class}'"}}
+        device_class = {"metadata": {"name": kind.device_class}, "spec": {"selectors": [selector]}}
+        await self.api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class)
+        for number in range(count):
+            name = f"{kind.name}-{number:03}"
+            node = {
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "bench/kind": kind.name}},
+                "spec": {},
+            }
+            await self.api.create(resource_path("v1", "nodes"), node)
+            amounts = {"cpu": kind.cpu, "memory": "64Gi", "pods": "110"}
+            images = [{"names": [IMAGE], "sizeBytes": 1}]
+            status = {"allocatable": amounts, "capacity": amounts, "conditions": [_ready_condition()], "images": images}
+            await self.api.patch(resource_path("v1", "nodes", name=name, subresource="status"), {"status": status})
+            await self.api.create(resource_path("resource.k8s.io/v1", "resourceslices"), _slice(name, kind))
+
+    async def beat(self) -> None:
+        """Nodes that are not heard of get a taint; their beats are spread evenly over the time."""
+        while True:
+            names = list(self.watch.snapshot.nodes)
+            for name in names:
+                path = resource_path("v1", "nodes", name=name, subresource="status")
+                await self.api.patch(path, {"status": {"conditions": [_ready_condition()]}})
+                await asyncio.sleep(25 / len(names))
+            await asyncio.sleep(0.1)
+
+    # --- placeholders ----------------------------------------------------------------------------------------------
+
+    async def keep(self, wanted: Shape, count: int) -> None:
+        """Have so many warm placeholders of a shape."""
+        self.wanted[wanted.id] = (wanted, count)
+        self.filling = True
+        self.reconciler.promised.clear()
+        self.reconciler.wake()
+        await self.until(
+            lambda: len(self.reconciler.view().warm(wanted.id)) == count, f"{count} warm placeholders", 120
+        )
+        self.filling = False
+
+    def policy(self) -> Policy:
+        headroom = {name: Headroom(count, 1000) for name, (_, count) in self.wanted.items()}
+        if not self.filling and not self.refills:
+            view = self.reconciler.view()
+            headroom = {
+                name: Headroom(sum(each.reservation is None for each in view.placeholders_of_shape.get(name, ())), 1000)
+                for name in self.wanted
+            }
+        shapes = {name: each for name, (each, _) in self.wanted.items()}
+        return Policy(shapes=shapes, headroom=headroom, budget=Budget(1000.0, 1000, 1000))
+
+    # --- starts ----------------------------------------------------------------------------------------------------
+
+    async def plain(self) -> Start:
+        """Prepares a pod without any claim."""
+        return Start(self.name("plain"), {})
+
+    async def template(self, cpu: str = "1") -> Start:
+        """Prepares a pod with a claim of its own: its template."""
+        name = self.name("template")
+        template = {"metadata": {"name": name}, "spec": {"spec": ROOMY.claims()["gpu"]}}
+        await self.api.create(resource_path(*_TEMPLATES, NAMESPACE), template)
+        return Start(name, {"gpu": {"resourceClaimTemplateName": name}}, cpu=cpu)
+
+    async def by_hand(self) -> Start:
+        """Prepares a pod that names an allocated claim of another pod. No service has to do with it."""
+        name = self.name("hand")
+        claim = {"metadata": {"name": name}, "spec": ROOMY.claims()["gpu"]}
+        await self.api.create(resource_path(*_CLAIMS, NAMESPACE), claim)
+        await self.run(Start(self.name("holder"), {"gpu": {"resourceClaimName": name}}))
+        return Start(name, {"gpu": {"resourceClaimName": name}})
+
+    async def hand_over(self, wanted: Shape) -> Start:
+        """Prepares a pod that takes a warm claim over: asks for the promise, as the spawner does."""
+        name = self.name("beside" if wanted is BESIDE else "full")
+        asked = time.perf_counter()
+        promise = await self.promises.place(wanted, NAMESPACE, name)
+        self.promised.append(time.perf_counter() - asked)
+        if not promise.claims:
+            raise RuntimeError(f"no warm claim: {promise.placement.reason}")
+        self.reconciler.wake()
+        entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
+        return Start(name, entries, wanted, "1" if wanted is BESIDE else "4", tuple(promise.gates))
+
+    async def run(self, start: Start) -> float:
+        """Seconds from the pod's creation to its node."""
+        manifest = user_pod(start.name, start.entries, start.cpu, gates=start.gates)
+        manifest["metadata"]["labels"][labels.SHAPE] = start.shape.id
+        kind = TIGHT if start.shape is FULL else ROOMY
+        manifest["spec"]["nodeSelector"] = {"bench/kind": kind.name}
+        began = time.perf_counter()
+        await self.api.create(resource_path("v1", "pods", NAMESPACE), manifest)
+        await self.until(lambda: start.name in self.bound, f"{start.name} on a node")
+        return self.bound[start.name] - began
+
+    async def clear(self) -> None:
+        """Delete users' pods, their templates and claims; placeholders are the reconciler's."""
+        selector = f"{labels.COMPONENT}={labels.USER_SERVER}"
+        params = {"labelSelector": selector}
+        await self.api.delete(resource_path("v1", "pods", NAMESPACE), params=params, grace_period_seconds=0)
+        await self.api.delete(resource_path(*_TEMPLATES, NAMESPACE))
+        await self.until(lambda: not self.reconciler.view().users, "all users gone")
+        for key in self.left_over():
+            if key.name.startswith("hand-"):
+                await self.api.delete(resource_path(*_CLAIMS, NAMESPACE, key.name), missing_ok=True)
+        await self.until(lambda: not self.left_over(), "no claims left over")
+
+    def left_over(self) -> set[ObjectKey]:
+        """Claims that no placeholder has."""
+        kept = {claim for each in self.reconciler.view().placeholders.values() for claim in each.claims}
+        return set(self.watch.snapshot.claims) - kept
+
+    def failures(self) -> list[str]:
+        """What the API server refused."""
+        found = (each.decision for each in self.reconciler.decisions.newest(10**6))
+        return [f"{each.kind} {each.subject}: {each.outcome}" for each in found if each.outcome != "done"]
+
+
+def _ready_condition() -> Json:
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "type": "Ready", "status": "True", "reason": "Fake", "message": "fake",
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
+    }  # fmt: skip
+
+
+def _slice(node: str, kind: NodeKind) -> Json:
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{number}"} for number in range(kind.gpus)]
+    spec = {"driver": kind.device_class, "nodeName": node, "pool": pool, "devices": devices}
+    return {"metadata": {"name": f"{node}-gpus"}, "spec": spec}
+
+
+@contextlib.asynccontextmanager
+async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool) -> AsyncIterator[Bench]:
+    """A bench with so many nodes of each kind."""
+    async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig) as api, ClusterWatch(api) as watch:
+        await api.create(resource_path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
+        priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
+        await api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
+        numbers = iter(range(10**6))
+        carry_out = CarryOut(
+            api,
+            PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS),
+            may_act=lambda: None,
+            new_name=lambda each: f"placeholder-{next(numbers):05}",
+        )
+        bench: Bench
+        reconciler = Reconciler(watch, lambda: bench.policy(), carry_out, DecisionLog(), frozenset((NAMESPACE,)))
+        bench = Bench(api, watch, reconciler, Promises(api, reconciler, lambda: None), refills)
+        watch.on_change(bench.note)
+        await watch.wait_synced()
+        await bench.nodes(ROOMY, roomy)
+        await bench.nodes(TIGHT, tight)
+        await bench.until(lambda: len(watch.snapshot.slices) == roomy + tight, "nodes and devices")
+        tasks = [asyncio.create_task(reconciler.run()), asyncio.create_task(bench.beat())]
+        try:
+            yield bench
+            assert not any(task.done() for task in tasks), tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
