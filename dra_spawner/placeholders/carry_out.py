@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,6 +24,7 @@ from dra_spawner.headroom.actions import (
 )
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.shapes import JsonObject, Shape
+from dra_spawner.placeholders.uncertain_names import UncertainNames
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -43,11 +44,18 @@ class Expectation:
     ----------
     is_met
         Whether it does.
+    is_new
+        Whether it is an object that was made.
     """
 
     kind: Kind
     key: ObjectKey
     is_met: Callable[[ClusterWatch], bool]
+    is_new: bool = False
+
+
+class _OfOthers(Exception):
+    """A claim of the wanted name has become somebody else's."""
 
 
 class CarryOut:
@@ -77,6 +85,7 @@ class CarryOut:
         self._settings = settings
         self._may_act = may_act
         self._new_name = new_name
+        self._uncertain = UncertainNames()
 
     async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
         """Carry out one decision. What is so already is as good as done.
@@ -109,26 +118,47 @@ class CarryOut:
                 return await self._delete_claim(action.claim)
 
     async def _create(self, shape: Shape, reason: str) -> tuple[Expectation, ...]:
-        name = self._new_name(shape)
+        """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
+        while (name := self._uncertain.take(shape.id)) is not None:
+            with contextlib.suppress(_OfOthers):
+                return await self._create_named(name, shape, reason)
+        return await self._create_named(self._new_name(shape), shape, reason)
+
+    async def _create_named(self, name: str, shape: Shape, reason: str) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
-        claims: list[ObjectKey] = []
         manifests = placeholder_claims(shape, name, self._settings)
+        manifest = placeholder_pod(shape, name, self._settings)
+        manifest["metadata"]["annotations"][labels.REASON] = reason
         try:
-            for manifest in manifests:
-                self._may_act()
-                claims.append(ObjectKey(namespace, manifest["metadata"]["name"]))
-                await self._api.create(resource_path(_DRA, _CLAIMS, namespace), manifest)
-            self._may_act()
-            manifest = placeholder_pod(shape, name, self._settings)
-            manifest["metadata"]["annotations"][labels.REASON] = reason
-            pod = await self._api.create(resource_path("v1", "pods", namespace), manifest)
+            for each in manifests:
+                claim = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
+                if not _is_kept_for(claim, each, name):
+                    raise _OfOthers
+            pod = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
         except KubernetesError as error:
-            await self._undo(name, claims, error)
+            if error.retryable:
+                # The pod may be there all the same: one more of another name would be one too many.
+                self._uncertain.put(shape.id, name)
+            else:
+                await self._undo([each["metadata"]["name"] for each in manifests])
             raise
-        for manifest in manifests:
-            await self._own(manifest["metadata"], pod["metadata"])
-        claims_seen = [_present(Kind.RESOURCE_CLAIM, claim) for claim in claims]
-        return (*claims_seen, _present(Kind.POD, ObjectKey(namespace, name)))
+        for each in manifests:
+            await self._own(each["metadata"], pod["metadata"])
+        claims = [ObjectKey(namespace, each["metadata"]["name"]) for each in manifests]
+        return (
+            *(_present(Kind.RESOURCE_CLAIM, claim) for claim in claims),
+            _present(Kind.POD, ObjectKey(namespace, name)),
+        )
+
+    async def _create_or_find(self, path: str, manifest: JsonObject) -> JsonObject:
+        self._may_act()
+        try:
+            return await self._api.create(path, manifest)
+        except KubernetesError as error:
+            if not error.already_exists:
+                raise
+        self._may_act()
+        return await self._api.get(f"{path}/{manifest['metadata']['name']}")
 
     async def _own(self, claim: JsonObject, pod: JsonObject) -> None:
         """Let a claim go with its placeholder, unless it was promised by now; without an owner it is an orphan later.
@@ -227,16 +257,11 @@ class CarryOut:
         await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), missing_ok=True)
         return (_leaving(Kind.RESOURCE_CLAIM, key),)
 
-    async def _undo(self, name: str, claims: Sequence[ObjectKey], error: KubernetesError) -> None:
-        """Delete what was made of a placeholder; what cannot be deleted now is found later, as one or as an orphan."""
-        namespace = self._settings.namespace
+    async def _undo(self, claims: Iterable[str]) -> None:
+        """Delete the claims of a placeholder that the API server refused; what is left is found as orphans later."""
         with contextlib.suppress(KubernetesError):
-            if error.retryable:  # the pod may be there all the same
-                self._may_act()
-                pod = resource_path("v1", "pods", namespace, name)
-                await self._api.delete(pod, grace_period_seconds=0, missing_ok=True)
-            for claim in claims:
-                await self._delete_claim(claim)
+            for name in claims:
+                await self._delete_claim(ObjectKey(self._settings.namespace, name))
 
     async def _patch(
         self, kind: Kind, api: str, plural: str, key: ObjectKey, body: JsonObject
@@ -253,6 +278,17 @@ class CarryOut:
         return (_at_least(kind, key, changed),)
 
 
+def _is_kept_for(claim: JsonObject, manifest: JsonObject, placeholder: str) -> bool:
+    """Whether a claim is as it was made, and nobody has it but the placeholder, which may be there."""
+    metadata = claim["metadata"]
+    holders = [*(metadata.get("ownerReferences") or ()), *((claim.get("status") or {}).get("reservedFor") or ())]
+    return (
+        metadata.get("labels") == manifest["metadata"]["labels"]
+        and "deletionTimestamp" not in metadata
+        and all(each["name"] == placeholder for each in holders)
+    )
+
+
 def _owner(pod: str, uid: str) -> JsonObject:
     """``blockOwnerDeletion`` would need the right to update ``pods/finalizers`` in some clusters."""
     return {
@@ -266,7 +302,7 @@ def _owner(pod: str, uid: str) -> JsonObject:
 
 
 def _present(kind: Kind, key: ObjectKey) -> Expectation:
-    return Expectation(kind, key, lambda watch: watch.observed(kind, key) is not None)
+    return Expectation(kind, key, lambda watch: watch.observed(kind, key) is not None, is_new=True)
 
 
 def _leaving(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:

@@ -62,7 +62,9 @@ class ReconcilerTimes:
     idle
         Without any change it is still decided so often: reservations end, graces pass.
     unseen
-        What was written and has not been seen after so long is not waited for any more.
+        What was written and has not been seen after so long is not waited for any more; no placeholder is made, though.
+    never
+        A placeholder that was made and has not been seen after so long more is gone: watches are begun anew before.
     pause
         After several requests have failed one after the other, nothing is done for so long.
     first_refusal, longest_refusal
@@ -72,6 +74,7 @@ class ReconcilerTimes:
     gather: float = 0.02
     idle: float = 5.0
     unseen: float = 10.0
+    never: float = 60.0
     pause: float = 10.0
     first_refusal: float = 5.0
     longest_refusal: float = 300.0
@@ -121,6 +124,8 @@ class Reconciler:
     _problem: str = ""
     _bug: str = ""
     _took: float = 0.0
+    _unseen: list[Expectation] = field(default_factory=list)
+    _unseen_until: float = 0.0
     _frozen: str = ""
     _refusals: Refusals = field(init=False)
     _waiting_shapes: WaitingShapes = field(init=False)
@@ -189,7 +194,7 @@ class Reconciler:
         self._frozen = decided.frozen
         self._note_denials(decided.denied)
         try:
-            expected = await self._act(decided.actions, policy)
+            expected = await self._act(self._without_more(decided.actions), policy)
             await self._until_seen(expected)
         finally:
             self._ending = set()
@@ -333,6 +338,13 @@ class Reconciler:
         profile = self.name_of(shape) if shape else ""
         return Decision(self.now(), kind, subject, action.reason, code, node, profile, details=details)
 
+    def _without_more(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
+        """The actions; no placeholder is made while some that were made are yet to be seen, or there were too many."""
+        self._unseen = [each for each in self._unseen if not each.is_met(self.watch)]
+        if not self._unseen or asyncio.get_running_loop().time() >= self._unseen_until:
+            return actions
+        return tuple(each for each in actions if not isinstance(each, CreatePlaceholder))
+
     async def _until_seen(self, expected: list[Expectation]) -> None:
         """Wait until the watch shows what was written; else the same would be decided again."""
         if not expected:
@@ -343,6 +355,8 @@ class Reconciler:
             if loop.time() >= end:
                 names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
                 log.warning("What was written is not seen in time: %s", names)
+                made = [each for each in expected if each.kind is Kind.POD and each.is_new]
+                self._unseen, self._unseen_until = made, loop.time() + self.times.never
                 return
             self._woken.clear()
             with contextlib.suppress(TimeoutError):

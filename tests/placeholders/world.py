@@ -7,6 +7,7 @@ import contextlib
 import itertools
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from dra_spawner.cluster.api import KubernetesApi
@@ -141,13 +142,15 @@ class PlaceholderWorld:
 
 
 @contextlib.asynccontextmanager
-async def at_work(cluster: ClusterUnderTest, *pairs: tuple[Shape, Headroom]) -> AsyncIterator[PlaceholderWorld]:
+async def at_work(
+    cluster: ClusterUnderTest, *pairs: tuple[Shape, Headroom], kubeconfig: Path | None = None
+) -> AsyncIterator[PlaceholderWorld]:
     """A reconciler that keeps what is wanted of each shape."""
     policy = Policy(
         shapes={each.id: each for each, _ in pairs}, headroom={each.id: headroom for each, headroom in pairs}
     )
     async with (
-        await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api,
+        await KubernetesApi.from_kubeconfig(kubeconfig or cluster.admin_kubeconfig) as api,
         ClusterWatch(api) as watch,
     ):
         world = PlaceholderWorld(cluster, watch, policy, api)

@@ -1,0 +1,110 @@
+"""Whatever answers are lost, there are never more placeholders than are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.placeholders.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.uncertain_names import UncertainNames
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.world import PlaceholderWorld, at_work, shape
+from tests.service.replica import WHOLE, node, prepare
+
+GPU = shape(WHOLE)
+PLAIN = shape({})
+
+
+@dataclass
+class Observer:
+    """Sees all placeholders, by a connection of its own."""
+
+    watch: ClusterWatch
+    most: int = 0
+    names: set[str] = field(default_factory=set)
+
+    def note(self, change: Change) -> None:
+        if change.kind is Kind.POD:
+            pods = [
+                pod
+                for pod in self.watch.snapshot.pods.values()
+                if pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER and not pod.is_deleted
+            ]
+            self.most = max(self.most, len(pods))
+            self.names |= {pod.name for pod in pods}
+
+
+@contextlib.asynccontextmanager
+async def observed(cluster: ClusterUnderTest) -> AsyncIterator[Observer]:
+    async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api, ClusterWatch(api) as watch:
+        await watch.wait_synced()
+        observer = Observer(watch)
+        watch.on_change(observer.note)
+        yield observer
+
+
+async def blind(proxy: FaultProxy, world: PlaceholderWorld) -> None:
+    """From here on the reconciler sees nothing of pods and claims that are made."""
+    await world.watch.wait_synced()
+    world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
+    for resource in ("pods", "resourceclaims"):
+        proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
+    proxy.cut()
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "of"),
+    [
+        pytest.param("create", "pods", GPU, id="of-the-pod"),
+        pytest.param("create", "resourceclaims", GPU, id="of-the-claim"),
+        pytest.param("patch", "resourceclaims", GPU, id="of-the-claim's-owner"),
+        pytest.param("create", "pods", PLAIN, id="of-a-pod-without-claims"),
+    ],
+)
+async def test_an_answer_that_is_lost_costs_no_placeholder_more(
+    cluster: ClusterUnderTest, verb: str, resource: str, of: Shape
+) -> None:
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            # Nor can anything be taken back.
+            proxy.fail(Fault.refuse(), verb="delete", times=None)
+            proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, times=2)
+            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            for _ in range(4):
+                rounds = world.decisions.decided_at
+                await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023
+            proxy.heal()
+            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            assert observer.most == 2
+            assert len(observer.names) == 2
+        if of is GPU:
+            claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+            assert len(claims) == 2
+
+
+def test_a_name_is_taken_once_and_not_for_ever() -> None:
+    now = [0.0]
+    names = UncertainNames(clock=lambda: now[0])
+    assert names.take("a") is None
+    names.put("a", "one")
+    names.put("a", "two")
+    names.put("b", "three")
+    assert [names.take("a"), names.take("a"), names.take("a")] == ["one", "two", None]
+    now[0] += 121
+    assert names.take("b") is None
