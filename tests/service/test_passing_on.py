@@ -13,6 +13,7 @@ from aiohttp import web
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.web.context import Role
+from dra_spawner.web.replica_signature import ReplicaSignatures
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.world import shape
@@ -125,6 +126,20 @@ async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderT
         assert refused["message"].startswith("No replica of this service has just signed this")
         promised = [each.reservation.pod for each in leader.placeholders().values() if each.reservation]
         assert promised == ["ada"]
+
+
+async def test_what_was_passed_on_is_not_passed_on_again(
+    embedded_cluster: ClusterUnderTest, stranger: Stranger
+) -> None:
+    cluster = embedded_cluster
+    await lead_as(cluster, stranger.url)
+    body = json.dumps(question(cluster)).encode()
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+        await until_standby(standby)
+        signed = ReplicaSignatures(TOKEN).sign_question("POST", "/api/placements", body)
+        status, answer = await send(standby, f"DRA-Spawner-Replica {signed}", body)
+        assert (status, answer["message"]) == (503, "This replica does not lead; another does.")
+    assert stranger.got == []
 
 
 async def send(service: Replica, authorization: str, body: bytes, path: str = "api/placements") -> tuple[int, Any]:
