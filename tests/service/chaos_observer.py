@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -252,6 +252,21 @@ class Observer:
                 is_own = key.namespace == self._namespace and not observed.owners and not observed.deleted
                 if ends and is_own and now > datetime.fromisoformat(ends) + SWEEP_EVERY + _SLACK:
                     self._tell(f"{kind} {key} is left over of a start that ended at {ends}")
+
+    def judge_users(self, spoiled: Collection[str]) -> None:
+        """Nobody takes from a user what he has.
+
+        Parameters
+        ----------
+        spoiled
+            Claims that somebody deleted who is none of us.
+        """
+        for pod in self.users():
+            for key in claims_named(pod):
+                claim = self.watch.snapshot.claims.get(key)
+                stays = pod.name not in self.left and pod.node_name not in self.lost and key.name not in spoiled
+                if stays and (claim is None or claim.is_deleted):
+                    self._tell(f"{key} of {pod} is {'gone' if claim is None else 'being deleted'}")
 
     def _is_eviction(self, loss: _Loss) -> bool:
         cause = self._causes.get(loss.key)

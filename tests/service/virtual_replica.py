@@ -172,6 +172,13 @@ class VirtualReplica:
         self.proxy.fail(Fault.refuse(), times=None)
         self.proxy.cut()
 
+    def break_watches(self) -> None:
+        """It learns of nothing any more, and could still act."""
+        self.is_cut_off = True
+        self.proxy.heal()
+        self.proxy.fail(Fault.refuse(), matching=lambda request: request.verb in ("list", "watch"), times=None)
+        self.proxy.cut()
+
     def heal(self) -> None:
         self.is_cut_off = False
         self.proxy.heal()

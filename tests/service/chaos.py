@@ -1,0 +1,237 @@
+"""All that happens to a cluster, its hub and the replicas, in an order left to chance."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Callable
+from typing import Any
+
+from dra_spawner.cluster.api import KubernetesError, resource_path
+from tests.cluster.fault_proxy import Fault
+from tests.cluster.under_test import RESOURCE_API
+from tests.integration.devices import whole
+from tests.placeholders.world import IMAGE, claim_spec, shape
+from tests.service.chaos_hub import Choice, Death, Start
+from tests.service.chaos_observer import claims_named
+from tests.service.chaos_world import ChaosWorld
+from tests.service.replica import WHOLE, node
+
+GPU, PLAIN = shape(WHOLE), shape({})
+PAIR = {"gpu": claim_spec()}
+PAIR["gpu"]["devices"]["requests"][0]["exactly"]["count"] = 2
+CHOICES = {
+    "gpu": Choice(GPU, WHOLE),
+    "plain": Choice(PLAIN, {}),
+    # Nothing is kept for it; placeholders make way.
+    "pair": Choice(shape(PAIR), PAIR),
+}
+MOST_NODES, MOST_USERS = 4, 12
+FAULTS = (
+    Fault.lose_answer(),
+    Fault.refuse(),
+    Fault.hold(),
+    Fault.hold_answer(),
+    *(Fault.answer(status) for status in (403, 409, 422, 429, 500, 503)),
+)
+WRITES = (
+    ("create", "pods"),
+    ("create", "resourceclaims"),
+    ("patch", "resourceclaims"),
+    ("patch", "pods"),
+    ("delete", "pods"),
+    ("delete", "resourceclaims"),
+    ("update", "resourceclaims/status"),
+    ("patch", "nodes"),
+    ("get", "resourceclaims"),
+)
+
+
+class Chaos(ChaosWorld):
+    """Does one random thing after the other."""
+
+    def __init__(self, seed: int, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.random = random.Random(seed)
+        self.number = 0
+        self.cards: list[Callable[[], Any]] = []
+
+    async def step(self) -> None:
+        for _ in range(self.random.choice((1, 1, 2, 3))):
+            happening = self.next_happening()
+            self.did[happening.__name__] += 1
+            await happening()
+        await self.pass_time(self.random.choice((0.5, 2, 5, 15, 30, 60)))
+        if self.random.random() < 0.7:
+            await self.settle()
+        await self.check()
+
+    def next_happening(self) -> Callable[[], Any]:
+        """As from a pack of cards, so that each comes soon enough."""
+        if not self.cards:
+            happenings: dict[Callable[[], Any], int] = {
+                self.arrive: 16,
+                self.leave: 8,
+                self.node_comes: 4,
+                self.node_is_lost: 3,
+                self.images_come: 3,
+                self.placeholder_fails: 1,
+                self.claim_is_deleted: 1,
+                self.requests_fail: 8,
+                self.watches_are_cut: 3,
+                self.api_is_away: 1,
+                self.watches_stay_broken: 1,
+                self.many_ask: 1,
+                self.leader_is_killed: 1,
+                self.leader_stops: 1,
+                self.leader_is_cut_off: 1,
+            }
+            self.cards = [each for each, count in happenings.items() for _ in range(count)]
+            self.random.shuffle(self.cards)
+        return self.cards.pop()
+
+    # --- users ---------------------------------------------------------------------------------------------------------
+
+    async def arrive(self) -> None:
+        """With a question where there is a place, at once or slowly, or without; some hubs die midway."""
+        if len(self.hub.users) >= MOST_USERS:
+            return
+        self.number += 1
+        choice = self.random.choices(list(CHOICES), (7, 3, 1))[0]
+        deaths = (Death.NEVER, *Death) if self.random.random() < 0.3 else (Death.NEVER,)
+        start = Start(f"user-{self.number}-{choice}", CHOICES[choice], self.random.choice(deaths))
+        running = [each.running for each in self.replicas if each.is_running]
+        if running and self.random.random() < 0.8:
+            await self.hub.ask(start, self.random.choice(running))
+        if start.answer is not None and self.random.random() < 0.3:
+            self.slow_starts.append(start)
+        else:
+            await self.hub.finish(start)
+
+    async def many_ask(self) -> None:
+        """More than places are kept; their hubs take their time, or die."""
+        for _ in range(4):
+            running = [each.running for each in self.replicas if each.is_running]
+            self.number += 1
+            start = Start(f"user-{self.number}-gpu", CHOICES["gpu"], Death.PROMISED)
+            await self.hub.ask(start, self.random.choice(running))
+            with contextlib.suppress(AssertionError):  # there may be no room for another one
+                await self.until(lambda: bool(self.observer.warm(GPU.id)), "another is warm", 0.3)
+
+    async def leave(self) -> None:
+        if self.hub.users:
+            name = self.random.choice(self.hub.users)
+            self.observer.left.add(name)
+            await self.hub.stop(name)
+
+    # --- nodes ---------------------------------------------------------------------------------------------------------
+
+    async def node_comes(self, devices: int = 2) -> None:
+        if len(self.nodes) >= MOST_NODES:
+            return
+        self.number += 1
+        name = f"node-{self.number}"
+        images = (IMAGE,) if self.random.random() < 0.7 else ()
+        self.nodes.append(name)
+        await self.cluster.publish(*node(name, *(whole(f"gpu-{each}") for each in range(devices)), images=images))
+
+    async def node_is_lost(self) -> None:
+        """With its pods and what its driver has published."""
+        if len(self.nodes) < 2:
+            return
+        name = self.nodes.pop(self.random.randrange(len(self.nodes)))
+        self.observer.lost.add(name)
+        await self.cluster.remove_node(name)
+        await self.cluster.admin.delete(
+            resource_path(RESOURCE_API, "resourceslices", name=f"{name}-gpu.example.com"), missing_ok=True
+        )
+
+    async def images_come(self) -> None:
+        """Every node has pulled all images."""
+        body = {"status": {"images": [{"names": [IMAGE], "sizeBytes": 1}]}}
+        for name in self.nodes:
+            await self.cluster.admin.patch(resource_path("v1", "nodes", name=name, subresource="status"), body)
+
+    async def placeholder_fails(self) -> None:
+        """As when a node is short of memory: the kubelet ends the pod, and leaves it there."""
+        if kept := sorted(pod.name for pod in self.observer.placeholders() if pod.node_name):
+            body = {"status": {"phase": "Failed", "reason": "Evicted"}}
+            path = self.cluster.path("pods", self.random.choice(kept), "status")
+            with contextlib.suppress(KubernetesError):  # it has gone meanwhile
+                await self.cluster.admin.patch(path, body)
+
+    async def claim_is_deleted(self) -> None:
+        """By an administrator who takes it for a leftover."""
+        if warm := sorted(key.name for pod in self.observer.placeholders() for key in claims_named(pod)):
+            name = self.random.choice(warm)
+            self.hub.spoiled.add(name)
+            await self.cluster.admin.delete(self.cluster.path("resourceclaims", name), missing_ok=True)
+
+    # --- trouble -------------------------------------------------------------------------------------------------------
+
+    async def requests_fail(self) -> None:
+        for _ in range(self.random.choice((1, 2, 4))):
+            verb, resource = self.random.choice(WRITES)
+            proxy = self.random.choice(self.replicas).proxy
+            proxy.fail(self.random.choice(FAULTS), verb=verb, resource=resource, times=self.random.choice((1, 2, 3)))
+
+    async def watches_are_cut(self) -> None:
+        self.random.choice(self.replicas).proxy.cut()
+
+    async def api_is_away(self) -> None:
+        """For up to ten minutes, in which nothing is decided as soon as what is known is too old."""
+        for each in self.replicas:
+            each.cut_off()
+        await self.pass_time(90)
+        await self.check()
+        # What is under way comes to its end.
+        await self.until(
+            lambda: all(not each.is_running or each.is_frozen for each in self.replicas), "nothing is done"
+        )
+        before = self.done_so_far()
+        for _ in range(self.random.choice((1, 3, 8))):
+            await self.pass_time(60)
+            await self.check()
+        assert self.done_so_far() == before, self.picture()
+        await self.heal()
+
+    async def watches_stay_broken(self) -> None:
+        """While requests get through: what the leader could do, it does not, as it knows too little."""
+        leaders = [each for each in self.replicas if each.leads]
+        for each in leaders:
+            each.break_watches()
+        await self.pass_time(90)
+        await self.until(lambda: all(each.is_frozen for each in leaders), "nothing is done")
+        before = [each.running.context.decisions.count for each in leaders if each.leads]
+        for _ in range(self.random.choice((2, 4))):
+            await self.leave()
+            await self.pass_time(45)
+            await self.check()
+        after = [each.running.context.decisions.count for each in leaders if each.leads]
+        assert after == before or len(after) < len(before), self.picture()
+        await self.heal()
+
+    async def leader_is_killed(self) -> None:
+        """In the middle of whatever it does; another begins with what is in the cluster."""
+        for each in [each for each in self.replicas if each.leads]:
+            await each.kill()
+            await self.start(each)
+
+    async def leader_stops(self) -> None:
+        """As with a new version of the service."""
+        for each in [each for each in self.replicas if each.leads]:
+            await each.stop()
+            await self.start(each)
+
+    async def leader_is_cut_off(self) -> None:
+        """It is alone in the world, and comes back when another leads."""
+        for each in [each for each in self.replicas if each.leads]:
+            each.cut_off()
+            others = [other for other in self.replicas if other is not each]
+            for other in others:
+                other.heal()
+            await self.pass_time(20)
+            await self.check()
+            await self.until(lambda: any(other.leads for other in others), "another leads")  # noqa: B023
+            await self.check()
+            each.heal()

@@ -1,0 +1,184 @@
+"""What the chaos happens to: a cluster with two replicas and a hub, whose clock jumps; and what must hold there."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.under_test import ClusterUnderTest
+from tests.service.chaos_hub import Hub, Start
+from tests.service.chaos_observer import Observer
+from tests.service.test_faults import writes
+from tests.service.virtual_replica import VirtualReplica, VirtualTime
+
+#: Watches last 30 s, and nothing is decided on knowledge that is 60 s old.
+_LONGEST_JUMP = timedelta(seconds=20)
+
+
+class ChaosWorld:
+    """See the module.
+
+    Attributes
+    ----------
+    nodes
+        Names of those that are there.
+    slow_starts
+        Starts that asked for a place and have made no pod yet.
+    did
+        What happened how often.
+    waited
+        How often a user's pod was seen to wait, by the begin of its cause.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterUnderTest,
+        time: VirtualTime,
+        observer: Observer,
+        hub: Hub,
+        replicas: list[VirtualReplica],
+    ) -> None:
+        self.cluster = cluster
+        self.time = time
+        self.observer = observer
+        self.hub = hub
+        self.replicas = replicas
+        self.begun = time.now()
+        self.nodes: list[str] = []
+        self.slow_starts: list[Start] = []
+        self.did: Counter[str] = Counter()
+        self.waited: Counter[str] = Counter()
+
+    @property
+    def lasted(self) -> timedelta:
+        return self.time.now() - self.begun
+
+    async def start(self, replica: VirtualReplica) -> None:
+        running = await replica.start()
+        running.context.decisions.on_append(self.observer.note_decision)
+
+    async def heal(self) -> None:
+        for each in self.replicas:
+            each.heal()
+
+    # --- time ----------------------------------------------------------------------------------------------------------
+
+    async def pass_time(self, seconds: float) -> None:
+        """Go ahead in steps so short that what is known stays fresh, where nothing is in its way."""
+        end = self.time.now() + timedelta(seconds=seconds)
+        while (now := self.time.now()) < end:
+            self.time.clock.jump_to(min(now + _LONGEST_JUMP, end))
+            for each in self.replicas:
+                each.note_jump()
+            with contextlib.suppress(AssertionError):  # what is done to the network may last
+                await self.until(lambda: all(each.is_fresh for each in self.replicas), "what is known is fresh", 0.3)
+
+    async def pods_of_lost_nodes_go(self) -> None:
+        """As kube-controller-manager removes them, only sooner."""
+        for pod in self.observer.pods():
+            if pod.node_name in self.observer.lost:
+                path = self.cluster.path("pods", pod.name)
+                await self.cluster.admin.delete(path, grace_period_seconds=0, missing_ok=True)
+        self.hub.users = [name for name in self.hub.users if name not in self.observer.gone]
+
+    async def settle(self) -> None:
+        """All trouble is over, and the leader has done what it sees as of now."""
+        await self.heal()
+        slow, self.slow_starts = self.slow_starts, []
+        for start in slow:
+            await self.hub.finish(start)
+        await self.pods_of_lost_nodes_go()
+        await self.hub.sweep()
+        since = self.time.now()
+        await self.until(lambda: any(self._is_done(each, since) for each in self.replicas), "the leader is done")
+        self.observer.judge_orphans()
+        self.observer.judge_losses()
+        self.observer.judge_users(self.hub.spoiled)
+
+    def _is_done(self, replica: VirtualReplica, since: datetime) -> bool:
+        if not replica.leads:
+            return False
+        keeper = replica.running.keeper
+        decided, latest = replica.running.context.decisions.decided_at, keeper.latest
+        if latest is None or latest.frozen or latest.actions or decided is None or decided < since:
+            return False
+        return all(
+            _versions(keeper.watch, kind, self.cluster.namespace)
+            == _versions(self.observer.watch, kind, self.cluster.namespace)
+            for kind in (Kind.NODE, Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE)
+        )
+
+    async def until(self, condition: Callable[[], bool], what: str, seconds: float = 25) -> None:
+        """Wait for something, at real speed."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
+                    await asyncio.sleep(0.01)
+        except TimeoutError:
+            raise AssertionError(f"not seen in {seconds} s: {what}\n{self.picture()}") from None
+
+    # --- what must hold --------------------------------------------------------------------------------------------------
+
+    async def check(self) -> None:
+        for each in self.replicas:
+            if each.is_running:
+                await self.check_causes(each)
+        assert self.observer.wrong + self.hub.wrong == [], self.picture()
+        assert sum(each.leads for each in self.replicas) <= 1, self.picture()
+
+    async def check_causes(self, replica: VirtualReplica) -> None:
+        """Every user's pod that waits has a cause that the API names; of a replica that is cut off, those it knows."""
+        service = replica.running
+        for _ in range(500):
+            answer = {each["name"]: each["cause"] for each in (await service.get_json("waiting"))["items"]}
+            waiting = {pod.name for pod in self.observer.waiting_users()}
+            if replica.is_cut_off:
+                waiting &= {pod.name for pod in service.keeper.watch.snapshot.pods.values()}
+            missing = [name for name in waiting if not answer.get(name)]
+            if not missing:
+                self.waited.update(_kind_of_cause(answer[name]) for name in waiting)
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError(f"no cause is named for {missing}\n{self.picture()}")
+
+    def picture(self) -> str:
+        """What somebody wants to see who looks for the reason."""
+        told = [f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)}"]
+        for each in self.replicas:
+            if each.is_running:
+                newest = [numbered.decision for numbered in each.running.context.decisions.newest(15)]
+                told += [f"{each.running.url} leads: {each.leads} problems: {each.running.context.problems()}"]
+                told += [
+                    f"  {each.at:%H:%M:%S} {each.kind} {each.subject} {each.code} {each.reason} {each.outcome}"
+                    for each in newest
+                ]
+        told += [
+            f"{pod.name} on {pod.node_name} {pod.phase} {[each.claim for each in pod.claims]}"
+            for pod in self.observer.pods()
+        ]
+        told += [f"{each.key} {each.labels} {each.consumers}" for each in self.observer.claims()]
+        return "\n".join(told)
+
+    def done_so_far(self) -> list[int]:
+        """Of each replica, what it decided and what it tried to write."""
+        decided = [each.running.context.decisions.count for each in self.replicas if each.is_running]
+        return decided + [len(writes(each.proxy)) for each in self.replicas]
+
+
+def _versions(watch: ClusterWatch, kind: Kind, namespace: str) -> dict[ObjectKey, str]:
+    return {
+        key: observed.resource_version
+        for key, observed in watch.observed_of(kind).items()
+        if key.namespace in ("", namespace)
+    }
+
+
+def _kind_of_cause(cause: str) -> str:
+    """Its first words."""
+    return " ".join(word for word in cause.split()[:4] if not any(each.isdigit() for each in word))
