@@ -87,7 +87,7 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     numbers, tokens, denied = _within_budget(numbers, tokens)
     # Without all shapes it is not known which nodes are for users.
     attraction = decide_attraction(view, policy) if policy.is_complete else ()
-    draining = decide_draining(view, policy, memory, busyness)
+    draining, memory = decide_draining(view, policy, memory, busyness)
     moves: tuple[EndPlaceholder, ...] = ()
     if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
         # Only when all else is at rest; the next round sees what came of it.

@@ -25,6 +25,8 @@ class Memory:
         Node, and when a user's server was last seen there.
     drivers
         Drivers that a kind of node has shown complete pools of, by kind.
+    drain_tried, drain_last
+        When it was last looked for a node that could become empty, and which one was looked at last.
     """
 
     tokens: Tokens
@@ -32,6 +34,8 @@ class Memory:
     ready_since: Mapping[str, datetime] = field(default_factory=dict)
     busy: Mapping[str, datetime] = field(default_factory=dict)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    drain_tried: datetime | None = None
+    drain_last: str = ""
 
     def not_after(self, now: datetime) -> Memory:
         """The same with nothing that is yet to come: when the clock was set back, everything begins now."""

@@ -8,7 +8,7 @@ anything is in doubt.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -39,6 +39,9 @@ from dra_spawner.simulator.pods import Pod
 _DAEMONS = ("DaemonSet", "Node")
 #: A placeholder for which there is room has it after so long: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
+#: It takes a node minutes to become a candidate for draining; with thousands of nodes each look takes a while.
+_DRAIN_AGAIN = timedelta(seconds=5)
+_MOST_DRAIN_TRIES = 3
 
 
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
@@ -68,9 +71,11 @@ def remember_users(view: View, memory: Memory) -> Memory:
     return replace(memory, busy=busy)
 
 
-def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesBusyness) -> tuple[LabelNode, ...]:
+def decide_draining(
+    view: View, policy: Policy, memory: Memory, busyness: NodesBusyness
+) -> tuple[tuple[LabelNode, ...], Memory]:
     """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
-    actions = []
+    actions: list[LabelNode] = []
     for name, state in view.nodes_labelled(labels.DRAINING):
         if is_labelled(state, labels.DRAINING) and (view.users_of_node.get(name) or view.waiting_users):
             why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
@@ -78,15 +83,63 @@ def decide_draining(view: View, policy: Policy, memory: Memory, busyness: NodesB
         elif not actions and is_labelled(state, labels.DRAINING) and (waiting := _waiting_for(view, state)) is not None:
             actions.append(LabelNode(name, labels.DRAINING, None, f"{waiting.pod} waits for a place"))
     if actions or view.waiting_users or _are_moving(view):
-        return tuple(actions)
-    for name in view.placeholders_of_node:
-        held_by = view.snapshot.nodes.get(name)
-        if held_by is None or is_labelled(held_by, labels.DRAINING):
+        return tuple(actions), memory
+    tried = memory.drain_tried
+    if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:
+        return (), memory
+    candidates = [
+        name
+        for name in sorted(view.placeholders_of_node)
+        if (held_by := view.snapshot.nodes.get(name)) is not None
+        and not is_labelled(held_by, labels.DRAINING)
+        and _may_drain(view, policy, memory, held_by, busyness)
+    ]
+    if not candidates:
+        return (), memory
+    # One at a time: whether the others have room changes with each.
+    chosen, last = _first_to_drain(view, policy, candidates, memory.drain_last)
+    memory = replace(memory, drain_tried=view.now, drain_last=last)
+    if chosen:
+        reason = "no users, and the others have room enough"
+        return (LabelNode(chosen, labels.DRAINING, labels.TRUE, reason),), memory
+    return (), memory
+
+
+def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
+    """A node whose placeholders have room on others, empty if none was found; and the node that was tried last.
+
+    On a big cluster each try takes long, so there are few; they begin where those before ended.
+    """
+    room: dict[str, frozenset[str]] = {}
+    tries = 0
+    for name in (*(each for each in candidates if each > last), *(each for each in candidates if each <= last)):
+        held = view.placeholders_of_node[name]
+        if any(not _room_for(view, policy, each.shape, each.pod.namespace, room) - {name} for each in held):
             continue
-        if _may_drain(view, policy, memory, held_by, busyness):
-            actions.append(LabelNode(name, labels.DRAINING, labels.TRUE, "no users, and the others have room enough"))
-            break  # one at a time: whether the others have room changes with each
-    return tuple(actions)
+        tries += 1
+        last = name
+        if _all_fit_elsewhere(view, policy, name, held):
+            return name, name
+        if tries == _MOST_DRAIN_TRIES:
+            break
+    return "", last
+
+
+def _room_for(
+    view: View, policy: Policy, shape: str, namespace: str, known: dict[str, frozenset[str]]
+) -> frozenset[str]:
+    """Nodes where one more placeholder of a shape has room now; the same for all nodes that could be drained."""
+    if shape not in known:
+        found: frozenset[str] = frozenset()
+        if shape in policy.shapes:
+            with view.snapshot.trial():
+                pod, claims = simulated_placeholder(policy.shapes[shape], namespace)
+                for claim in claims:
+                    view.snapshot.add_claim(claim)
+                view.snapshot.add_pod(pod)
+                found = frozenset(view.snapshot.fits(pod, explain=False).fitting)
+        known[shape] = found
+    return known[shape]
 
 
 def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
@@ -121,11 +174,7 @@ def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, bus
     if figure is None or float(figure) > policy.drain_below:
         return False
     held = view.placeholders_of_node.get(name, ())
-    return (
-        bool(held)
-        and all(each.reservation is None and _may_move(view, policy, each.shape) for each in held)
-        and _all_fit_elsewhere(view, policy, name, held)
-    )
+    return bool(held) and all(each.reservation is None and _may_move(view, policy, each.shape) for each in held)
 
 
 def _may_move(view: View, policy: Policy, shape: str) -> bool:
