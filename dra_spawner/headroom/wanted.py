@@ -35,14 +35,17 @@ def decide_numbers(
     actions: list[Action] = []
     for shape in policy.shapes:
         there = [each for each in view.placeholders_of_shape.get(shape, ()) if each.key not in ending]
-        actions += _of_shape(shape, policy, there, beside.get(shape, []))
+        warm = frozenset(each.key for each in view.warm(shape))
+        actions += _of_shape(shape, policy, there, beside.get(shape, []), warm)
     for shape, there in view.placeholders_of_shape.items():
         if shape not in policy.shapes and policy.is_complete:
             actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
     return tuple(actions)
 
 
-def _of_shape(shape: str, policy: Policy, there: list[Placeholder], waiting: list[ObjectKey]) -> list[Action]:
+def _of_shape(
+    shape: str, policy: Policy, there: list[Placeholder], waiting: list[ObjectKey], warm: frozenset[ObjectKey]
+) -> list[Action]:
     headroom = policy.headroom_of(shape)
     free = [each for each in there if each.reservation is None]
     pending = [each for each in free if each.is_pending]
@@ -55,7 +58,8 @@ def _of_shape(shape: str, policy: Policy, there: list[Placeholder], waiting: lis
     if surplus <= 0:
         return []
     # While one waits for a node, none that has a place goes: the one that waits may be about to take another's.
-    going = sorted(pending or free, key=newest_first)
+    # What the next user could not have at once is missed least.
+    going = sorted(pending or free, key=lambda each: (each.key in warm, newest_first(each)))
     return [_surplus(each, headroom) for each in going[:surplus]]
 
 

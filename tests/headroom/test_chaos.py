@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -58,19 +59,30 @@ class Chaos:
                 self.placed_user,
                 self.leave,
                 self.pull,
+                self.fail,
                 self.trouble,
                 self.restart,
                 self.wait,
             ),
-            (3, 1, 3, 5, 8, 3, 1, 1, 6),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 6),
         )[0]
         happening()
         if self.random.random() < 0.8:
             self.world.schedule()
-        self.world.decide()
+        self.decide()
         if self.random.random() < 0.8:
             self.world.schedule()
         self.world.pass_time(seconds=self.random.choice((0.2, 1, 3, 10)))
+
+    def decide(self) -> None:
+        """Moving and tidying up leave as many warm as must be; users, and what happens to nodes, may take more."""
+        view = self.world.view()
+        warm = {shape: {each.key for each in view.warm(shape)} for shape in self.world.policy.headroom}
+        decided = self.world.decide()
+        evicted = {each.key for each in decided.actions if isinstance(each, EndPlaceholder) and each.cause.is_eviction}
+        for shape, keys in warm.items():
+            if keys & evicted:
+                assert len(keys - evicted) >= self.world.policy.headroom_of(shape).kept, decided.actions
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
@@ -111,6 +123,12 @@ class Chaos:
     def pull(self) -> None:
         for name in sorted(self.world.snapshot.nodes):
             self.world.pull(name)
+
+    def fail(self) -> None:
+        """The kubelet ends a placeholder, as its node is short of something."""
+        if kept := sorted(self.world.view().placeholders):
+            pod = self.world.snapshot.pods[self.random.choice(kept)]
+            self.world.snapshot.put(replace(pod, phase="Failed"))
 
     def trouble(self) -> None:
         self.world.problem = self.random.choice(("", "", "the API server does not answer"))
@@ -154,6 +172,7 @@ class Chaos:
         world.run(minutes=10, every_seconds=60)
         assert world.log == [], "with no change in the cluster nothing is done"
         view = world.view()
+        assert view.leaving == [], "what has failed goes"
         kept = {claim for each in view.placeholders.values() for claim in each.claims}
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
         for tracked in view.warm_claims():

@@ -315,3 +315,17 @@ def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
     world.run(minutes=40, every_seconds=20)
     assert draining(world) == [was]
     assert not world.placeholders_on(was)
+
+
+def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
+    """Though the warm one is the newest."""
+    world = hub(2)
+    world.node("without-images", cpu="2", images=())
+    world.settle()
+    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(3, 8)})
+    world.node("ready", cpu="1")
+    world.settle()
+    (warm,) = world.view().warm(PLAIN.id)
+    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(1, 8)})
+    world.run(minutes=1)
+    assert [each.key for each in world.view().placeholders.values()] == [warm.key]
