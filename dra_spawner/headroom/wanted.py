@@ -6,6 +6,7 @@ placeholder beside it requires no such label: it waits in the user's stead.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from dra_spawner.headroom import labels
@@ -29,14 +30,20 @@ def decide_numbers(
         Placeholders that end in this round for other reasons.
     """
     beside: dict[str, list[ObjectKey]] = {}
+    servers: Counter[str] = Counter()
     for each in waiting:
+        shape = view.users[each.pod].labels.get(labels.SHAPE, "")
+        servers[shape] += 1
         if each.needs_node:
-            beside.setdefault(view.users[each.pod].labels.get(labels.SHAPE, ""), []).append(each.pod)
+            beside.setdefault(shape, []).append(each.pod)
     actions: list[Action] = []
     for shape in policy.shapes:
         there = [each for each in view.placeholders_of_shape.get(shape, ()) if each.key not in ending]
         warm = frozenset(each.key for each in view.warm(shape))
-        actions += _of_shape(shape, policy, there, beside.get(shape, []), warm)
+        headroom = policy.headroom_of(shape)
+        # If placeholders find places and the server does not, as its volume is elsewhere, say, no number of them helps.
+        most = headroom.min + servers[shape]
+        actions += _of_shape(shape, headroom, most, there, beside.get(shape, []), warm)
     for shape, there in view.placeholders_of_shape.items():
         if shape not in policy.shapes and policy.is_complete:
             actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
@@ -44,13 +51,18 @@ def decide_numbers(
 
 
 def _of_shape(
-    shape: str, policy: Policy, there: list[Placeholder], waiting: list[ObjectKey], warm: frozenset[ObjectKey]
+    shape: str,
+    headroom: Headroom,
+    most: int,
+    there: list[Placeholder],
+    waiting: list[ObjectKey],
+    warm: frozenset[ObjectKey],
 ) -> list[Action]:
-    headroom = policy.headroom_of(shape)
     free = [each for each in there if each.reservation is None]
     pending = [each for each in free if each.is_pending]
     # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
     wanted = max(headroom.min, len(free) - len(pending) + len(waiting) if waiting else 0)
+    wanted = min(wanted, most)
     missing = min(wanted - len(free), headroom.max - len(there))
     if missing > 0:
         return [_create(shape, headroom.min, len(free) + number, waiting) for number in range(missing)]

@@ -471,3 +471,18 @@ def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits()
     world.settle()
     assert world.where("ada") == "a"
     assert len([each for each in world.view().placeholders.values() if each.is_pending]) == 2
+
+
+def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_with_them() -> None:
+    """Its volume is elsewhere, or somebody has made it larger after its shape was told."""
+    world = hub((PLAIN, 1, 50))
+    world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
+    world.node("a", gpus=8)
+    world.settle()
+    for name, shape, claims in (("ada", PLAIN, {}), ("eve", GPU, {"gpu": gpu_claim()})):
+        world.user(name, claims, nodeSelector={"zone": "elsewhere"})
+        world._label("Pod", ObjectKey(NAMESPACE, name), {labels.SHAPE: shape.id})
+    world.run(minutes=5)
+    assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
+    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is kept, one was made beside ada"
+    assert len(world.view().placeholders_of_shape[GPU.id]) == 1
