@@ -38,12 +38,15 @@ def decide_numbers(
             beside.setdefault(shape, []).append(each.pod)
     actions: list[Action] = []
     for shape in policy.shapes:
-        there = [each for each in view.placeholders_of_shape.get(shape, ()) if each.key not in ending]
+        present = view.placeholders_of_shape.get(shape, [])
+        there = [each for each in present if each.key not in ending]
         warm = frozenset(each.key for each in view.warm(shape))
         headroom = policy.headroom_of(shape)
         # If placeholders find places and the server does not, as its volume is elsewhere, say, no number of them helps.
         most = headroom.min + servers[shape]
-        actions += _of_shape(shape, headroom, most, there, beside.get(shape, []), warm)
+        # What ends is there until it does, and may not let itself be ended.
+        room = headroom.max - len(present)
+        actions += _of_shape(shape, headroom, most, room, there, beside.get(shape, []), warm)
     for shape, there in view.placeholders_of_shape.items():
         if shape not in policy.shapes and policy.is_complete:
             actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
@@ -54,6 +57,7 @@ def _of_shape(
     shape: str,
     headroom: Headroom,
     most: int,
+    room: int,
     there: list[Placeholder],
     waiting: list[ObjectKey],
     warm: frozenset[ObjectKey],
@@ -63,7 +67,7 @@ def _of_shape(
     # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
     wanted = max(headroom.min, len(free) - len(pending) + len(waiting) if waiting else 0)
     wanted = min(wanted, most)
-    missing = min(wanted - len(free), headroom.max - len(there))
+    missing = min(wanted - len(free), room)
     if missing > 0:
         return [_create(shape, headroom.min, len(free) + number, waiting) for number in range(missing)]
     surplus = max(len(free) - wanted, min(len(there) - headroom.max, len(free)))

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.headroom.decide import decide
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Budget, Headroom, Policy
 from tests.headroom.world import GPU, PLAIN, World, user_shape
@@ -329,3 +330,22 @@ def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
     world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(1, 8)})
     world.run(minutes=1)
     assert [each.key for each in world.view().placeholders.values()] == [warm.key]
+
+
+def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
+    """As without the right to delete pods: what was promised to somebody who did not come stays."""
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 2)}))
+    world.node("a", gpus=4)
+    world.settle()
+    for number in range(2):
+        (free,) = (each for each in world.view().placeholders.values() if each.reservation is None)
+        world.reserve(free.claims[0], f"user-{number}", world.now + timedelta(seconds=30))
+        if number == 0:
+            world.run(minutes=0.2, every_seconds=1)
+    assert len(world.view().placeholders) == 2
+    world.pass_time(seconds=40)
+    decided = decide(world.view(), world.policy, world.memory)
+    assert {each.cause for each in decided.actions if isinstance(each, EndPlaceholder)} == {Cause.EXPIRED}
+    assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
+    world.settle()
+    assert len(world.view().warm(GPU.id)) == 1

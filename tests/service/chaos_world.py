@@ -149,7 +149,11 @@ class ChaosWorld:
 
     def picture(self) -> str:
         """What somebody wants to see who looks for the reason."""
-        told = [f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)}"]
+        told = [
+            *self.observer.wrong,
+            *self.hub.wrong,
+            f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)}",
+        ]
         for each in self.replicas:
             if each.is_running:
                 newest = [numbered.decision for numbered in each.running.context.decisions.newest(15)]
