@@ -70,6 +70,18 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     return (*gone, *come), remembered
 
 
+def why_not_ready(view: View, policy: Policy, memory: Memory, name: str) -> str:
+    """What keeps users' servers from a node at present, for people; empty if nothing does."""
+    state = view.snapshot.nodes.get(name)
+    if state is None or labels.IMAGES_READY in state.node.labels:
+        return ""
+    judge = _Judge(view, policy, memory)
+    kinds = judge.kinds_of(state)
+    if not kinds:
+        return "no server of a published choice can run there"
+    return judge.missing(state, kinds) or "it is about to be opened to users"
+
+
 class _Judge:
     """Looks at nodes: at all the first time, then at those that are different and those that are not at rest yet."""
 

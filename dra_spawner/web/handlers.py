@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from tornado.web import HTTPError
 
 from dra_spawner import __version__
+from dra_spawner.headroom import labels
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
 from dra_spawner.web.figures import NodeFigures
@@ -185,6 +187,7 @@ class NodesPage(PageHandler):
             more_waiting=max(0, len(waiting) - _WAITING_SHOWN),
             decisions=[_decision(each) for each in self.context.decisions.newest(_DECISIONS_SHOWN)],
             span=_span,
+            marks=_marks,
             after=after,
             context=self.context,
             total=len(watch.snapshot.nodes) if watch is not None else 0,
@@ -225,6 +228,18 @@ def _decision(numbered: NumberedDecision) -> dict[str, Any]:
         "outcome": decision.outcome,
         "details": dict(decision.details),
     }
+
+
+def _marks(node_labels: Mapping[str, str]) -> list[str]:
+    """What our labels on a node mean."""
+    found = []
+    if (ready := node_labels.get(labels.IMAGES_READY)) is not None:
+        found.append("for users, although something is missing" if ready == labels.LATE else "ready for users")
+    if node_labels.get(labels.ATTRACT) == labels.TRUE:
+        found.append("attracts placeholders")
+    if node_labels.get(labels.DRAINING) == labels.TRUE:
+        found.append("is to become empty")
+    return found
 
 
 def _age(seconds: float) -> str:

@@ -9,7 +9,9 @@ from typing import Any
 from tornado.web import HTTPError
 
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placement import Placement
+from dra_spawner.headroom.readiness import why_not_ready
 from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import Placeholder, View, age
 from dra_spawner.history.decision_log import Decision
@@ -130,8 +132,15 @@ def _placeholder_json(
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
+        "warming_because": _warming_because(keeper, view, pod) if state is PlaceholderState.WARMING else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
+
+
+def _warming_because(keeper: PlaceholderKeeper, view: View, pod: Pod) -> str:
+    """Why servers do not go to a placeholder's node yet."""
+    memory = keeper.latest.memory if keeper.latest is not None else Memory.fresh(keeper.now())
+    return why_not_ready(view, keeper.policy, memory, pod.node_name)
 
 
 def _last_decisions(context: ServiceContext) -> dict[str, Decision]:

@@ -75,6 +75,25 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             assert line in metrics
 
 
+async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), images=()))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+        await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
+        (kept,) = json.loads(await service.get("placeholders"))["items"]
+        assert (kept["state"], kept["stays_because"]) == ("warming", "")
+        assert kept["warming_because"] == "1 image to be pulled (example.com/notebook:1)"
+        text = text_of(await service.get("page"))
+        assert "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)" in text
+        images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]
+        await cluster.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": images}})
+        await service.until_warm(GPU, 1)
+        (kept,) = json.loads(await service.get("placeholders"))["items"]
+        assert (kept["state"], kept["warming_because"]) == ("warm", "")
+        assert "node-a ready for users" in text_of(await service.get("page"))
+
+
 async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
