@@ -177,7 +177,7 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
     config_map = await hub.cluster.admin.get(hub.cluster.path("configmaps", CONFIG_MAP))
     published = read_config_map(config_map)
     assert (list(published.shapes), published.skipped) == (["gpu-slice", "gpu-whole"], {})
-    assert "Published the shapes of profiles: shapes=2 skipped=0" in hub.log.read_text()
+    assert "Published the shapes of profiles: choices=2 combinations=0 skipped=0" in hub.log.read_text()
 
 
 async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = None) -> list[Json]:
