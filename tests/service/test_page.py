@@ -75,6 +75,32 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             assert line in metrics
 
 
+async def test_combinations_are_told_of_where_there_is_something(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
+    wanted, used, idle = (shape(SHARE, cpu=cpu) for cpu in ("2", "3", "4"))
+    shapes = {"gpu-slice": PART, "gpu-slice/a=1,b=1": wanted, "gpu-slice/a=1,b=2": used, "gpu-slice/a=2,b=1": idle}
+    await publish_shapes(cluster, {**shapes, "gpu-slice/a=2,b=2": PART})
+    headroom = {"gpu-slice": {"min": 1}, "gpu-slice/b=1,a=1": {"min": 1}}
+    async with replica(cluster, headroom=headroom) as service:
+        await service.until_warm(wanted, 1)
+        manifest = user_pod("ada", {}, cpu="1")
+        manifest["metadata"]["labels"][labels.SHAPE] = used.id
+        await cluster.publish(manifest)
+        await cluster.wait_running("ada")
+        await service.until(lambda: bool(service.keeper.view().users_of_node), "it is seen")
+        listed = json.loads(await service.get("profiles"))["items"]
+        assert [each["name"] for each in listed] == ["gpu-slice", "gpu-slice/a=1,b=1", "gpu-slice/a=1,b=2"]
+        assert [each["headroom"] is not None for each in listed] == [True, True, False]
+        assert [each["placeholders"]["warm"] for each in listed] == [1, 1, 0]
+        (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
+        assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")
+        metrics = await service.get("metrics")
+        assert 'dra_spawner_seats{profile="gpu-slice/a=1,b=1",state="free"} 1.0' in metrics
+        assert 'dra_spawner_seats{profile="gpu-slice/a=1,b=2",state="used"} 1.0' in metrics
+        assert "a=2,b=1" not in metrics
+
+
 async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), images=()))
