@@ -121,26 +121,32 @@ class CarryOut:
         """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
         while (name := self._uncertain.take(shape.id)) is not None:
             with contextlib.suppress(_OfOthers):
-                return await self._create_named(name, shape, reason)
+                return await self._create_named(name, shape, reason, is_uncertain=True)
         return await self._create_named(self._new_name(shape), shape, reason)
 
-    async def _create_named(self, name: str, shape: Shape, reason: str) -> tuple[Expectation, ...]:
+    async def _create_named(
+        self, name: str, shape: Shape, reason: str, *, is_uncertain: bool = False
+    ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
         manifests = placeholder_claims(shape, name, self._settings)
         manifest = placeholder_pod(shape, name, self._settings)
         manifest["metadata"]["annotations"][labels.REASON] = reason
+        made: list[str] = []
         try:
             for each in manifests:
-                claim = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
+                claim, is_new = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
+                if is_new:
+                    made.append(each["metadata"]["name"])
                 if not _is_kept_for(claim, each, name):
                     raise _OfOthers
-            pod = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
+            pod, _ = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
         except KubernetesError as error:
-            if error.retryable:
+            if error.retryable or is_uncertain:
                 # The pod may be there all the same: one more of another name would be one too many.
                 self._uncertain.put(shape.id, name)
-            else:
-                await self._undo([each["metadata"]["name"] for each in manifests])
+            if not error.retryable:
+                # Claims that were there before may be those of a placeholder that lives.
+                await self._undo(made)
             raise
         for each in manifests:
             await self._own(each["metadata"], pod["metadata"])
@@ -150,15 +156,18 @@ class CarryOut:
             _present(Kind.POD, ObjectKey(namespace, name)),
         )
 
-    async def _create_or_find(self, path: str, manifest: JsonObject) -> JsonObject:
+    async def _create_or_find(self, path: str, manifest: JsonObject) -> tuple[JsonObject, bool]:
+        """The object of a name, and whether it was made here and now."""
         self._may_act()
         try:
-            return await self._api.create(path, manifest)
+            return await self._api.create(path, manifest), True
         except KubernetesError as error:
             if not error.already_exists:
                 raise
         self._may_act()
-        return await self._api.get(f"{path}/{manifest['metadata']['name']}")
+        # To change pods is among this account's rights, to read one is not; that nothing is to change writes nothing.
+        name = manifest["metadata"]["name"]
+        return await self._api.patch(f"{path}/{name}", {}, patch_type=PatchType.MERGE), False
 
     async def _own(self, claim: JsonObject, pod: JsonObject) -> None:
         """Let a claim go with its placeholder, unless it was promised by now; without an owner it is an orphan later.

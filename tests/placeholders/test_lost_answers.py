@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +15,11 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.placeholders.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.refusals import Refusals
 from dra_spawner.placeholders.uncertain_names import UncertainNames
 from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -54,10 +58,21 @@ async def observed(cluster: ClusterUnderTest) -> AsyncIterator[Observer]:
         yield observer
 
 
+async def account_at(cluster: ClusterUnderTest, server: str) -> Path:
+    """A kubeconfig of an account with the rights that are shipped and no more, where there are rights."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig_for(server)
+    token = await service_token(cluster.admin, cluster.namespace)
+    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", {"server": server}, token, cluster.namespace)
+
+
 async def blind(proxy: FaultProxy, world: PlaceholderWorld) -> None:
     """From here on the reconciler sees nothing of pods and claims that are made."""
     await world.watch.wait_synced()
     world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
+    # What is refused is tried again at once: else the test would be over before.
+    world.reconciler._refusals = Refusals(0.05, 0.05)
     for resource in ("pods", "resourceclaims"):
         proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
     proxy.cut()
@@ -77,7 +92,7 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
 ) -> None:
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
-        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        kubeconfig = await account_at(cluster, proxy.url)
         async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             # Nor can anything be taken back.
@@ -89,6 +104,7 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
             for _ in range(4):
                 rounds = world.decisions.decided_at
                 await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023
+            assert not any("Forbidden" in each.decision.outcome for each in world.decisions.newest(100))
             proxy.heal()
             await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
             assert observer.most == 2
@@ -96,6 +112,31 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
         if of is GPU:
             claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
             assert len(claims) == 2
+
+
+@pytest.mark.parametrize("of", [pytest.param(GPU, id="with-claims"), pytest.param(PLAIN, id="without")])
+async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUnderTest, of: Shape) -> None:
+    """A quota that is full by now, say: what is there stays, with its claims, and is found when there is room again."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            proxy.fail(Fault.lose_answer(), verb="create", resource="pods", times=2)
+            proxy.fail(Fault.answer(403, "Forbidden", "exceeded quota"), verb="create", resource="pods", times=3)
+            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            refused = "exceeded quota"
+            await world.until(
+                lambda: any(refused in each.decision.outcome for each in world.decisions.newest(100)), what="refused"
+            )
+            await world.until(lambda: world.decisions.newest(1)[0].decision.outcome == "done", what="made or found")
+            proxy.heal()
+            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            assert observer.most == 2
+            assert len(observer.names) == 2
+            assert not any(request.verb == "delete" for request in proxy.requests)
 
 
 def test_a_name_is_taken_once_and_not_for_ever() -> None:
