@@ -78,7 +78,7 @@ async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderT
         status, answer = await ask(service, TWO, "ada")
         assert (status, answer["kind"]) == (200, "never")
     async with replica(cluster, headroom=headroom) as service:
-        await service.until_warm(shape(WHOLE), 1)
+        await service.until(lambda: service.keeper.latest is not None, "it leads")
         status, answer = await ask(service, TWO, "ada")
         assert (status, answer["kind"]) == (200, "scale-up")
     await start(cluster, TWO, "ada", TWO_CLAIMS)
