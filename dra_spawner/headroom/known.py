@@ -7,7 +7,7 @@ snapshot: a fresh one gives the same views, later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -95,6 +95,8 @@ class Known:
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     busyness
         Of nodes: all that it was found from, and what was found.
+    busyness_at_hand
+        Of those of them for which nothing has changed but perhaps the two things that are here before it.
     """
 
     def __init__(self) -> None:
@@ -122,6 +124,8 @@ class Known:
         self.touched_nodes: set[str] = set()
         self.refusals: dict[ObjectKey, tuple[Pod, Refusals, Refusals]] = {}
         self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
+        self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
+        self._busy_by: dict[Hashable, set[str]] = {}
 
     def look(self, snapshot: Snapshot, namespaces: Collection[str] | None) -> None:
         """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
@@ -133,6 +137,7 @@ class Known:
             self._let_go_pod(key, pod_before)
             self._take_pod(key, pod)
         for key, claim_before, claim in _changes(self._claims, snapshot.claims):
+            self._busyness_may_differ(key)
             if claim is not None and _is_warm(claim):
                 self.warm_claims[key] = claim
             elif claim_before is not None:
@@ -140,6 +145,18 @@ class Known:
         for _, slice_before, item in _changes(self._slices, snapshot.slices):
             self._replace_slice(slice_before, item)
         self._look_at_nodes(snapshot.nodes)
+
+    def note_busyness(
+        self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
+    ) -> None:
+        """Keep a node's busyness at hand until a claim or a pool that it was found from changes."""
+        self.busyness_at_hand[name] = at_hand
+        for key in found_from:
+            self._busy_by.setdefault(key, set()).add(name)
+
+    def _busyness_may_differ(self, key: Hashable) -> None:
+        for name in self._busy_by.pop(key, ()):
+            self.busyness_at_hand.pop(name, None)
 
     def refusals_of(self, pod: Pod) -> Refusals:
         """Of a pod that waits."""
@@ -209,11 +226,16 @@ class Known:
             for name in known.keys() - nodes.keys():
                 del known[name], self.created[name]
                 self.busyness.pop(name, None)
+                self.busyness_at_hand.pop(name, None)
                 for names in self.labelled.values():
                     names.discard(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         self.touched_nodes.update(item.node_name for item in (before, after) if item is not None and item.node_name)
+        for item in (before, after):
+            if item is not None:
+                self._busyness_may_differ(item.pool_id)
+                self.busyness_at_hand.pop(item.node_name or "", None)
         if before is not None:
             _remove(self.slices_of_node, before.node_name or "", before)
             _remove(self.slices_of_pool, before.pool_id, before)

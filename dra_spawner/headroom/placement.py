@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -73,11 +73,8 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
     pod, templates = simulated_user(shape, namespace)
     with view.snapshot.trial():
         _add(view.snapshot, templates)
-        fit = view.snapshot.fits(pod, explain=True)
-        open_nodes = [name for name in fit.fitting if not is_labelled(view.snapshot.nodes[name], labels.DRAINING)]
-        fitting = open_nodes or list(fit.fitting)
-        if fitting:
-            node = max(fitting, key=lambda name: (busyness.of(name).rank, name))
+        node = view.snapshot.first_fitting(pod, lambda names: _in_order(view, busyness, names))
+        if node:
             return Placement(PlacementKind.FRESH, f"free on node {node}", node)
         # Where no device is to be had, a free place is as good, and may be on a busier node.
         if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
@@ -86,7 +83,14 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
         way = find_way(view.snapshot, pod, free, busyness)
         if way is not None:
             return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
-        return _with_more_nodes(view, policy, pod, fit)
+        return _with_more_nodes(view, policy, pod, view.snapshot.fits(pod, explain=True))
+
+
+def _in_order(view: View, busyness: NodesBusyness, names: Iterable[str]) -> list[str]:
+    """Nodes as users should fill them: the busiest first, those that are to become empty last."""
+    nodes = view.snapshot.nodes
+    keys = [(not is_labelled(nodes[name], labels.DRAINING), busyness.of(name).order, name) for name in names]
+    return [name for *_, name in sorted(keys, reverse=True)]
 
 
 def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeAlias
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
+from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import Placeholder, Reservation, label_of
 from dra_spawner.placeholders.reconciler import Reconciler
@@ -24,6 +26,8 @@ log = logging.getLogger(__name__)
 _DRA: Final = "resource.k8s.io/v1"
 #: Others may want the same claim at the same time; then the next one is tried.
 _TRIES: Final = 5
+#: For so long at most an answer is given again.
+_SAME_SECONDS: Final = 1.0
 #: With more promises than this in their time claims are entered in the scheduler's stead. It sends
 #: three requests for each pod, two without that, and by default 50 a second after the first 100.
 _MANY: Final = 33
@@ -51,6 +55,16 @@ class Promise:
         return () if self.placement.fits_beside or not self.claims else (labels.HAND_OVER_GATE,)
 
 
+_Ground: TypeAlias = tuple[int, Policy, frozenset[ObjectKey], float]
+
+
+def _is_same(before: _Ground, now: _Ground) -> bool:
+    """Whether an answer still holds; the last is when it was given."""
+    return (
+        before[0] == now[0] and before[1] is now[1] and before[2] == now[2] and 0 <= now[3] - before[3] < _SAME_SECONDS
+    )
+
+
 @dataclass
 class Promises:
     """Gives promises while this process leads.
@@ -67,6 +81,7 @@ class Promises:
     reconciler: Reconciler
     may_act: Callable[[], None]
     lasting: timedelta = timedelta(seconds=30)
+    _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> Promise:
         """Where a server gets its place; what a placeholder keeps is promised to it from here on.
@@ -81,7 +96,7 @@ class Promises:
         for _ in range(_TRIES):
             self.may_act()
             reconciler = self.reconciler
-            placement = find_placement(reconciler.view(), reconciler.policy(), shape, namespace)
+            placement = self._find(shape, namespace)
             if placement.kind is not PlacementKind.WARM or placement.placeholder is None:
                 return Promise(placement)
             placeholder = placement.placeholder
@@ -97,6 +112,21 @@ class Promises:
                 return Promise(placement, _entries(placeholder), until)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
+
+    def _find(self, shape: Shape, namespace: str) -> Placement:
+        """Many ask at once in the morning. What is not promised is the same for all of them while nothing changes."""
+        reconciler = self.reconciler
+        policy = reconciler.policy()
+        ground = (reconciler.changes, policy, frozenset(reconciler.promised), asyncio.get_running_loop().time())
+        answer = self._answers.get((shape.id, namespace))
+        if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
+            return answer[1]
+        placement = find_placement(reconciler.view(), policy, shape, namespace)
+        if placement.kind is PlacementKind.WARM:
+            self._answers.pop((shape.id, namespace), None)
+        else:
+            self._answers[shape.id, namespace] = ground, placement
+        return placement
 
     async def _promise(self, placeholder: Placeholder, pod: str, until: datetime) -> bool:
         """Write on all claims for whom they are kept; whether nobody has done so before."""

@@ -18,22 +18,22 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
     CreatePlaceholder,
-    DeleteClaim,
     Denial,
     EndPlaceholder,
     LabelNode,
     LabelPod,
     ReserveClaim,
-    UngatePod,
     in_chains,
 )
+from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.decide import Decisions, decide
 from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
-from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
+from dra_spawner.placeholders.decision_words import KINDS_OF_DECISIONS, decision_of, kind_of
 from dra_spawner.placeholders.refusals import Refusals
 from dra_spawner.placeholders.waiting_shapes import WaitingShapes
 from dra_spawner.simulator.claims import ObjectKey
@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 #: Requests under way at once; the API server shares its attention fairly, and so do we.
 _AT_ONCE = 16
+#: Nodes that are looked at without a pause.
+_AT_A_TIME = 100
 #: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
 _LEAST_GATHER = 0.002
 #: Failures in a row after which the API counts as failing.
@@ -118,6 +120,9 @@ class Reconciler:
     _ending: set[ObjectKey] = field(default_factory=set)
     _known: Known = field(default_factory=Known)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    changes: int = 0
+    """How often anything has changed that decisions depend on; counted while `run` runs."""
+    is_running: bool = False
     _is_urgent: bool = False
     _failures: int = 0
     _failed_at: float = 0.0
@@ -145,7 +150,9 @@ class Reconciler:
         # What the leader before this one knew is not known: it may have spent its budget a moment ago.
         memory = Memory.fresh(self.now())
         end = self.watch.on_change(self._note)
+        self.is_running = True
         try:
+            await self._warm_up()
             while True:
                 memory = await self._safe_round(memory)
                 with contextlib.suppress(TimeoutError):
@@ -155,7 +162,18 @@ class Reconciler:
                 if not self._is_urgent:
                     await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
         finally:
+            self.is_running = False
             end()
+
+    async def _warm_up(self) -> None:
+        """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
+        names = list(self.watch.snapshot.nodes)
+        for first in range(0, len(names), _AT_A_TIME):
+            busyness = NodesBusyness(self.view())
+            for name in names[first : first + _AT_A_TIME]:
+                if name in self.watch.snapshot.nodes:
+                    busyness.of(name)
+            await asyncio.sleep(0)
 
     async def _safe_round(self, memory: Memory) -> Memory:
         """A round; one that fails does not end the next."""
@@ -197,7 +215,7 @@ class Reconciler:
             expected = await self._act(self._without_more(decided.actions), policy)
             await self._until_seen(expected)
         finally:
-            self._ending = set()
+            self._note_ending(set())
         return decided.memory
 
     def view(self) -> View:
@@ -223,9 +241,15 @@ class Reconciler:
         since = asyncio.get_running_loop().time() - self._failed_at
         return self._failures >= _FAILURES and since < self.times.pause
 
+    def _note_ending(self, ending: set[ObjectKey]) -> None:
+        if ending != self._ending:
+            self._ending = ending
+            self.changes += 1
+
     def _note(self, change: Change) -> None:
         if not change.decides:
             return
+        self.changes += 1
         if change.kind is Kind.POD and not self._is_urgent:
             pod = self.watch.snapshot.pods.get(change.key)
             # It waits for nothing but for this.
@@ -245,7 +269,7 @@ class Reconciler:
         # What is tried again later holds up what comes after it, too.
         steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
         rest = tuple(each for each in rest if id(each) in allowed)
-        self._ending = {each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)}
+        self._note_ending({each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)})
         expected: list[Expectation] = []
         # What users wait for, and what comes before other things, is done first; the rest goes side by side.
         for group in _groups(steps, rest):
@@ -278,7 +302,7 @@ class Reconciler:
         """Do it and remember it; None if it has failed."""
         outcome = "done"
         found: tuple[Expectation, ...] | None = None
-        decision = self._decision(action)
+        decision = decision_of(action, self.watch, self.now(), self.name_of)
         try:
             found = await self.carry_out.do(action, policy.shapes)
         except NotLeading as error:
@@ -304,39 +328,7 @@ class Reconciler:
         else:
             self._failures = 0
         problem = self._refusals.note(action, error) or str(error)
-        log.warning("Could not carry out a decision: kind=%s problem=%s", _KINDS[type(action)], problem)
-
-    def _decision(self, action: Action) -> Decision:
-        """A decision as people and programs read it."""
-        node = code = shape = ""
-        details: dict[str, str] = {}
-        match action:
-            case CreatePlaceholder():
-                subject, shape = f"shape {action.shape}", action.shape
-                if action.beside is not None:
-                    details["beside"] = str(action.beside)
-            case EndPlaceholder():
-                subject, code = f"Pod {action.key}", action.cause.value
-                pod = self.watch.snapshot.pods.get(action.key)
-                if pod is not None:
-                    node, shape = pod.node_name, pod.labels.get(labels.SHAPE, "")
-                if action.pod is not None:
-                    details["for"] = str(action.pod)
-            case LabelNode():
-                subject, node = f"Node {action.node}", action.node
-                code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-            case LabelPod() | UngatePod():
-                subject = f"Pod {action.key}"
-            case ReserveClaim():
-                subject = f"ResourceClaim {action.claim}"
-                details["for"] = str(action.pod)
-            case DeleteClaim():
-                subject = f"ResourceClaim {action.claim}"
-        if shape:
-            details["shape"] = shape
-        kind = _KINDS[type(action)]
-        profile = self.name_of(shape) if shape else ""
-        return Decision(self.now(), kind, subject, action.reason, code, node, profile, details=details)
+        log.warning("Could not carry out a decision: kind=%s problem=%s", kind_of(action), problem)
 
     def _without_more(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         """The actions; no placeholder is made while some that were made are yet to be seen, or there were too many."""
@@ -377,17 +369,3 @@ def _groups(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> lis
             case _:
                 last.append((each,))
     return [group for group in (first, labels_gone, last) if group]
-
-
-_KINDS = {
-    CreatePlaceholder: "create-placeholder",
-    EndPlaceholder: "end-placeholder",
-    LabelNode: "label-node",
-    LabelPod: "label-pod",
-    ReserveClaim: "reserve-claim",
-    UngatePod: "ungate-pod",
-    DeleteClaim: "delete-claim",
-}
-
-KINDS_OF_DECISIONS = tuple(_KINDS.values())
-"""What `Decision.kind` may be."""

@@ -50,6 +50,17 @@ class Snapshot(ForkableCluster):
         """Whether a pod fits on one node, with what its claims would get there."""
         return self._fitting(pod).answer(node_name, explain)
 
+    def first_fitting(self, pod: Pod, in_order: Callable[[Iterable[str]], Iterable[str]]) -> str:
+        """The first node, in an order of the caller's, where a pod fits; empty if there is none.
+
+        Parameters
+        ----------
+        in_order
+            Sorts names of nodes. It is given those that are not ruled out by devices.
+        """
+        fitting = self._fitting(pod)
+        return next((name for name in in_order(fitting.candidates()) if fitting.answer(name).fits), "")
+
     def schedule(self, pod: Pod, node_name: str) -> NodeAnswer:
         """Place a pod on a node if it fits there: claims are made, allocated and reserved, and the pod is bound.
 

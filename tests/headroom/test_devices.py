@@ -486,3 +486,58 @@ def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_wit
     assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
     assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is kept, one was made beside ada"
     assert len(world.view().placeholders_of_shape[GPU.id]) == 1
+
+
+def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
+    """They would go through the same scheduler at the same time."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    made = len(world.actions(CreatePlaceholder))
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to come"
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to be bound"
+    world.schedule()
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made + 1
+
+
+@pytest.mark.parametrize("came", [pytest.param(False, id="no-pod"), pytest.param(True, id="stuck-pod")])
+def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    made = len(world.actions(CreatePlaceholder))
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    if came:
+        world.user("ada", claim_names={"gpu": kept.claims[0].name}, nodeSelector={"no": "such"})
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made
+    world.pass_time(seconds=6)
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made + 1
+
+
+def test_a_claim_that_was_taken_over_at_a_gate_goes_with_its_pod() -> None:
+    world = hub((user_shape({"gpu": gpu_claim()}, cpu="6"), 1, 1))
+    world.node("a", cpu="10", gpus=1)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    claim = kept.claims[0]
+    world.snapshot.put(replace(world.snapshot.claims[claim], owner_uids=()))  # as the promise leaves it
+    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
+    gates = [{"name": labels.HAND_OVER_GATE}]
+    world.user("ada", claim_names={"gpu": claim.name}, cpu="6", schedulingGates=gates)
+    world.decide()
+    ada = world.snapshot.pods[ObjectKey(NAMESPACE, "ada")]
+    assert not ada.gates, "reserved, its placeholder gone and let in, all in one round"
+    assert world.snapshot.claims[claim].is_reserved_for(ada)
+    assert kept.key not in world.snapshot.pods
+    world.schedule()
+    world.decide()
+    assert world.snapshot.claims[claim].owner_uids == (ada.uid,)

@@ -102,7 +102,13 @@ class PlaceholderWorld:
             ) from None
 
     def warm(self, of: Shape) -> list[Any]:
-        return self.reconciler.view().warm(of.id)
+        """Those that may be handed over: their claims are seen to be allocated, too, which comes by another watch."""
+        claims = self.watch.snapshot.claims
+        return [
+            each
+            for each in self.reconciler.view().warm(of.id)
+            if all(key in claims and claims[key].claim.is_allocated for key in each.claims)
+        ]
 
     async def user(self, name: str, claims: Mapping[str, Json] | None = None, **kind: Any) -> None:
         """A user's pod with claims of its own."""
