@@ -7,14 +7,15 @@ whatever is done is written to the API.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.cluster.start_objects import owner_reference
-from dra_spawner.devcluster.clock import ScaledClock
+from dra_spawner.devcluster.clock import ScaledClock, timestamp
 from dra_spawner.devcluster.kubelet.node_agent import NodeAgent
 from dra_spawner.headroom import labels
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
@@ -52,6 +53,9 @@ class ClusterWorld:
         self.quiet = Quiet(watch)
         self._agent = NodeAgent(api, ScaledClock())
         self._to_do: list[Callable[[], Awaitable[None]]] = []
+        self._to_start: asyncio.Queue[ObjectKey] = asyncio.Queue()
+        self._started: set[str] = set()
+        watch.on_change(self._note_bound)
 
     @property
     def evictions(self) -> int:
@@ -189,9 +193,23 @@ class ClusterWorld:
 
     # --- inside ---------------------------------------------------------------------------------------------------------
 
-    async def beat(self) -> None:
-        """Nodes that are not heard of get a taint."""
-        await self._agent.heartbeat_forever()
+    async def run_nodes(self) -> None:
+        """What the control plane hears of nodes: that they are there (else they get a taint), and that pods have begun."""
+        await asyncio.gather(self._agent.heartbeat_forever(), self._start_pods())
+
+    def _note_bound(self, change: Change) -> None:
+        pod = self.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
+        if pod is not None and pod.node_name and pod.uid not in self._started:
+            self._started.add(pod.uid)
+            self._to_start.put_nowait(change.key)
+
+    async def _start_pods(self) -> None:
+        """A scheduler that preempts spares those who began long ago."""
+        while True:
+            key = await self._to_start.get()
+            path = resource_path("v1", "pods", key.namespace, key.name, "status")
+            with contextlib.suppress(KubernetesError):  # gone by now
+                await self.api.patch(path, {"status": {"startTime": timestamp(self.clock.real_now())}})
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
         try:

@@ -14,6 +14,7 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_preemption import place_by_preemption
 
 _POLL_SECONDS = 0.01
+_LONGEST_ROUND_SECONDS = 60.0
 
 
 @dataclass
@@ -119,5 +120,6 @@ class Rounds:
         """Wait until it has decided anew, as of now."""
         seen = self.count
         self._reconciler.wake()
-        while self.count == seen:  # noqa: ASYNC110 (it tells nobody)
-            await asyncio.sleep(_POLL_SECONDS / 4)
+        async with asyncio.timeout(_LONGEST_ROUND_SECONDS):
+            while self.count == seen:  # noqa: ASYNC110 (it tells nobody)
+                await asyncio.sleep(_POLL_SECONDS / 4)

@@ -165,6 +165,7 @@ class Recipe(ClusterWorld):
 
     def _placeholder(self) -> Json:
         manifest = user_manifest("", self.claims, requires_ready=False, terminationGracePeriodSeconds=0)
+        manifest["spec"]["containers"][0]["image"] = PlaceholderSettings().image
         entries = [{"name": entry, "resourceClaimTemplateName": self._template_name(entry)} for entry in self.claims]
         return {
             "metadata": {"labels": {labels.COMPONENT: labels.PLACEHOLDER}},
@@ -211,7 +212,7 @@ async def at_work(
         await world.install()
         # Whatever fails of these ends the test, too.
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(each) for each in (world.beat(), world.work())]
+            tasks = [group.create_task(each) for each in (world.run_nodes(), world.work())]
             yield world
             for task in tasks:
                 task.cancel()
