@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(240)
 
 #: More than the one of CI where somebody looks for trouble: ``DRA_SPAWNER_CHAOS_SEEDS=20``.
 SEEDS = int(os.environ.get("DRA_SPAWNER_CHAOS_SEEDS", "1"))
-LONG = timedelta(minutes=40)
+LONG = timedelta(minutes=33)
 HEADROOM = {"gpu": Headroom(2, 3), "plain": Headroom(2, 3)}
 GRACE = Grace(orphan=timedelta(seconds=60))
 
