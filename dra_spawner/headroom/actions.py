@@ -156,6 +156,7 @@ class DeleteClaim:
     """Delete a warm claim that nobody uses and nobody is going to use."""
 
     claim: ObjectKey
+    uid: str
     reason: str
 
 

@@ -146,4 +146,4 @@ def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
         if reservation is not None and not _is_over(reservation, view, policy):
             continue
         if age(tracked.created, view.now) >= policy.grace.orphan:
-            yield DeleteClaim(tracked.key, "its placeholder is gone, and nobody uses it")
+            yield DeleteClaim(tracked.key, tracked.claim.uid, "its placeholder is gone, and nobody uses it")

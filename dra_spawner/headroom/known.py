@@ -25,6 +25,33 @@ V = TypeVar("V")
 _NODE_LABELS = (labels.ATTRACT, labels.DRAINING)
 
 
+@dataclass(frozen=True, slots=True)
+class Namespaces:
+    """Whose objects are looked at; each is a set of namespaces, or None for all of them.
+
+    Attributes
+    ----------
+    servers
+        Where users' servers are.
+    placeholders
+        Where placeholders and their claims are made: elsewhere nobody's label makes a pod or a claim one of ours.
+    pullers
+        Where what pulls images is believed to have pulled them.
+    """
+
+    servers: frozenset[str] | None = None
+    placeholders: frozenset[str] | None = None
+    pullers: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, namespaces: Namespaces | Collection[str] | None) -> Namespaces:
+        """As given; with nothing but the servers' namespaces, placeholders are in these, too."""
+        if isinstance(namespaces, Namespaces):
+            return namespaces
+        servers = None if namespaces is None else frozenset(namespaces)
+        return cls(servers, servers)
+
+
 @dataclass
 class Refusals:
     """Where a waiting pod did not fit, and what was so there at that time.
@@ -101,7 +128,7 @@ class Known:
 
     def __init__(self) -> None:
         self._snapshot: Snapshot | None = None
-        self._namespaces: frozenset[str] | None = None
+        self._namespaces = Namespaces()
         self._forget()
 
     def _forget(self) -> None:
@@ -127,9 +154,9 @@ class Known:
         self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
         self._busy_by: dict[Hashable, set[str]] = {}
 
-    def look(self, snapshot: Snapshot, namespaces: Collection[str] | None) -> None:
+    def look(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
-        within = None if namespaces is None else frozenset(namespaces)
+        within = Namespaces.of(namespaces)
         if snapshot is not self._snapshot or within != self._namespaces:
             self._forget()
             self._snapshot, self._namespaces = snapshot, within
@@ -138,7 +165,7 @@ class Known:
             self._take_pod(key, pod)
         for key, claim_before, claim in _changes(self._claims, snapshot.claims):
             self._busyness_may_differ(key)
-            if claim is not None and _is_warm(claim):
+            if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
                 self.warm_claims[key] = claim
             elif claim_before is not None:
                 self.warm_claims.pop(key, None)
@@ -180,17 +207,18 @@ class Known:
             return
         component = pod.labels.get(labels.COMPONENT)
         if component in labels.IMAGE_PULLERS:
+            if not _is_in(key, self._namespaces.pullers):
+                return
             _add(self.pullers, pod.node_name, pod)
             self.touched_nodes.add(pod.node_name)
             return
         if labels.SHAPE in pod.labels or component in (labels.USER_SERVER, labels.PLACEHOLDER):
             for claim in _named(pod):
                 _add(self.naming, claim, pod)
-        if self._namespaces is not None and pod.namespace not in self._namespaces:
-            return
         if component == labels.PLACEHOLDER and pod.labels.get(labels.MANAGED_BY) == labels.MANAGER:
-            self.placeholders[key] = pod
-        elif component == labels.USER_SERVER and not pod.is_finished:
+            if _is_in(key, self._namespaces.placeholders):
+                self.placeholders[key] = pod
+        elif component == labels.USER_SERVER and not pod.is_finished and _is_in(key, self._namespaces.servers):
             self.users[key] = pod
             if pod.node_name:
                 _add(self.users_of_node, pod.node_name, pod)
@@ -259,6 +287,10 @@ def _changes(known: dict[K, V], table: Mapping[K, V]) -> Iterator[tuple[K, V | N
 
 def _named(pod: Pod) -> list[ObjectKey]:
     return [ObjectKey(pod.namespace, reference.claim) for reference in pod.claims if reference.claim]
+
+
+def _is_in(key: ObjectKey, namespaces: frozenset[str] | None) -> bool:
+    return namespaces is None or key.namespace in namespaces
 
 
 def _is_warm(claim: TrackedClaim) -> bool:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.known import Known
+from dra_spawner.headroom.known import Known, Namespaces
 from dra_spawner.headroom.shapes import is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
@@ -79,7 +79,7 @@ class View:
     now
         The time.
     namespaces
-        Where users' servers and placeholders live; None is everywhere.
+        Where users' servers and placeholders live, apart (`Namespaces`) or in the same ones; None is everywhere.
     stale
         How old the knowledge of the cluster may be.
     known
@@ -97,7 +97,7 @@ class View:
         snapshot: Snapshot,
         now: datetime,
         *,
-        namespaces: Collection[str] | None = None,
+        namespaces: Namespaces | Collection[str] | None = None,
         stale: timedelta = timedelta(0),
         problem: str = "",
         known: Known | None = None,
@@ -164,7 +164,7 @@ class View:
         ]
 
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
-        """All claims that were made for placeholders, by their labels."""
+        """All claims that were made for placeholders, by their labels and their namespace."""
         return self._warm_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:

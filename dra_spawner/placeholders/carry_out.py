@@ -115,7 +115,7 @@ class CarryOut:
             case UngatePod():
                 return await self._ungate(action)
             case DeleteClaim():
-                return await self._delete_claim(action.claim)
+                return await self._delete_claim(action.claim, action.uid)
 
     async def _create(self, shape: Shape, reason: str) -> tuple[Expectation, ...]:
         """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
@@ -131,12 +131,12 @@ class CarryOut:
         manifests = placeholder_claims(shape, name, self._settings)
         manifest = placeholder_pod(shape, name, self._settings)
         manifest["metadata"]["annotations"][labels.REASON] = reason
-        made: list[str] = []
+        made: list[JsonObject] = []
         try:
             for each in manifests:
                 claim, is_new = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
                 if is_new:
-                    made.append(each["metadata"]["name"])
+                    made.append(claim)
                 if not _is_kept_for(claim, each, name):
                     raise _OfOthers
             pod, _ = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
@@ -261,16 +261,21 @@ class CarryOut:
             raise
         return (_at_least(Kind.POD, action.key, pod),)
 
-    async def _delete_claim(self, key: ObjectKey) -> tuple[Expectation, ...]:
+    async def _delete_claim(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
         self._may_act()
-        await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), missing_ok=True)
-        return (_leaving(Kind.RESOURCE_CLAIM, key),)
+        try:
+            await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), uid=uid, missing_ok=True)
+        except KubernetesError as error:
+            if not error.conflict:  # another claim of that name by now
+                raise
+        return (_leaving(Kind.RESOURCE_CLAIM, key, uid),)
 
-    async def _undo(self, claims: Iterable[str]) -> None:
+    async def _undo(self, claims: Iterable[JsonObject]) -> None:
         """Delete the claims of a placeholder that the API server refused; what is left is found as orphans later."""
         with contextlib.suppress(KubernetesError):
-            for name in claims:
-                await self._delete_claim(ObjectKey(self._settings.namespace, name))
+            for each in claims:
+                metadata = each["metadata"]
+                await self._delete_claim(ObjectKey(self._settings.namespace, metadata["name"]), metadata["uid"])
 
     async def _patch(
         self, kind: Kind, api: str, plural: str, key: ObjectKey, body: JsonObject

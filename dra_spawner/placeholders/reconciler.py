@@ -27,7 +27,7 @@ from dra_spawner.headroom.actions import (
 )
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.decide import Decisions, decide
-from dra_spawner.headroom.known import Known
+from dra_spawner.headroom.known import Known, Namespaces
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
@@ -97,7 +97,7 @@ class Reconciler:
     decisions
         Remembers it.
     namespaces
-        Where users' servers are; None is everywhere.
+        Whose objects count; None is everybody's.
     name_of
         The choice by which people know a shape; empty if there is none.
     on_denial
@@ -108,7 +108,7 @@ class Reconciler:
     policy: Callable[[], Policy]
     carry_out: CarryOut
     decisions: DecisionLog
-    namespaces: frozenset[str] | None = None
+    namespaces: Namespaces | frozenset[str] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     times: ReconcilerTimes = ReconcilerTimes()
     name_of: Callable[[str], str] = lambda shape: ""

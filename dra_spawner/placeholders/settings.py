@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from dra_spawner.headroom.known import Namespaces
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
 from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom, Policy
 from dra_spawner.headroom.published_shapes import CONFIG_MAP
@@ -51,9 +52,10 @@ class KeeperSettings:
     shapes_config_map: str = CONFIG_MAP
 
     @property
-    def namespaces(self) -> frozenset[str] | None:
-        """Where users' servers are; None is everywhere."""
-        return None if self.user_namespaces else frozenset((self.placeholders.namespace,))
+    def namespaces(self) -> Namespaces:
+        """Whose objects count: with a namespace of each user servers anywhere, but nothing else that users can make."""
+        ours = frozenset((self.placeholders.namespace,))
+        return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace})
 
     @property
     def promise(self) -> timedelta:

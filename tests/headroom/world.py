@@ -349,6 +349,7 @@ class World:
             case UngatePod():
                 self.snapshot.put(replace(self.snapshot.pods[action.key], gates=()))
             case DeleteClaim():
+                assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
 
     def _create(self, shape: Shape) -> None:

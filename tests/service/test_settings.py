@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from traitlets import TraitError
 
+from dra_spawner.headroom.known import Namespaces
 from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom
 from dra_spawner.placeholders.settings import HeadroomError, read_headroom
 from dra_spawner.service import DRASpawnerService
@@ -99,7 +100,9 @@ def test_settings_reach_the_rooms_below() -> None:
         user_namespaces=True,
     )
     found = service.keeper_settings()
-    assert (found.hub_namespace, found.namespaces, found.headroom) == ("hub", None, {"a": Headroom(1, 2)})
+    assert (found.hub_namespace, found.headroom) == ("hub", {"a": Headroom(1, 2)})
+    # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
+    assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")))
     assert found.promise == timedelta(seconds=20)
     budget, grace = found.policy.budget, found.policy.grace
     assert (budget.per_second, budget.burst, budget.per_node) == (0.5, 3, 1)
@@ -114,4 +117,5 @@ def test_defaults_are_those_of_the_policy() -> None:
     found = DRASpawnerService(namespace="hub").keeper_settings()
     default = type(found.policy)()
     assert found.policy == default
-    assert found.namespaces == {"hub"}
+    hub = frozenset(("hub",))
+    assert found.namespaces == Namespaces(hub, hub, hub)
