@@ -112,6 +112,8 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         assert kept["warming_because"] == "1 image to be pulled (example.com/notebook:1)"
         text = text_of(await service.get("page"))
         assert "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)" in text
+        # By then the kubelet has written the node's status.
+        await cluster.wait_running(kept["name"])
         images = [{"names": ["example.com/notebook:1"], "sizeBytes": 1}]
         await cluster.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": images}})
         await service.until_warm(GPU, 1)
