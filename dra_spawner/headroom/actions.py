@@ -32,7 +32,12 @@ class Cause(StrEnum):
     @property
     def is_eviction(self) -> bool:
         """Whether it costs a budget: users and clean-up do not wait for budgets."""
-        return self in (Cause.MOVE, Cause.DRAIN, Cause.SURPLUS)
+        return self in (Cause.MOVE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
+
+    @property
+    def is_of_users(self) -> bool:
+        """Whether a user's server has, needs or was to have its place."""
+        return self in (Cause.HANDED_OVER, Cause.YIELD, Cause.EXPIRED)
 
 
 class Denial(StrEnum):
@@ -46,6 +51,8 @@ class Denial(StrEnum):
     FLOOR = "floor"
     #: Its replacement would not come up where it should.
     LANDING = "landing"
+    #: No choice wants it any more, but what is wanted instead is not there yet.
+    REPLACING = "replacing"
     #: Users' servers wait.
     USERS_WAIT = "users-wait"
     #: Other placeholders wait for a node.
@@ -68,6 +75,7 @@ _BECAUSE = {
     Denial.PER_NODE: "enough are evicted from its node at once",
     Denial.FLOOR: "too few warm ones would be left",
     Denial.LANDING: "its replacement would not come up where it should",
+    Denial.REPLACING: "what is wanted instead is not there yet",
     Denial.USERS_WAIT: "users' servers wait",
     Denial.PENDING: "other placeholders wait for a node",
     Denial.LEAVING: "others are on their way out",

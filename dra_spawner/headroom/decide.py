@@ -12,6 +12,7 @@ from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.hand_over import decide_hand_overs, is_under_way
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users, should_move
+from dra_spawner.headroom.outdated import decide_outdated
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.readiness import decide_readiness
 from dra_spawner.headroom.stops import stop_of
@@ -73,7 +74,35 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     readiness, memory = decide_readiness(view, policy, memory)
     memory = remember_users(view, memory)
     ending = _ended((*hand_overs, *broken, *yields))
-    numbers = decide_numbers(view, policy, waiting, ending)
+    creations = memory.creations.after(view, policy, broken, _ends((*hand_overs, *yields)))
+    memory = replace(memory, creations=creations)
+    numbers, memory, denied = _numbers(view, policy, memory, waiting, ending)
+    # Without all shapes it is not known which nodes are for users.
+    attraction = decide_attraction(view, policy) if policy.is_complete else ()
+    draining, memory = decide_draining(view, policy, memory, busyness)
+    moves: tuple[EndPlaceholder, ...] = ()
+    if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
+        # Only when all else is at rest; the next round sees what came of it.
+        moves, tokens, stay = decide_moves(view, policy, memory.tokens, ending | _ended(numbers))
+        memory, denied = replace(memory, tokens=tokens), {**denied, **stay}
+    actions = (*hand_overs, *broken, *yields, *readiness, *numbers, *attraction, *draining, *moves)
+    return Decisions(actions, waiting, memory, denied=denied)
+
+
+def _numbers(
+    view: View, policy: Policy, memory: Memory, waiting: Iterable[Waiting], ending: frozenset[ObjectKey]
+) -> tuple[tuple[Action, ...], Memory, dict[ObjectKey, Denial]]:
+    """Which placeholders are made and which are too many, as far as that may be now; and who must wait and why."""
+    wanted = decide_numbers(view, policy, waiting, ending)
+    outdated, denied, memory = decide_outdated(view, policy, memory, wanted, ending)
+    allowed, creations = memory.creations.allow(view, policy, _not_now(view, policy, waiting, wanted))
+    tokens = memory.tokens.refilled(policy.budget, view.now)
+    numbers, tokens, over_budget = _within_budget((*allowed, *outdated), tokens)
+    return numbers, replace(memory, tokens=tokens, creations=creations), {**denied, **over_budget}
+
+
+def _not_now(view: View, policy: Policy, waiting: Iterable[Waiting], numbers: tuple[Action, ...]) -> tuple[Action, ...]:
+    """The same without placeholders that would be in the way of users' servers that are about to get their places."""
     if any(each.has_way for each in waiting):
         # The scheduler comes to new pods before it comes back to the one that waits.
         numbers = tuple(
@@ -83,22 +112,15 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         )
     if is_under_way(view, policy):
         numbers = tuple(each for each in numbers if not isinstance(each, CreatePlaceholder) or each.beside is not None)
-    tokens = memory.tokens.refilled(policy.budget, view.now)
-    numbers, tokens, denied = _within_budget(numbers, tokens)
-    # Without all shapes it is not known which nodes are for users.
-    attraction = decide_attraction(view, policy) if policy.is_complete else ()
-    draining, memory = decide_draining(view, policy, memory, busyness)
-    moves: tuple[EndPlaceholder, ...] = ()
-    if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
-        # Only when all else is at rest; the next round sees what came of it.
-        moves, tokens, stay = decide_moves(view, policy, tokens, ending | _ended(numbers))
-        denied |= stay
-    actions = (*hand_overs, *broken, *yields, *readiness, *numbers, *attraction, *draining, *moves)
-    return Decisions(actions, waiting, replace(memory, tokens=tokens), denied=denied)
+    return numbers
+
+
+def _ends(actions: Iterable[Action]) -> tuple[EndPlaceholder, ...]:
+    return tuple(each for each in actions if isinstance(each, EndPlaceholder))
 
 
 def _ended(actions: Iterable[Action]) -> frozenset[ObjectKey]:
-    return frozenset(each.key for each in actions if isinstance(each, EndPlaceholder))
+    return frozenset(each.key for each in _ends(actions))
 
 
 def _within_budget(

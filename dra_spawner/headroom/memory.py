@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dra_spawner.headroom.budget import Tokens
+from dra_spawner.headroom.creations import Creations
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,10 @@ class Memory:
         Node, and when a user's server was last seen there.
     drivers
         Drivers that a kind of node has shown complete pools of, by kind.
+    outdated
+        Shape that placeholders have and no choice has, and since when that is known.
+    creations
+        What bears on how many placeholders may be made.
     drain_tried, drain_last
         When it was last looked for a node that could become empty, and which one was looked at last.
     """
@@ -34,6 +39,8 @@ class Memory:
     ready_since: Mapping[str, datetime] = field(default_factory=dict)
     busy: Mapping[str, datetime] = field(default_factory=dict)
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    outdated: Mapping[str, datetime] = field(default_factory=dict)
+    creations: Creations = field(default_factory=Creations)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -46,6 +53,8 @@ class Memory:
             lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
             busy={name: min(when, now) for name, when in self.busy.items()},
+            outdated={shape: min(when, now) for shape, when in self.outdated.items()},
+            creations=self.creations.not_after(now),
         )
 
     @classmethod

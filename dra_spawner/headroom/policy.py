@@ -60,6 +60,35 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Renewal:
+    """How fast placeholders are made, whatever it is that ends them.
+
+    Attributes
+    ----------
+    per_second, burst
+        A bucket like that of the `Budget`; bigger where more are wanted: twice as many at once, all in `whole_in`.
+    whole_in
+        See there.
+    first_delay, longest_delay
+        One that failed is replaced after so long; the delay doubles while those that replace it fail soon, too.
+    """
+
+    per_second: float = 5.0
+    burst: int = 100
+    whole_in: timedelta = timedelta(seconds=30)
+    first_delay: timedelta = timedelta(seconds=5)
+    longest_delay: timedelta = timedelta(minutes=5)
+
+    def rate(self, wanted: int) -> float:
+        """How many a second."""
+        return max(self.per_second, wanted / self.whole_in.total_seconds())
+
+    def most(self, wanted: int) -> float:
+        """How many at once."""
+        return float(max(self.burst, 2 * wanted))
+
+
+@dataclass(frozen=True, slots=True)
 class Grace:
     """How long something is left alone.
 
@@ -77,6 +106,8 @@ class Grace:
         Nor is one that the last user just left, who may come back.
     orphan
         A claim without its placeholder is deleted after so long.
+    replacing
+        A placeholder that no choice wants any more stays so long at most until those that are wanted are there.
     """
 
     yield_again: timedelta = timedelta(seconds=10)
@@ -85,6 +116,7 @@ class Grace:
     new_node: timedelta = timedelta(minutes=10)
     freed_node: timedelta = timedelta(minutes=10)
     orphan: timedelta = timedelta(seconds=60)
+    replacing: timedelta = timedelta(seconds=60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +159,8 @@ class Policy:
         A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
     node_kinds_are_all
         Whether nodes of no other kinds than those that are there can come, so that "never" can be said.
+    most_beside
+        Placeholders beside servers that wait for a node, of all shapes together.
     stale_after
         With knowledge older than this, nothing is evicted and nothing labelled.
     """
@@ -135,12 +169,14 @@ class Policy:
     headroom: Mapping[str, Headroom] = field(default_factory=dict)
     is_complete: bool = True
     budget: Budget = Budget()
+    renewal: Renewal = Renewal()
     grace: Grace = Grace()
     readiness: Readiness = Readiness()
     newest: timedelta = timedelta(minutes=20)
     drain_below: float = 0.0
     stale_after: timedelta = timedelta(seconds=60)
     node_kinds_are_all: bool = False
+    most_beside: int = 500
 
     def headroom_of(self, shape: str) -> Headroom:
         """What is kept of a shape; of one that is not named only what waits beside users' servers for a node."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, CreatePlaceholder, EndPlaceholder
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.view import Placeholder, View, newest_first
@@ -31,8 +30,7 @@ def decide_numbers(
     """
     beside: dict[str, list[ObjectKey]] = {}
     servers: Counter[str] = Counter()
-    for each in waiting:
-        shape = view.users[each.pod].labels.get(labels.SHAPE, "")
+    for each, shape in _counted(view, policy, waiting):
         servers[shape] += 1
         if each.needs_node:
             beside.setdefault(shape, []).append(each.pod)
@@ -47,10 +45,21 @@ def decide_numbers(
         # What ends is there until it does, and may not let itself be ended.
         room = headroom.max - len(present)
         actions += _of_shape(shape, headroom, most, room, there, beside.get(shape, []), warm)
-    for shape, there in view.placeholders_of_shape.items():
-        if shape not in policy.shapes and policy.is_complete:
-            actions += [_outdated(each) for each in there if each.reservation is None and each.key not in ending]
     return tuple(actions)
+
+
+def _counted(view: View, policy: Policy, waiting: Iterable[Waiting]) -> list[tuple[Waiting, str]]:
+    """Servers beside which a placeholder may wait, with their shapes: as many of each namespace, the first first."""
+    found = [(each, shape) for each in waiting if (shape := view.shape_of(view.users[each.pod])) in policy.shapes]
+    if len(found) <= policy.most_beside:
+        return found
+    before: Counter[str] = Counter()
+    turns: list[int] = []
+    for each, _ in found:
+        turns.append(before[each.pod.namespace])
+        before[each.pod.namespace] += 1
+    chosen = sorted(range(len(found)), key=turns.__getitem__)[: policy.most_beside]
+    return [found[index] for index in sorted(chosen)]
 
 
 def _of_shape(
@@ -89,8 +98,3 @@ def _create(shape: str, minimum: int, there: int, waiting: list[ObjectKey]) -> C
 def _surplus(placeholder: Placeholder, headroom: Headroom) -> EndPlaceholder:
     reason = f"{headroom.min} wanted, {headroom.max} at most"
     return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.SURPLUS, reason)
-
-
-def _outdated(placeholder: Placeholder) -> EndPlaceholder:
-    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
-    return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)

@@ -9,26 +9,38 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.headroom.actions import EndPlaceholder
+from dra_spawner.headroom.actions import CreatePlaceholder, EndPlaceholder
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placement import PlacementKind, find_placement
-from dra_spawner.headroom.policy import Budget, Grace, Headroom, Policy
+from dra_spawner.headroom.policy import Budget, Grace, Headroom, Policy, Renewal
 from tests.headroom.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
 
 BUDGET = Budget(per_second=0.2, burst=4, per_node=2)
+RENEWAL = Renewal(per_second=0.1, burst=10, whole_in=timedelta(minutes=10))
 KINDS = {
     "plain": ({}, PLAIN),
     "gpu": ({"gpu": gpu_claim()}, GPU),
     "share": ({"gpu": share_claim("10Gi")}, SHARE),
     "large": ({"gpu": share_claim("20Gi")}, user_shape({"gpu": share_claim("20Gi")})),
 }
+#: What the hub may publish of its profiles one after the other.
+PUBLISHED = tuple(
+    tuple(zip(shapes, (Headroom(3, 6), Headroom(1, 4), Headroom(2, 5)), strict=False))
+    for shapes in (
+        (PLAIN, GPU, SHARE),
+        (user_shape(cpu="900m"), GPU, user_shape({"gpu": share_claim("5Gi")})),
+        (PLAIN, user_shape({"gpu": gpu_claim()}, cpu="900m")),
+    )
+)
+MOST_KEPT = 6
 
 
 def world() -> World:
     policy = Policy(
-        shapes={shape.id: shape for shape in (PLAIN, GPU, SHARE)},
-        headroom={PLAIN.id: Headroom(3, 6), GPU.id: Headroom(1, 4), SHARE.id: Headroom(2, 5)},
+        shapes={shape.id: shape for shape, _ in PUBLISHED[0]},
+        headroom={shape.id: headroom for shape, headroom in PUBLISHED[0]},
         budget=BUDGET,
+        renewal=RENEWAL,
         grace=Grace(new_node=timedelta(minutes=2), freed_node=timedelta(minutes=2)),
         newest=timedelta(minutes=10),
     )
@@ -44,6 +56,7 @@ class Chaos:
         self.number = 0
         self.begun = self.world.now
         self.restarts = 0
+        self.most_waiting = 0
         self.handed: Counter[str] = Counter()
 
     def name(self, prefix: str) -> str:
@@ -60,11 +73,14 @@ class Chaos:
                 self.leave,
                 self.pull,
                 self.fail,
+                self.fail_all,
+                self.delete_all,
+                self.publish,
                 self.trouble,
                 self.restart,
                 self.wait,
             ),
-            (3, 1, 3, 5, 8, 3, 1, 1, 1, 6),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 6),
         )[0]
         happening()
         if self.random.random() < 0.8:
@@ -130,6 +146,28 @@ class Chaos:
             pod = self.world.snapshot.pods[self.random.choice(kept)]
             self.world.snapshot.put(replace(pod, phase="Failed"))
 
+    def fail_all(self) -> None:
+        """None of them can run: a device plugin is broken everywhere."""
+        for key in self.world.view().placeholders:
+            pod = self.world.snapshot.pods[key]
+            if pod.node_name:
+                self.world.snapshot.put(replace(pod, phase="Failed"))
+
+    def delete_all(self) -> None:
+        """Somebody, or something, takes them for leftovers."""
+        for key, each in self.world.view().placeholders.items():
+            if each.reservation is None:
+                self.world._remove_pod(key)
+
+    def publish(self) -> None:
+        """The hub's profiles change, and back, and change."""
+        published = self.random.choice(PUBLISHED)
+        self.world.policy = replace(
+            self.world.policy,
+            shapes={shape.id: shape for shape, _ in published},
+            headroom={shape.id: headroom for shape, headroom in published},
+        )
+
     def trouble(self) -> None:
         self.world.problem = self.random.choice(("", "", "the API server does not answer"))
 
@@ -154,6 +192,12 @@ class Chaos:
         tidied = [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
         seconds = (world.now - self.begun).total_seconds()
         assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
+        # Nor are more made than may be; only a new leader has a whole bucket again.
+        self.most_waiting = max(self.most_waiting, len(view.waiting_users), len(world.waited))
+        wanted = MOST_KEPT + self.most_waiting
+        of_users = sum(each.cause.is_of_users for each in world.actions(EndPlaceholder))
+        most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
+        assert len(world.actions(CreatePlaceholder)) <= most
         # Never more than wanted.
         for shape, headroom in world.policy.headroom.items():
             assert len(view.placeholders_of_shape.get(shape, ())) <= headroom.max
@@ -165,6 +209,7 @@ class Chaos:
         """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
         world = self.world
         world.problem = ""
+        self.publish()
         for name in sorted(world.snapshot.nodes):
             world.pull(name)
         world.run(minutes=30, every_seconds=20)
@@ -177,6 +222,7 @@ class Chaos:
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
         for tracked in view.warm_claims():
             assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
+        assert view.placeholders_of_shape.keys() <= world.policy.shapes.keys(), "none is outdated"
         for shape, headroom in world.policy.headroom.items():
             assert len(view.placeholders_of_shape.get(shape, ())) >= headroom.min
         for each in view.placeholders.values():

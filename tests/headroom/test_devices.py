@@ -416,6 +416,8 @@ def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
     assert (end.key, end.reason) == (failed, "it has ended by itself (Failed)")
     assert failed not in world.snapshot.pods
     assert healthy in world.view().placeholders
+    world.pass_time(seconds=5)
+    world.settle()
     assert len(world.view().warm(GPU.id)) == 2
 
 
