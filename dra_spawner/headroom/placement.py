@@ -86,6 +86,14 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
         return _with_more_nodes(view, policy, pod, view.snapshot.fits(pod, explain=True))
 
 
+def group_alike_nodes(view: View, shape: Shape) -> None:
+    """What the first search on a big cluster takes most of its time for, and the next ones find done."""
+    pod, templates = simulated_user(shape, "default")
+    with view.snapshot.trial():
+        _add(view.snapshot, templates)
+        view.snapshot.first_fitting(pod, iter)
+
+
 def _in_order(view: View, busyness: NodesBusyness, names: Iterable[str]) -> list[str]:
     """Nodes as users should fill them: the busiest first, those that are to become empty last."""
     nodes = view.snapshot.nodes

@@ -29,6 +29,7 @@ from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.decide import Decisions, decide
 from dra_spawner.headroom.known import Known, Namespaces
 from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.placement import group_alike_nodes
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import DecisionLog
@@ -138,7 +139,8 @@ class Reconciler:
 
     def __post_init__(self) -> None:
         self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
-        self._waiting_shapes = WaitingShapes(self.watch)
+        trusts_servers = Namespaces.of(self.namespaces).servers is not None
+        self._waiting_shapes = WaitingShapes(self.watch, trusts_servers=trusts_servers)
 
     def wake(self) -> None:
         """Decide soon."""
@@ -152,7 +154,7 @@ class Reconciler:
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
-            await self._warm_up()
+            await self.warm_up()
             while True:
                 memory = await self._safe_round(memory)
                 with contextlib.suppress(TimeoutError):
@@ -165,7 +167,7 @@ class Reconciler:
             self.is_running = False
             end()
 
-    async def _warm_up(self) -> None:
+    async def warm_up(self) -> None:
         """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
         names = list(self.watch.snapshot.nodes)
         for first in range(0, len(names), _AT_A_TIME):
@@ -173,6 +175,9 @@ class Reconciler:
             for name in names[first : first + _AT_A_TIME]:
                 if name in self.watch.snapshot.nodes:
                     busyness.of(name)
+            await asyncio.sleep(0)
+        for shape in self.policy().shapes.values():
+            group_alike_nodes(self.view(), shape)
             await asyncio.sleep(0)
 
     async def _safe_round(self, memory: Memory) -> Memory:

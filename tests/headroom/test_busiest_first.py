@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from fractions import Fraction
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind, find_placement
+from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.simulated import simulated_user
 from dra_spawner.headroom.view import is_labelled
 from tests.headroom.test_chaos import Chaos
-from tests.headroom.world import NAMESPACE, World
+from tests.headroom.world import GPU, NAMESPACE, World, gpu_claim
 
 
 def by_looking_everywhere(world: World, shape: Shape) -> str:
@@ -59,3 +62,24 @@ def test_busyness_at_hand_is_what_it_would_be_found_to_be() -> None:
             assert known.of(name) == fresh.of(name)
             figures.add(known.of(name).figure)
     assert len(figures) > 3
+
+
+def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(0, 1)}))
+    world.node("a", gpus=2)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+
+    def figure() -> Fraction | None:
+        found = NodesBusyness(world.view()).of("a")
+        assert found == NodesBusyness(world.view(Known())).of("a")
+        return found.figure
+
+    assert figure() == Fraction(1, 2)
+    (item,) = world.snapshot.slices.values()
+    world.snapshot.put(replace(item, devices=item.devices[:1]))
+    assert figure() == Fraction(1)
+    (claim,) = world.snapshot.claims.values()
+    world.snapshot.remove_claim(claim.key)
+    assert figure() == Fraction(1, 10), "of the CPU"

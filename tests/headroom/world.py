@@ -343,8 +343,9 @@ class World:
                 self._label("Pod", action.key, {action.label: action.value})
             case ReserveClaim():
                 claim = self.snapshot.claims[action.claim]
-                self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
-                if claim.claim.is_allocated:
+                if action.owner:
+                    self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
+                if action.consumer and claim.claim.is_allocated:
                     self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
             case UngatePod():
                 self.snapshot.put(replace(self.snapshot.pods[action.key], gates=()))
