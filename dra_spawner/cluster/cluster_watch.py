@@ -152,6 +152,11 @@ class ClusterWatch:
         """The same of all objects of a kind."""
         return self._observed[kind]
 
+    def scheduler_says(self, pod: Pod) -> str:
+        """Why the scheduler found no node for a pod; empty if it says nothing."""
+        observed = self.observed(Kind.POD, ObjectKey.of(pod))
+        return observed.scheduler_says if observed is not None and observed.uid == pod.uid else ""
+
     def on_change(self, callback: Callable[[Change], None]) -> Callable[[], None]:
         """Be told of every change, at once and synchronously; what is returned ends that.
 

@@ -57,6 +57,14 @@ class ObservedObject:
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """By type."""
 
+    @property
+    def scheduler_says(self) -> str:
+        """Why the scheduler found no node for a pod; empty of any other, of gated ones too."""
+        scheduled = self.conditions.get("PodScheduled")
+        if scheduled is None or scheduled.status != "False" or scheduled.reason == "SchedulingGated":
+            return ""
+        return scheduled.message or scheduled.reason
+
     @classmethod
     def from_json(cls, obj: JsonObject) -> ObservedObject:
         """Take it out of an API object; what has not the form it should have is left out."""

@@ -33,7 +33,8 @@ HAND_OVER_GATE: Final = "hub.jupyter.org/hand-over"
 #: On a warm claim: name of the user's pod that it is kept for, and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
-#: On a waiting user's pod: when placeholders last made way for it (seconds since 1970).
+#: On a waiting user's pod: when placeholders last made way for it (seconds since 1970), and after a hyphen how often
+#: (left out: once).
 YIELDED_AT: Final = "hub.jupyter.org/yielded-at"
 
 #: Annotation of a placeholder: why it was made.

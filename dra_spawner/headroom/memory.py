@@ -8,6 +8,7 @@ from datetime import datetime
 
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.creations import Creations
+from dra_spawner.headroom.patience import Waited
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Memory:
         Shape that placeholders have and no choice has, and since when that is known.
     creations
         What bears on how many placeholders may be made.
+    waited
+        What was done for users' pods that wait, by uid.
     drain_tried, drain_last
         When it was last looked for a node that could become empty, and which one was looked at last.
     """
@@ -41,6 +44,7 @@ class Memory:
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outdated: Mapping[str, datetime] = field(default_factory=dict)
     creations: Creations = field(default_factory=Creations)
+    waited: Mapping[str, Waited] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -55,6 +59,7 @@ class Memory:
             busy={name: min(when, now) for name, when in self.busy.items()},
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
             creations=self.creations.not_after(now),
+            waited={uid: each.not_after(now) for uid, each in self.waited.items()},
         )
 
     @classmethod

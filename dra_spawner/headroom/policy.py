@@ -95,7 +95,9 @@ class Grace:
     Attributes
     ----------
     yield_again
-        After placeholders made way for a pod, before others do.
+        After placeholders made way for a pod, before others do; four times as long after the second time, and so on.
+    scheduler
+        A user's pod for which there is room has a node after so long, or what the scheduler says of it is believed.
     binding
         The scheduler has so long to bind a pod that names a warm claim before it is helped.
     promise
@@ -111,6 +113,7 @@ class Grace:
     """
 
     yield_again: timedelta = timedelta(seconds=10)
+    scheduler: timedelta = timedelta(seconds=15)
     binding: timedelta = timedelta(seconds=3)
     promise: timedelta = timedelta(seconds=30)
     new_node: timedelta = timedelta(minutes=10)

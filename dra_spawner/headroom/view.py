@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -88,6 +88,8 @@ class View:
         Reservations of placeholders that the snapshot may not show yet.
     ending
         Placeholders that are being deleted, which it may not show yet, either.
+    scheduler_says
+        Why the scheduler found no node for a pod; empty if it says nothing.
     problem
         Why the cluster cannot be trusted at present (its API fails); empty if it can.
     """
@@ -103,8 +105,10 @@ class View:
         known: Known | None = None,
         promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
+        scheduler_says: Callable[[Pod], str] = lambda pod: "",
     ) -> None:
         self.snapshot = snapshot
+        self.scheduler_says = scheduler_says
         self.now = now
         self.stale = stale
         self.problem = problem

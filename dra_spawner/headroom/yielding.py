@@ -6,9 +6,8 @@ preemption: decided by simulation, and only for pods that want devices.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from fractions import Fraction
 from itertools import combinations
 
@@ -16,13 +15,12 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.known import Refusals
+from dra_spawner.headroom.patience import Patience, Waited
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import (
     Placeholder,
     View,
     allows,
-    label_of,
-    moment_of,
     newest_first,
     wants_devices,
     without_label,
@@ -77,83 +75,170 @@ class Waiting:
 
 
 def decide_yields(
-    view: View, policy: Policy, busyness: NodesBusyness
-) -> tuple[tuple[Action, ...], tuple[Waiting, ...]]:
-    """Who makes way for the users' pods that wait, and what is to be said of each of these pods."""
-    actions: list[Action] = []
-    waiting: list[Waiting] = []
-    need_node: dict[str, Waiting] = {}
+    view: View, policy: Policy, busyness: NodesBusyness, before: Mapping[str, Waited]
+) -> tuple[tuple[Action, ...], tuple[Waiting, ...], Mapping[str, Waited]]:
+    """Who makes way for the users' pods that wait, and what is to be said of each of these pods.
+
+    Parameters
+    ----------
+    before
+        What is remembered of the pods that wait, by uid.
+
+    Returns
+    -------
+    tuple
+        Actions; what is to be said; what is to be remembered.
+    """
     with view.snapshot.trial():
-        free = {key: each for key, each in view.placeholders.items() if each.is_free}
-        pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
+        yields = _Yields(view, policy, busyness, Patience(view, policy.grace, before))
         for pod in view.waiting_users:
-            key = ObjectKey.of(pod)
-            shape = _shape_alone(pod)
-            known = need_node.get(shape)
-            if known is not None:
-                # The trial only fills up: what did not fit a moment ago does not fit now.
-                waiting.append(Waiting(key, known.reason, needs_node=True))
-                continue
-            way, told = _help(view, policy, pod, free, pending, busyness)
-            waiting.append(told)
-            if told.needs_node and shape:
-                need_node[shape] = told
-            if way is None:
-                continue
-            actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, label_of(view.now), told.reason))
-            for each in way.placeholders:
-                reason = f"{pod} fits on node {way.node} without it"
-                actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
-            for each in way.rivals:
-                reason = f"would take what becomes free on node {way.node} for {pod}"
-                actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
-    return tuple(actions), tuple(waiting)
+            yields.look_at(pod)
+    return tuple(yields.actions), tuple(yields.waiting), yields.patience.waited
 
 
-def _help(
-    view: View,
-    policy: Policy,
-    pod: Pod,
-    free: dict[ObjectKey, Placeholder],
-    pending: dict[ObjectKey, Placeholder],
-    busyness: NodesBusyness,
-) -> tuple[Way | None, Waiting]:
-    """What is done for one pod; in the trial it has its place then."""
-    key = ObjectKey.of(pod)
-    if pod.is_gated:
-        return None, Waiting(key, f"held back by {', '.join(pod.gates)}")
-    if problem := view.snapshot.general_problem(pod):
-        # Often its claims are yet to be made, or seen; no node would help.
-        return None, Waiting(key, problem)
-    refusals = view.known.refusals_of(pod)
-    if where := view.snapshot.place_quickly(pod, refusals.of_node):
-        return None, Waiting(key, f"fits on node {where}")
-    given = moment_of(pod.labels.get(labels.YIELDED_AT, ""))
-    # What is said of a time to come was said by a clock that went wrong.
-    if given is not None and timedelta(0) <= view.now - given < policy.grace.yield_again:
-        return None, Waiting(key, "placeholders have just made way for it", has_way=True)
-    # What was promised to it without a claim, it takes over by its making way.
-    promised = [each for each in view.placeholders.values() if each.is_promised_to(pod)]
-    way = find_way(view.snapshot, pod, [*free.values(), *promised], busyness, refusals if not promised else None)
-    if way is None:
-        node = _once_ready(view, pod, free, busyness)
-        if node:
-            return None, Waiting(key, f"node {node} has room and is being made ready")
-        return None, Waiting(key, "does not fit on any node, even without placeholders", needs_node=True)
-    if wants_devices(pod):
-        way = replace(way, rivals=_rivals(view, way, pending))
-    _make_way(view, pod, way, free)
-    names = ", ".join(str(each.pod) for each in way.placeholders)
-    if not wants_devices(pod):
-        return None, Waiting(key, f"the scheduler preempts {names} for it on node {way.node}")
-    return way, Waiting(key, f"{names} made way for it on node {way.node}", has_way=True)
+class _Yields:
+    """Looks at one pod after the other; within a trial, in which each has its place then."""
 
+    def __init__(self, view: View, policy: Policy, busyness: NodesBusyness, patience: Patience) -> None:
+        self._view = view
+        self._policy = policy
+        self._busyness = busyness
+        self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
+        self._pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
+        self._need_node: dict[str, Waiting] = {}
+        self.patience = patience
+        self.actions: list[Action] = []
+        self.waiting: list[Waiting] = []
 
-def _make_way(view: View, pod: Pod, way: Way, free: dict[ObjectKey, Placeholder]) -> None:
-    for each in way.placeholders:
-        free.pop(each.key, None)
-        view.snapshot.remove_pod(each.key)
-    view.snapshot.schedule(pod, way.node)
+    def look_at(self, pod: Pod) -> None:
+        """Find out what is to be said of a pod, and what is to be done for it."""
+        shape = _shape_alone(pod)
+        known = self._need_node.get(shape)
+        if known is not None:
+            # The trial only fills up: what did not fit a moment ago does not fit now.
+            told = Waiting(ObjectKey.of(pod), known.reason, needs_node=True)
+            has_room = False
+        else:
+            told, has_room = self._help(pod)
+            if told.needs_node and not has_room and shape:
+                self._need_node[shape] = told
+        self.patience.note(pod, has_room)
+        self.waiting.append(told)
+
+    def _help(self, pod: Pod) -> tuple[Waiting, bool]:
+        """What is to be said of a pod, and whether there is room for it by all that is known here."""
+        view, key = self._view, ObjectKey.of(pod)
+        if pod.is_gated:
+            return Waiting(key, f"held back by {', '.join(pod.gates)}"), False
+        if problem := view.snapshot.general_problem(pod):
+            # Often its claims are yet to be made, or seen; no node would help.
+            return Waiting(key, problem), False
+        refusals = view.known.refusals_of(pod)
+        where = self._place(pod, refusals)
+        if where and not (self.patience.is_over(pod) and wants_devices(pod) and self.patience.may_yield(pod)):
+            return self._told_of_room(pod, where), True
+        if self.patience.has_way(pod):
+            return self._told_of_room(pod, "", "placeholders have just made way for it"), True
+        way = self._way_elsewhere(pod) if where else self._way(pod, refusals)
+        if way is not None and wants_devices(pod) and not self.patience.may_yield(pod):
+            return self._told_of_room(pod, way.node), True
+        if way is not None:
+            return self._make_way(pod, way), True
+        if where:
+            return self._told_of_room(pod, where), True
+        if node := self._once_ready(pod):
+            return Waiting(key, f"node {node} has room and is being made ready"), False
+        return Waiting(key, "does not fit on any node, even without placeholders", needs_node=True), False
+
+    def _place(self, pod: Pod, refusals: Refusals) -> str:
+        """Give a pod its place if it fits; the node. Where the scheduler leaves a pod out, others have room."""
+        if not self.patience.is_over(pod):
+            return self._view.snapshot.place_quickly(pod, refusals.of_node)
+        with self._view.snapshot.trial():
+            return self._view.snapshot.place_quickly(pod, refusals.of_node)
+
+    def _way(self, pod: Pod, refusals: Refusals) -> Way | None:
+        """Who is to make way for a pod that does not fit; where nobody has done so in vain, if possible."""
+        # What was promised to it without a claim, it takes over by its making way.
+        promised = [each for each in self._view.placeholders.values() if each.is_promised_to(pod)]
+        free = [*self._free.values(), *promised]
+        tried = self.patience.tried(pod)
+        if tried and (way := self._way_among([each for each in free if each.node not in tried], pod)) is not None:
+            return way
+        return self._way_among(free, pod, refusals if not promised else None)
+
+    def _way_elsewhere(self, pod: Pod) -> Way | None:
+        """Who could make way for a pod that the scheduler does not place where there is room."""
+        snapshot, tried = self._view.snapshot, self.patience.tried(pod)
+        nodes = {each.node for each in self._free.values()} - tried
+        others = {name for name in nodes if not snapshot.fits_on(pod, name, explain=False).fits}
+        return self._way_among([each for each in self._free.values() if each.node in others], pod)
+
+    def _way_among(self, placeholders: Iterable[Placeholder], pod: Pod, refusals: Refusals | None = None) -> Way | None:
+        return find_way(self._view.snapshot, pod, placeholders, self._busyness, refusals)
+
+    def _told_of_room(self, pod: Pod, node: str, done: str = "") -> Waiting:
+        """Of a pod for which there is room; what the scheduler says, once it had its time.
+
+        Parameters
+        ----------
+        node
+            Where there is room, or is when placeholders make way; empty if they have.
+        done
+            What is done about it.
+        """
+        key, has_way = ObjectKey.of(pod), bool(done) or self.patience.has_way(pod)
+        where = f"on node {node}" if node else "where placeholders made way for it"
+        if not self.patience.is_over(pod):
+            return Waiting(key, done or f"fits {where}", has_way=has_way)
+        said = self.patience.scheduler_says(pod)
+        if not said:
+            return Waiting(key, done or f"fits {where}, and the scheduler has not come to it yet", has_way=has_way)
+        reason = f"should fit {where}, and the scheduler says: {said}"
+        return Waiting(key, reason, needs_node=True, has_way=has_way)
+
+    def _make_way(self, pod: Pod, way: Way) -> Waiting:
+        """Let placeholders make way for a pod."""
+        if wants_devices(pod):
+            way = replace(way, rivals=_rivals(self._view, way, self._pending))
+        if not self.patience.is_over(pod):
+            self._take(pod, way)
+        names = ", ".join(str(each.pod) for each in way.placeholders)
+        if not wants_devices(pod):
+            told = self._told_of_room(pod, way.node, f"the scheduler preempts {names} for it on node {way.node}")
+            return replace(told, has_way=False)
+        done = f"{names} made way for it on node {way.node}"
+        key, mark = ObjectKey.of(pod), self.patience.note_yield(pod, way.node)
+        self.actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, mark.label, done))
+        for each in way.placeholders:
+            self._free.pop(each.key, None)
+            reason = f"{pod} fits on node {way.node} without it"
+            self.actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
+        for each in way.rivals:
+            reason = f"would take what becomes free on node {way.node} for {pod}"
+            self.actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
+        return self._told_of_room(pod, way.node, done)
+
+    def _take(self, pod: Pod, way: Way) -> None:
+        """Give a pod its place in the trial."""
+        for each in way.placeholders:
+            self._free.pop(each.key, None)
+            self._view.snapshot.remove_pod(each.key)
+        self._view.snapshot.schedule(pod, way.node)
+
+    def _once_ready(self, pod: Pod) -> str:
+        """The node that has room for a pod and is only not ready for users yet; the pod has its place there then."""
+        later = without_label(pod, labels.IMAGES_READY)
+        if later is pod:
+            return ""
+        refusals = self._view.known.refusals_once_ready(pod)
+        if where := self._view.snapshot.place_quickly(later, refusals.of_node):
+            return where
+        way = find_way(self._view.snapshot, later, self._free.values(), self._busyness, refusals)
+        if way is None:
+            return ""
+        self._take(later, way)
+        return way.node
 
 
 def _rivals(view: View, way: Way, pending: dict[ObjectKey, Placeholder]) -> tuple[Placeholder, ...]:
@@ -174,21 +259,6 @@ def _rivals(view: View, way: Way, pending: dict[ObjectKey, Placeholder]) -> tupl
 def _shape_alone(pod: Pod) -> str:
     """The pod's shape if that is all that decides about it; empty if it names claims that are there already."""
     return "" if any(each.template is None for each in pod.claims) else pod.labels.get(labels.SHAPE, "")
-
-
-def _once_ready(view: View, pod: Pod, free: dict[ObjectKey, Placeholder], busyness: NodesBusyness) -> str:
-    """The node that has room for a pod and is only not ready for users yet; the pod has its place in the trial then."""
-    later = without_label(pod, labels.IMAGES_READY)
-    if later is pod:
-        return ""
-    refusals = view.known.refusals_once_ready(pod)
-    if where := view.snapshot.place_quickly(later, refusals.of_node):
-        return where
-    way = find_way(view.snapshot, later, free.values(), busyness, refusals)
-    if way is None:
-        return ""
-    _make_way(view, later, way, free)
-    return way.node
 
 
 def find_way(

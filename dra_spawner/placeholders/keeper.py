@@ -221,6 +221,7 @@ class PlaceholderKeeper:
             namespaces=self.settings.namespaces,
             stale=timedelta(seconds=stale),
             known=self._found_out,
+            scheduler_says=self.watch.scheduler_says,
         )
 
     # --- while it leads -----------------------------------------------------------------------------------------------

@@ -238,6 +238,7 @@ class Reconciler:
             known=self._known,
             promised=self.promised,
             ending=self._ending,
+            scheduler_says=self.watch.scheduler_says,
         )
 
     @property

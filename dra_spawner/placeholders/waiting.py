@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.patience import Waited
 from dra_spawner.headroom.stops import frozen_because
-from dra_spawner.headroom.view import View
+from dra_spawner.headroom.view import View, age
 from dra_spawner.headroom.yielding import Waiting, decide_yields
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.simulator.claims import ObjectKey
@@ -59,5 +60,11 @@ def _told(keeper: PlaceholderKeeper, view: View) -> dict[ObjectKey, Waiting]:
         told = {each.pod: each for each in decided.waiting}
         if all(ObjectKey.of(pod) in told for pod in view.waiting_users):
             return told
-    _, waiting = decide_yields(view, keeper.policy, NodesBusyness(view))
+    before = decided.memory.waited if decided is not None else _as_by_age(view)
+    _, waiting, _ = decide_yields(view, keeper.policy, NodesBusyness(view), before)
     return {each.pod: each for each in waiting}
+
+
+def _as_by_age(view: View) -> dict[str, Waited]:
+    """What a leader may remember of pods that wait; one that fits and has no node for long is left out for a reason."""
+    return {pod.uid: Waited(view.now - age(pod.created, view.now)) for pod in view.waiting_users}

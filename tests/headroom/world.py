@@ -143,6 +143,8 @@ class World:
         self.problem = ""
         self.promised: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
+        self.refused: dict[str, str] = {}
+        """Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says."""
         self._numbers = itertools.count(1)
 
     # --- what happens in the cluster -------------------------------------------------------------------------------
@@ -222,6 +224,8 @@ class World:
     def schedule(self) -> None:
         """The scheduler places what fits: by its scores, preempting for CPU and memory, never for devices."""
         for pod in sorted(self.waiting(), key=lambda pod: (-pod.priority, pod.created, pod.name)):
+            if pod.name in self.refused:
+                continue
             where = self.snapshot.place(pod, partial(self._best, pod))
             if isinstance(where, str):
                 continue
@@ -245,6 +249,7 @@ class World:
             problem=self.problem,
             promised=self.promised,
             known=known or self.known,
+            scheduler_says=lambda pod: self.refused.get(pod.name, ""),
         )
 
     def decide(self) -> Decisions:
