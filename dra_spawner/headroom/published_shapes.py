@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from dra_spawner.headroom.choice_names import find_choice, is_combination, profile_of
 from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.shape_definition import DefinitionError, shape_from
 from dra_spawner.headroom.shapes import Shape
 
 __all__ = [
@@ -114,21 +115,46 @@ def publisher_of(obj: Mapping[str, Any]) -> str:
 
 
 def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> PublishedShapes:
-    """What a hub published; nothing, with the reason, if it makes no sense."""
+    """What a hub published; nothing, with the reason, if it makes no sense.
+
+    A choice whose shape makes none is among those that are left out.
+    """
     if obj is None:
         return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {name})")
     try:
         content = json.loads(obj["data"][_KEY])
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']} is not known")
+        skipped = {str(choice): str(why) for choice, why in content["skipped"].items()}
         known = {str(shape): _shape(str(shape), value) for shape, value in content["shapes"].items()}
-        shapes = {
-            str(choice): replace(known[value["shape"]], images=frozenset(map(str, value["images"])))
-            for choice, value in content["choices"].items()
-        }
-        return PublishedShapes(shapes, {str(choice): str(why) for choice, why in content["skipped"].items()})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        shapes: dict[str, Shape] = {}
+        for choice, value in content["choices"].items():
+            found = _of_choice(value, known)
+            if isinstance(found, Shape):
+                shapes[str(choice)] = found
+            else:
+                skipped[str(choice)] = found
+        return PublishedShapes(shapes, skipped)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {type(error).__name__}: {error}")
+
+
+def _of_choice(value: object, known: Mapping[str, Shape | str]) -> Shape | str:
+    """A choice's shape, or why it has none that makes sense: the others are kept all the same."""
+    identity = value.get("shape") if isinstance(value, dict) else None
+    found = known.get(identity) if isinstance(identity, str) else None
+    images = value.get("images") if isinstance(value, dict) else None
+    if found is None or not isinstance(images, list):
+        return "what is published of it makes no sense"
+    return found if isinstance(found, str) else replace(found, images=frozenset(map(str, images)))
+
+
+def _shape(identity: str, value: object) -> Shape | str:
+    """A shape, or why it makes no sense."""
+    try:
+        return shape_from(value, identity)
+    except DefinitionError as error:
+        return f"its published shape makes no sense: {error}"
 
 
 def policy_with(
@@ -174,7 +200,3 @@ def _unknown(name: str, published: PublishedShapes) -> str:
     return f"headroom of {name}: there is no such choice; there are: {found}" + (
         f" and {more} combinations of several options" if more else ""
     )
-
-
-def _shape(identity: str, value: Mapping[str, Any]) -> Shape:
-    return Shape(identity, dict(value["claims"]), tuple(value["containers"]), dict(value["node_fields"]))

@@ -10,14 +10,15 @@ from typing import Any, Final
 
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.headroom.shapes import NODE_FIELDS, Shape, canonical, shape_id
-from dra_spawner.headroom.simulated import simulated_placeholder, simulated_user
+from dra_spawner.headroom.simulated import bare_pod, kind_of, simulated_placeholder, simulated_user
 
-__all__ = ["MOST_BYTES", "DefinitionError", "definition_of", "read_definition"]
+__all__ = ["MOST_BYTES", "DefinitionError", "definition_of", "read_definition", "shape_from"]
 
 #: Of a definition as text. All annotations of an object together may have 256 KiB.
 MOST_BYTES: Final = 2**15
 _MOST_CLAIMS: Final = 32
 _MOST_CONTAINERS: Final = 64
+_MOST_LEVELS: Final = 64
 _PARTS: Final = frozenset(("claims", "containers", "node_fields"))
 _NODE_FIELDS: Final = frozenset((*NODE_FIELDS, "affinity", "tolerations"))
 _CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
@@ -52,6 +53,27 @@ def read_definition(text: str, expected: str) -> Shape:
         value = json.loads(text)
     except (ValueError, RecursionError):
         raise DefinitionError("it is no JSON") from None
+    shape = shape_from(value)
+    if shape.id != expected:
+        raise DefinitionError(f"it is of shape {shape.id}, not of {expected}")
+    return shape
+
+
+def shape_from(value: object, identity: str = "") -> Shape:
+    """The shape that the parts of a definition make.
+
+    Parameters
+    ----------
+    value
+        As it came, of any form.
+    identity
+        By which it is known; empty for the hash of its parts.
+
+    Raises
+    ------
+    DefinitionError
+        If no pod can have it.
+    """
     if not isinstance(value, dict) or set(value) != _PARTS:
         raise DefinitionError(f"it is no object with {', '.join(sorted(_PARTS))}")
     claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
@@ -63,9 +85,9 @@ def read_definition(text: str, expected: str) -> Shape:
         raise DefinitionError(f"containers: allowed: {', '.join(sorted(_CONTAINER_FIELDS))}")
     if not isinstance(node_fields, dict) or not set(node_fields) <= _NODE_FIELDS:
         raise DefinitionError(f"node_fields: allowed: {', '.join(sorted(_NODE_FIELDS))}")
-    found = shape_id(claims, containers, node_fields)
-    if found != expected:
-        raise DefinitionError(f"it is of shape {found}, not of {expected}")
+    if _is_deep(value):
+        raise DefinitionError(f"it has more than {_MOST_LEVELS} levels")
+    found = identity or shape_id(claims, containers, node_fields)
     shape = Shape(found, claims, tuple(containers), node_fields)
     _try_out(shape)
     return shape
@@ -74,10 +96,26 @@ def read_definition(text: str, expected: str) -> Shape:
 def _try_out(shape: Shape) -> None:
     """Whether pods can be made of it: what is wrong deep inside shows then."""
     try:
+        bare_pod(kind_of(shape))
         simulated_user(shape, "default")
         simulated_placeholder(shape, "default")
     except Exception as error:
         raise DefinitionError(f"no pod can be made of it: {error or type(error).__name__}") from error
+
+
+def _is_deep(value: object) -> bool:
+    """Whether there is so much inside one another that those who walk through it might not come to its end."""
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def _are_objects(value: object, most: int) -> bool:

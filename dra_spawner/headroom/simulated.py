@@ -26,7 +26,7 @@ def kind_of(shape: Shape) -> str:
 
 def pods_by_kind(policy: Policy) -> dict[str, Pod]:
     """A pod for each kind of shapes, without claims, for what rules nodes out for good."""
-    return {kind: _bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
+    return {kind: bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
 
 
 def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
@@ -72,7 +72,8 @@ def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=1000)
-def _bare_pod(kind: str) -> Pod:
+def bare_pod(kind: str) -> Pod:
+    """A pod of a kind of shapes, with nothing but what rules nodes out for good."""
     spec = {**json.loads(kind), "containers": [{"name": "main", "image": "none", "resources": {}}]}
     return Pod.from_json({"metadata": {"name": _NAME, "namespace": "default"}, "spec": spec})
 

@@ -13,6 +13,8 @@ from dra_spawner.headroom.actions import CreatePlaceholder, EndPlaceholder
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placement import PlacementKind, find_placement
 from dra_spawner.headroom.policy import Budget, Grace, Headroom, Policy, Renewal
+from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with, published_config_map, read_config_map
+from tests.headroom.test_published_shapes import NONSENSE
 from tests.headroom.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
 
 BUDGET = Budget(per_second=0.2, burst=4, per_node=2)
@@ -160,13 +162,14 @@ class Chaos:
                 self.world._remove_pod(key)
 
     def publish(self) -> None:
-        """The hub's profiles change, and back, and change."""
-        published = self.random.choice(PUBLISHED)
-        self.world.policy = replace(
-            self.world.policy,
-            shapes={shape.id: shape for shape, _ in published},
-            headroom={shape.id: headroom for shape, headroom in published},
-        )
+        """The hub's profiles change, and back, and change; some make no sense."""
+        choices = {f"choice-{number}": each for number, each in enumerate(self.random.choice(PUBLISHED))}
+        shapes = {name: shape for name, (shape, _) in choices.items()}
+        if self.random.random() < 0.5:
+            shapes["nonsense"] = NONSENSE[self.random.choice(sorted(NONSENSE))]
+        published = read_config_map(published_config_map(PublishedShapes(shapes), NAMESPACE, {}))
+        headroom = {name: each for name, (_, each) in choices.items()}
+        self.world.policy, _ = policy_with(self.world.policy, published, {**headroom, "nonsense": Headroom(1, 2)})
 
     def trouble(self) -> None:
         self.world.problem = self.random.choice(("", "", "the API server does not answer"))

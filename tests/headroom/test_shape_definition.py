@@ -49,12 +49,31 @@ def changed(**parts: Any) -> tuple[str, str]:
     return json.dumps(value), shape_id(value["claims"], value["containers"], value["node_fields"])
 
 
+def deep(levels: int) -> str:
+    """A definition with so many lists inside one another, at a place where anything may be."""
+    opaque = {"driver": "d", "parameters": {"x": "@"}}
+    spec = {"devices": {**gpu_claim()["devices"], "config": [{"opaque": opaque}]}}
+    text = json.dumps({**json.loads(definition_of(GPU)), "claims": {"gpu": spec}})
+    return text.replace('"@"', "[" * levels + "]" * levels)
+
+
+def test_however_deep_it_is_it_is_refused() -> None:
+    """Some depths can be read and not be written."""
+    for levels in range(400, 1100):
+        with pytest.raises(DefinitionError):
+            read_definition(deep(levels), GPU.id)
+
+
 @pytest.mark.parametrize(
     ("text", "expected", "problem"),
     [
         pytest.param(definition_of(GPU), PLAIN.id, f"it is of shape {GPU.id}, not of {PLAIN.id}", id="another"),
         pytest.param("{", GPU.id, "it is no JSON", id="no-json"),
         pytest.param("[" * 20_000, GPU.id, "it is no JSON", id="deep"),
+        *(
+            pytest.param(deep(levels), GPU.id, "it has more than 64 levels", id=f"{levels}-levels")
+            for levels in (60, 500)
+        ),
         pytest.param("[]", GPU.id, "it is no object with claims, containers, node_fields", id="a-list"),
         pytest.param('{"claims": {}}', GPU.id, "it is no object with claims, containers, node_fields", id="a-part"),
         pytest.param(*changed(claims=["gpu"]), "claims: allowed: at most 32 specs of claims by name", id="claims"),
