@@ -70,7 +70,7 @@ def is_under_way(view: View, policy: Policy) -> bool:
 
 def _promises(view: View, pod: Pod) -> Iterator[Reservation]:
     for reference in pod.claims:
-        reservation = reservation_of(view.snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or "")))
+        reservation = reservation_of(view.known.warm_claims.get(ObjectKey(pod.namespace, reference.claim or "")))
         if reservation is not None:
             yield reservation
 

@@ -115,6 +115,8 @@ class View:
         self.known = known if known is not None else Known()
         self.known.look(snapshot, namespaces)
         self.placeholders: dict[ObjectKey, Placeholder] = {}
+        self.own_shapes: Mapping[ObjectKey, str] | None = None
+        """What servers that wait are found to ask for, where their labels are not believed (`OwnShapes`)."""
         self.leaving: list[Pod] = []
         """Placeholders that are being deleted, or have ended."""
         # In an order that does not depend on who knew what when.
@@ -158,6 +160,12 @@ class View:
     def holder_of(self) -> dict[ObjectKey, Placeholder]:
         """The placeholder that keeps a claim, by claim."""
         return {key: each for each in self.placeholders.values() for key in each.claims}
+
+    def shape_of(self, pod: Pod) -> str:
+        """Id of the shape of a server that waits; empty if it has none, or if what it says of itself is not so."""
+        if self.own_shapes is not None:
+            return self.own_shapes.get(ObjectKey.of(pod), "")
+        return pod.labels.get(labels.SHAPE, "")
 
     def warm(self, shape: str) -> list[Placeholder]:
         """Free placeholders of a shape on nodes that are ready for users."""

@@ -112,7 +112,7 @@ class _Yields:
 
     def look_at(self, pod: Pod) -> None:
         """Find out what is to be said of a pod, and what is to be done for it."""
-        shape = _shape_alone(pod)
+        shape = self._view.shape_of(pod) if _has_own_claims(pod) else ""
         known = self._need_node.get(shape)
         if known is not None:
             # The trial only fills up: what did not fit a moment ago does not fit now.
@@ -256,9 +256,9 @@ def _rivals(view: View, way: Way, pending: dict[ObjectKey, Placeholder]) -> tupl
     return found
 
 
-def _shape_alone(pod: Pod) -> str:
-    """The pod's shape if that is all that decides about it; empty if it names claims that are there already."""
-    return "" if any(each.template is None for each in pod.claims) else pod.labels.get(labels.SHAPE, "")
+def _has_own_claims(pod: Pod) -> bool:
+    """Whether its shape is all that decides about a pod: it names no claims that are there already."""
+    return all(each.template is not None for each in pod.claims)
 
 
 def find_way(
@@ -277,7 +277,7 @@ def find_way(
     refusals
         Of this very pod, where it was looked for before.
     """
-    refused = refusals.without_placeholders if refusals is not None and _shape_alone(pod) else {}
+    refused = refusals.without_placeholders if refusals is not None and _has_own_claims(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         state = snapshot.nodes.get(placeholder.node)

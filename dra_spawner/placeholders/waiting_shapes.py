@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.own_shapes import OwnShapes
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shape_definition import DefinitionError, read_definition
 from dra_spawner.headroom.shapes import Shape
@@ -31,10 +32,13 @@ class WaitingShapes:
     ----------
     watch
         Knows the annotations of pods.
+    trusts_servers
+        Whether servers' pods are what they say they are. Not where users may write there: then it must be so.
     """
 
-    def __init__(self, watch: ClusterWatch) -> None:
+    def __init__(self, watch: ClusterWatch, *, trusts_servers: bool = True) -> None:
         self._watch = watch
+        self._own = None if trusts_servers else OwnShapes()
         self._read: dict[tuple[str, str], Shape | None] = {}
         self._base: Policy | None = None
         self._added: Mapping[str, Shape] = {}
@@ -43,25 +47,33 @@ class WaitingShapes:
     def added_to(self, policy: Policy, view: View) -> Policy:
         """The policy with their shapes, which have no images: no node is less ready for others because of them.
 
-        Without any published shape it is left as it is: then nobody makes nodes ready.
+        Without any published shape it is left as it is: then nobody makes nodes ready. Where servers are not trusted,
+        the view gets to know what they ask for.
         """
         if not policy.shapes:
             return policy
         found: dict[str, Shape] = {}
+        own: dict[ObjectKey, str] = {}
         read: dict[tuple[str, str], Shape | None] = {}
         for pod in view.waiting_users:
             shape = pod.labels.get(labels.SHAPE, "")
-            if not shape or shape in policy.shapes or shape in found:
-                continue
-            text = self._definition(pod)
-            if not text:
-                continue
-            key = (shape, text)
-            read[key] = self._read[key] if key in self._read else _shape(shape, text, pod)
-            if (known := read[key]) is not None:
-                found[shape] = known
+            known = policy.shapes.get(shape) or found.get(shape)
+            if known is None and shape and (text := self._definition(pod)):
+                key = (shape, text)
+                if key not in read:
+                    read[key] = self._read[key] if key in self._read else _shape(shape, text, pod)
+                known = read[key]
+            if known is not None and self._own is not None:
+                known = self._own.of(pod, known, view.snapshot)
+                if known is not None:
+                    own[ObjectKey.of(pod)] = known.id
+            if known is not None and known.id not in policy.shapes:
+                found[known.id] = known
         # Only of who waits now: this is as big as that.
         self._read = read
+        if self._own is not None:
+            self._own.forget_others()
+            view.own_shapes = own
         if not found:
             return policy
         if policy is not self._base or found != self._added:

@@ -76,6 +76,15 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
+    most_beside_servers = Integer(
+        500,
+        min=0,
+        help="""
+        How many placeholders at most wait beside servers for nodes, of all profiles together; the servers' namespaces
+        take turns. Lower, it bounds how many nodes are asked for at once: a class that starts together waits longer.
+        """,
+    ).tag(config=True)
+
     promise_seconds = Float(
         30.0, min=5.0, max=600.0, help="Seconds that a place is kept for the server that it was promised to."
     ).tag(config=True)
@@ -154,6 +163,7 @@ class PlaceholderTraits(HasTraits):
             drain_below=self.drain_below,
             stale_after=timedelta(seconds=self.max_staleness_seconds),
             node_kinds_are_all=self.node_kinds_are_all,
+            most_beside=self.most_beside_servers,
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace, self.placeholder_priority_class, self.placeholder_image

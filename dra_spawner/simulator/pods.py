@@ -106,6 +106,8 @@ class Pod:
     node_name: str = ""
     nominated_node_name: str = ""
     scheduler_name: str = DEFAULT_SCHEDULER
+    runtime_class: str = ""
+    """``runtimeClassName``."""
     phase: str = "Pending"
     start_time: str = ""
     """``status.startTime``."""
@@ -201,6 +203,7 @@ class Pod:
             node_name=spec.text("nodeName"),
             nominated_node_name=status.text("nominatedNodeName"),
             scheduler_name=spec.text("schedulerName") or DEFAULT_SCHEDULER,
+            runtime_class=spec.text("runtimeClassName"),
             phase=status.text("phase") or "Pending",
             start_time=status.text("startTime"),
             gates=tuple(each.text("name") for each in spec.children("schedulingGates")),
