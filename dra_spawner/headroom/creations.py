@@ -6,7 +6,7 @@ What users need is not slowed by that: for each placeholder that ended because o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -121,9 +121,23 @@ class Creations:
         made = sum(isinstance(each, CreatePlaceholder) for each in kept)
         return tuple(kept), replace(self, spent=self.spent + made, is_exhausted=is_exhausted)
 
-    def held_back(self, now: datetime) -> Iterator[tuple[str, Setback]]:
-        """Shapes of which placeholders have failed that are not replaced yet."""
-        return ((shape, each) for shape, each in self.setbacks.items() if now < each.until)
+    def problems(self, now: datetime, name_of: Callable[[str], str]) -> tuple[str, ...]:
+        """Why fewer are made than are wanted, as sentences without their full stop.
+
+        Parameters
+        ----------
+        name_of
+            The choice by which people know a shape; empty if there is none.
+        """
+        found = [
+            f"of {name_of(shape) or f'shape {shape}'} {each.count} failed on their nodes; "
+            f"others are made at {each.until:%H:%M:%S %Z}"
+            for shape, each in self.setbacks.items()
+            if now < each.until
+        ]
+        if self.is_exhausted:
+            found.append("many have gone for reasons that are not the service's; others are made one after the other")
+        return tuple(found)
 
     def _held(self, shape: str, now: datetime) -> int:
         setback = self.setbacks.get(shape)

@@ -33,9 +33,11 @@ from dra_spawner.headroom.placement import group_alike_nodes
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.api_failures import ApiFailures
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
 from dra_spawner.placeholders.decision_words import KINDS_OF_DECISIONS, decision_of, kind_of
 from dra_spawner.placeholders.refusals import Refusals
+from dra_spawner.placeholders.unseen import Unseen
 from dra_spawner.placeholders.waiting_shapes import WaitingShapes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -50,8 +52,6 @@ _AT_ONCE = 16
 _AT_A_TIME = 100
 #: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
 _LEAST_GATHER = 0.002
-#: Failures in a row after which the API counts as failing.
-_FAILURES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,19 +125,20 @@ class Reconciler:
     """How often anything has changed that decisions depend on; counted while `run` runs."""
     is_running: bool = False
     _is_urgent: bool = False
-    _failures: int = 0
-    _failed_at: float = 0.0
-    _problem: str = ""
     _bug: str = ""
     _took: float = 0.0
-    _unseen: list[Expectation] = field(default_factory=list)
-    _unseen_until: float = 0.0
     _frozen: str = ""
+    _memory: Memory = field(init=False)
+    _failures: ApiFailures = field(init=False)
+    _unseen: Unseen = field(init=False)
     _refusals: Refusals = field(init=False)
     _waiting_shapes: WaitingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._memory = Memory.fresh(self.now())
+        self._failures = ApiFailures(self.times.pause, clock=_loop_time)
+        self._unseen = Unseen(self.watch, clock=_loop_time)
         self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
         trusts_servers = Namespaces.of(self.namespaces).servers is not None
         self._waiting_shapes = WaitingShapes(self.watch, trusts_servers=trusts_servers)
@@ -150,13 +151,13 @@ class Reconciler:
         """Decide and act until cancelled."""
         await self.watch.wait_synced()
         # What the leader before this one knew is not known: it may have spent its budget a moment ago.
-        memory = Memory.fresh(self.now())
+        self._memory = Memory.fresh(self.now())
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
             await self.warm_up()
             while True:
-                memory = await self._safe_round(memory)
+                await self._safe_round()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
@@ -180,10 +181,10 @@ class Reconciler:
             group_alike_nodes(self.view(), shape)
             await asyncio.sleep(0)
 
-    async def _safe_round(self, memory: Memory) -> Memory:
+    async def _safe_round(self) -> None:
         """A round; one that fails does not end the next."""
         try:
-            memory = await self.round(memory)
+            await self.round()
         except NotLeading:
             raise
         except Exception as error:
@@ -194,22 +195,24 @@ class Reconciler:
             await asyncio.sleep(self.times.idle)
         else:
             self._bug = ""
-        return memory
 
     def problems(self) -> tuple[str, ...]:
         """Why less is done than should be, as sentences."""
         found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
         if self._frozen:
             found.append(f"Placeholders: {self._frozen}.")
+        found += (f"Placeholders: {each}." for each in self._memory.creations.problems(self.now(), self.name_of))
         return (*found, *(f"Placeholders: {each}." for each in self._refusals.problems()))
 
-    async def round(self, memory: Memory) -> Memory:
+    async def round(self) -> None:
         """One round: decide, act, and wait until what was done can be seen."""
         self._woken.clear()
         began = time.perf_counter()
         view = self.view()
         policy = self._waiting_shapes.added_to(self.policy(), view)
-        self.latest = decided = decide(view, policy, memory)
+        self.latest = decided = decide(view, policy, self._memory)
+        # Whatever becomes of it, it is spent.
+        self._memory = decided.memory
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
         if decided.frozen and not self._frozen:  # what it says changes every second
@@ -217,11 +220,10 @@ class Reconciler:
         self._frozen = decided.frozen
         self._note_denials(decided.denied)
         try:
-            expected = await self._act(self._without_more(decided.actions), policy)
+            expected = await self._act(self._unseen.without_more(decided.actions), policy)
             await self._until_seen(expected)
         finally:
             self._note_ending(set())
-        return decided.memory
 
     def view(self) -> View:
         """The cluster as it is known now, with what was promised and what is being done."""
@@ -234,18 +236,12 @@ class Reconciler:
             now,
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
-            problem=self._problem if self._is_failing else "",
+            problem=self._failures.problem,
             known=self._known,
             promised=self.promised,
             ending=self._ending,
             scheduler_says=self.watch.scheduler_says,
         )
-
-    @property
-    def _is_failing(self) -> bool:
-        """Whether requests fail one after the other; after a while it is tried again."""
-        since = asyncio.get_running_loop().time() - self._failed_at
-        return self._failures >= _FAILURES and since < self.times.pause
 
     def _note_ending(self, ending: set[ObjectKey]) -> None:
         if ending != self._ending:
@@ -279,8 +275,10 @@ class Reconciler:
         expected: list[Expectation] = []
         # What users wait for, and what comes before other things, is done first; the rest goes side by side.
         for group in _groups(steps, rest):
-            for found in await asyncio.gather(*(self._do_all(chain, policy, limit) for chain in group)):
-                expected += found
+            async with asyncio.TaskGroup() as side_by_side:
+                tasks = [side_by_side.create_task(self._do_all(chain, policy, limit)) for chain in group]
+            for task in tasks:
+                expected += task.result()
         return expected
 
     async def _do_all(
@@ -313,11 +311,11 @@ class Reconciler:
             found = await self.carry_out.do(action, policy.shapes)
         except NotLeading as error:
             outcome = str(error)
-        except KubernetesError as error:
-            outcome = str(error)
+        except Exception as error:  # of one action, which the others have nothing to do with
+            outcome = str(error) if isinstance(error, KubernetesError) else f"{type(error).__name__}: {error}"
             self._note_failure(action, error)
         else:
-            self._failures = 0
+            self._failures.forget()
             self._refusals.forget(action)
         if isinstance(action, CreatePlaceholder):
             made = next((each.key for each in found or () if each.kind is Kind.POD), None)
@@ -326,22 +324,13 @@ class Reconciler:
         self.decisions.append(replace(decision, at=self.now(), outcome=outcome))
         return found
 
-    def _note_failure(self, action: Action, error: KubernetesError) -> None:
-        if error.retryable:
-            self._failures += 1
-            self._failed_at = asyncio.get_running_loop().time()
-            self._problem = f"the API server fails: {error}"
-        else:
-            self._failures = 0
+    def _note_failure(self, action: Action, error: Exception) -> None:
         problem = self._refusals.note(action, error) or str(error)
-        log.warning("Could not carry out a decision: kind=%s problem=%s", kind_of(action), problem)
-
-    def _without_more(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
-        """The actions; no placeholder is made while some that were made are yet to be seen, or there were too many."""
-        self._unseen = [each for each in self._unseen if not each.is_met(self.watch)]
-        if not self._unseen or asyncio.get_running_loop().time() >= self._unseen_until:
-            return actions
-        return tuple(each for each in actions if not isinstance(each, CreatePlaceholder))
+        if isinstance(error, KubernetesError):
+            self._failures.note(error)
+            log.warning("Could not carry out a decision: kind=%s problem=%s", kind_of(action), problem)
+        else:
+            log.error("Could not carry out a decision: kind=%s", kind_of(action), exc_info=error)
 
     async def _until_seen(self, expected: list[Expectation]) -> None:
         """Wait until the watch shows what was written; else the same would be decided again."""
@@ -353,14 +342,17 @@ class Reconciler:
             if loop.time() >= end:
                 names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
                 log.warning("What was written is not seen in time: %s", names)
-                made = [each for each in expected if each.kind is Kind.POD and each.is_new]
-                self._unseen, self._unseen_until = made, loop.time() + self.times.never
+                self._unseen.note(expected, self.times.never)
                 return
             self._woken.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(1.0, end - loop.time())):
                     await self._woken.wait()
         self._woken.set()
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _groups(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:

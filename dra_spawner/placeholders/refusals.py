@@ -52,11 +52,17 @@ class Refusals:
         now = self._clock()
         return tuple(each for key, each in by_key if key not in self._known or now >= self._known[key].until)
 
-    def note(self, action: Action, error: KubernetesError) -> str:
-        """Remember why an action failed; what to tell of it, empty if it may work at any time."""
-        if error.retryable or error.conflict:
-            return ""
-        problem = missing_right(error) or str(error)
+    def note(self, action: Action, error: Exception) -> str:
+        """Remember why an action failed; what to tell of it, empty if it may work at any time.
+
+        What is no answer of the API server is a mistake in here, which is not made time and again, either.
+        """
+        if isinstance(error, KubernetesError):
+            if error.retryable or error.conflict:
+                return ""
+            problem = missing_right(error) or str(error)
+        else:
+            problem = f"it cannot be done: {type(error).__name__}: {error}"
         key, now = _key(action), self._clock()
         before = self._known.get(key)
         if before is not None and now < before.until:

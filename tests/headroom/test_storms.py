@@ -49,8 +49,10 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     storm(world, 20 * 60, every=1)
     assert made(world) <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
     assert len(ended(world, Cause.BROKEN)) <= made(world)
-    (setback,) = (each for _, each in world.last.memory.creations.held_back(world.now))
+    (setback,) = world.last.memory.creations.setbacks.values()
     assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
+    told = f"of plain 5 failed on their nodes; others are made at {setback.until:%H:%M:%S} UTC"
+    assert world.last.memory.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
     # All is well again.
     world.run(minutes=5, every_seconds=5)
     assert len(world.view().warm(PLAIN.id)) == 5
