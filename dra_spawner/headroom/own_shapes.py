@@ -80,17 +80,19 @@ class OwnShapes:
         self._seen: dict[ObjectKey, _Judged] = {}
         self._said: dict[str, _Asked] = {}
 
-    def of(self, pod: Pod, said: Shape, snapshot: Snapshot) -> Shape | None:
-        """The shape of a pod that says it is of one: that, or the same on the fewer nodes that are open to it.
+    def of(self, pod: Pod, said: Shape, snapshot: Snapshot) -> tuple[Shape | None, bool]:
+        """The shape of a pod that says it is of one, and whether that was found just now.
 
-        None if the pod asks for less, or for something else.
+        It is the shape that it says, or the same on the fewer nodes that are open to it; None if the pod asks for less,
+        or for something else.
         """
         key, sources = ObjectKey.of(pod), _sources(pod, snapshot)
         known = self._judged.get(key)
-        if known is None or not _is_of(known, pod, said, sources):
+        is_new = known is None or not _is_of(known, pod, said, sources)
+        if known is None or is_new:
             known = _Judged(pod, said, sources, self._judge(pod, said, sources))
         self._seen[key] = known
-        return known.own
+        return known.own, is_new
 
     def forget_others(self) -> None:
         """Remember only what was asked about since the last time."""

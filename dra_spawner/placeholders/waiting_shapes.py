@@ -64,7 +64,7 @@ class WaitingShapes:
                     read[key] = self._read[key] if key in self._read else _shape(shape, text, pod)
                 known = read[key]
             if known is not None and self._own is not None:
-                known = self._own.of(pod, known, view.snapshot)
+                known = self._own_of(pod, known, view)
                 if known is not None:
                     own[ObjectKey.of(pod)] = known.id
             if known is not None and known.id not in policy.shapes:
@@ -80,6 +80,13 @@ class WaitingShapes:
             self._base, self._added = policy, found
             self._policy = replace(policy, shapes={**policy.shapes, **found})
         return self._policy
+
+    def _own_of(self, pod: Pod, said: Shape, view: View) -> Shape | None:
+        assert self._own is not None
+        found, is_new = self._own.of(pod, said, view.snapshot)
+        if found is None and is_new:
+            log.warning("A pod asks for less than it says, or for something else: pod=%s shape=%s", pod, said.id)
+        return found
 
     def _definition(self, pod: Pod) -> str:
         observed = self._watch.observed(Kind.POD, ObjectKey.of(pod))
