@@ -30,6 +30,8 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+#: That one answer tells of.
+_MOST_ITEMS = 1000
 #: What people are told where nothing better is known.
 _SENTENCES = {
     404: "There is nothing at this address.",
@@ -129,6 +131,15 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
 
 class ApiHandler(_HubHandler):
     """Of the API: errors are JSON, and strangers are not led anywhere."""
+
+    def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
+        """A number of the query, from 0 to `most`."""
+        text = self.get_query_argument(name, "")
+        if not text:
+            return default
+        if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) > most:
+            raise HTTPError(400, f"{name} must be a whole number from 0 to {most}.")
+        return int(text)
 
 
 class PageHandler(_HubHandler):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -12,7 +14,9 @@ from dra_spawner import __version__
 from dra_spawner.headroom import labels
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
+from dra_spawner.web.context import Role
 from dra_spawner.web.figures import NodeFigures
+from dra_spawner.web.passing_on import LeadersHandler, ReplicaHandler, leaders_answers, why_not_the_leaders
 from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json, stop_json
 from dra_spawner.web.waiting_handlers import waiting_json
 
@@ -27,7 +31,6 @@ __all__ = [
     "StatusHandler",
 ]
 
-_MOST_ITEMS = 1000
 #: On the page; programs ask for all.
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
@@ -58,30 +61,23 @@ class ReadyHandler(SecureHandler):
         self.write_json({"ready": readiness.ready, "role": readiness.role, "reasons": readiness.reasons})
 
 
-class _ServiceHandler(ApiHandler):
-    def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
-        """A number of the query, from 0 to `most`."""
-        text = self.get_query_argument(name, "")
-        if not text:
-            return default
-        if not (text.isascii() and text.isdigit() and len(text) < 16) or int(text) > most:
-            raise HTTPError(400, f"{name} must be a whole number from 0 to {most}.")
-        return int(text)
+class StatusHandler(ReplicaHandler):
+    """``GET api/status``: what the service is about, and all that is wrong, with what the leader says is."""
 
-
-class StatusHandler(_ServiceHandler):
-    """``GET api/status``: what the service is about, and all that is wrong."""
-
-    def get(self) -> None:
+    async def get(self) -> None:
         context = self.context
         readiness = context.readiness()
         watch, elector = context.watch, context.elector
+        problems = context.problems()
+        if readiness.role is Role.STANDBY and not self.is_passed_on:
+            answers = await leaders_answers(context, "api/status")
+            problems = _merged(problems, answers[0]["problems"] if answers else [why_not_the_leaders(context)])
         self.write_json(
             {
                 "version": __version__,
                 "ready": readiness.ready,
                 "reasons": readiness.reasons,
-                "problems": context.problems(),
+                "problems": problems,
                 "role": readiness.role,
                 "identity": elector.identity if elector is not None else "",
                 "leader": elector.leader if elector is not None else "",
@@ -101,7 +97,7 @@ class StatusHandler(_ServiceHandler):
         )
 
 
-class NodesHandler(_ServiceHandler):
+class NodesHandler(ApiHandler):
     """``GET api/nodes``: nodes with their devices, who uses them, and how full they are in both ways.
 
     Query: ``limit`` and ``after`` (a name) for one page after the other, ``name`` for one node.
@@ -128,13 +124,15 @@ class NodesHandler(_ServiceHandler):
         )
 
 
-class DecisionsHandler(_ServiceHandler):
+class DecisionsHandler(LeadersHandler):
     """``GET api/decisions``: what was decided when and why, newest first.
 
     Query: ``limit``, ``after`` (a number, for what is new since), and ``kind``, ``profile``, ``node`` to choose.
     """
 
-    def get(self) -> None:
+    address = "api/decisions"
+
+    async def own_answer(self) -> dict[str, Any]:
         wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
         found = self.context.decisions.newest(
             self.number("limit", 100),
@@ -143,10 +141,10 @@ class DecisionsHandler(_ServiceHandler):
                 not value or getattr(decision, name) == value for name, value in wanted.items()
             ),
         )
-        self.write_json({"items": [_decision(each) for each in found], "total": self.context.decisions.count})
+        return {"items": [_decision(each) for each in found], "total": self.context.decisions.count}
 
 
-class MetricsHandler(_ServiceHandler):
+class MetricsHandler(ApiHandler):
     """``GET metrics``, for Prometheus."""
 
     @property
@@ -173,19 +171,14 @@ class NodesPage(PageHandler):
         watch = self.context.watch
         if self.context.figures is not None:
             nodes, after = await self.context.figures.nodes(after=self.get_query_argument("after", ""), limit=50)
-        placeholders = placeholders_json(self.context.keeper, self.context) if self.context.keeper is not None else []
-        waiting = waiting_json(self.context.keeper) if self.context.keeper is not None else []
+        readiness = self.context.readiness()
+        told = await self._told()
         await self.render(
             "nodes.html",
             nodes=nodes,
             profiles=await profiles_json(self.context),
             words=_WORDS,
-            stop=stop_json(self.context.keeper) if self.context.keeper is not None else None,
-            placeholders=placeholders[:_PLACEHOLDERS_SHOWN],
-            more_placeholders=max(0, len(placeholders) - _PLACEHOLDERS_SHOWN),
-            waiting=waiting[:_WAITING_SHOWN],
-            more_waiting=max(0, len(waiting) - _WAITING_SHOWN),
-            decisions=[_decision(each) for each in self.context.decisions.newest(_DECISIONS_SHOWN)],
+            told=told,
             span=_span,
             marks=_marks,
             after=after,
@@ -193,11 +186,61 @@ class NodesPage(PageHandler):
             total=len(watch.snapshot.nodes) if watch is not None else 0,
             age=_age(watch.staleness_seconds()) if watch is not None else "never",
             percent=lambda value: f"{value:.0%}",
-            readiness=self.context.readiness(),
-            problems=self.context.problems(),
+            readiness=readiness,
+            problems=_merged(self.context.problems(), told.problems),
             user=self.hub_user["name"],
             web=self.web,
         )
+
+    async def _told(self) -> _Told:
+        """What the leader tells, or this replica where that does not answer, and then why."""
+        context = self.context
+        addresses = (
+            f"api/placeholders?limit={_PLACEHOLDERS_SHOWN}",
+            f"api/waiting?limit={_WAITING_SHOWN}",
+            f"api/decisions?limit={_DECISIONS_SHOWN}",
+            "api/status",
+        )
+        if context.role is Role.STANDBY and (answers := await leaders_answers(context, *addresses)) is not None:
+            kept, waiting, decisions, status = answers
+            return _Told(
+                kept["items"],
+                kept["total"],
+                kept["stop"],
+                waiting["items"],
+                waiting["total"],
+                decisions["items"],
+                status["problems"],
+            )
+        keeper = context.keeper
+        placeholders = placeholders_json(keeper, context) if keeper is not None else []
+        waits = waiting_json(keeper) if keeper is not None else []
+        why = why_not_the_leaders(context) if context.role is Role.STANDBY else ""
+        return _Told(
+            placeholders[:_PLACEHOLDERS_SHOWN],
+            len(placeholders),
+            stop_json(keeper) if keeper is not None else None,
+            waits[:_WAITING_SHOWN],
+            len(waits),
+            [_decision(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
+            [why] if why else [],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the page shows and only the leader knows, as the API answers it: so much of it as is shown, and how much
+    there is.
+    """
+
+    placeholders: Sequence[Mapping[str, Any]]
+    all_placeholders: int
+    stop: Mapping[str, Any] | None
+    waiting: Sequence[Mapping[str, Any]]
+    all_waiting: int
+    decisions: Sequence[Mapping[str, Any]]
+    problems: Sequence[str]
+    """What is wrong at the leader, or that it does not answer."""
 
 
 class NotFoundHandler(SecureHandler):
@@ -212,6 +255,11 @@ def required(figures: NodeFigures | None) -> NodeFigures:
     if figures is None:
         raise HTTPError(503, "The cluster is not found yet.")
     return figures
+
+
+def _merged(*problems: Iterable[str]) -> tuple[str, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(itertools.chain(*problems)))
 
 
 def _decision(numbered: NumberedDecision) -> dict[str, Any]:

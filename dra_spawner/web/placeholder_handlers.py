@@ -20,8 +20,8 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.web.authentication import ApiHandler
 from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.passing_on import LeadersHandler, ReplicaHandler
 
 __all__ = [
     "KeeperHandler",
@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-class KeeperHandler(ApiHandler):
+class KeeperHandler(ReplicaHandler):
     """Has what is kept."""
 
     @property
@@ -45,14 +45,20 @@ class KeeperHandler(ApiHandler):
         return self.context.keeper
 
 
-class PlaceholdersHandler(KeeperHandler):
-    """``GET api/placeholders``: each placeholder, where it is, and why."""
+class PlaceholdersHandler(KeeperHandler, LeadersHandler):
+    """``GET api/placeholders``: each placeholder, where it is, and why.
 
-    def get(self) -> None:
+    Query: ``limit``.
+    """
+
+    address = "api/placeholders"
+
+    async def own_answer(self) -> dict[str, Any]:
         items = placeholders_json(self.keeper, self.context)
         stop = stop_json(self.keeper)
         frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
-        self.write_json({"items": items, "total": len(items), "frozen": frozen, "stop": stop})
+        limit = self.number("limit", len(items))
+        return {"items": items[:limit], "total": len(items), "frozen": frozen, "stop": stop}
 
 
 class ProfilesHandler(KeeperHandler):

@@ -5,11 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import re
-from asyncio import Future
 from typing import Any
-from urllib.parse import urlsplit
 
-from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPRequest, HTTPResponse
 from tornado.web import HTTPError
 
 from dra_spawner.cluster.errors import KubernetesError
@@ -17,8 +14,9 @@ from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.placeholders.keeper import UnknownShape
 from dra_spawner.placeholders.placements import Promise
+from dra_spawner.web.passing_on import ask_leader
 from dra_spawner.web.placeholder_handlers import KeeperHandler, placement_json
-from dra_spawner.web.replica_signature import ANSWER_HEADER, SCHEME
+from dra_spawner.web.replica_signature import SCHEME
 
 __all__ = ["PlacementsHandler"]
 
@@ -31,8 +29,6 @@ _KEYS = ("shape", "pod", "namespace", "definition")
 #: The hub waits for a second.
 _LEADER_SECONDS = 0.8
 _MOST_ANSWER_BYTES = 2**16
-#: What tornado's client makes of an answer that does not come.
-_NO_ANSWER = 599
 
 
 class PlacementsHandler(KeeperHandler):
@@ -45,9 +41,6 @@ class PlacementsHandler(KeeperHandler):
     whoever may manage the service. A login's cookie does not do: another site's page could send that, too.
     """
 
-    _signed = ""
-    """What another replica signed the question with, if it passed it on."""
-
     @property
     def wanted_scopes(self) -> frozenset[str]:
         return self.web.manage_scopes
@@ -56,25 +49,12 @@ class PlacementsHandler(KeeperHandler):
         kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if kind == SCHEME:
-            self._accept_replica(token)
+            await super().prepare()
             return
         if kind.lower() not in ("token", "bearer") or not token:
             self.refuse_stranger()
         if not self.web.is_own_token(token):
             await super().prepare()
-
-    def _accept_replica(self, signed: str) -> None:
-        request = self.request
-        method, path = request.method or "", request.path
-        if not self.context.signatures.accept_question(signed, method, path, request.body):
-            raise HTTPError(401, "No replica of this service has just signed this, or it was answered already.")
-        self._signed = signed
-
-    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> Future[None]:
-        if self._signed and isinstance(chunk, str):
-            signature = self.context.signatures.sign_answer(self._signed, self.get_status(), chunk.encode())
-            self.set_header(ANSWER_HEADER, signature)
-        return super().finish(chunk)
 
     async def post(self) -> None:
         question = _question(self.request.body)
@@ -100,53 +80,24 @@ class PlacementsHandler(KeeperHandler):
 
     async def _pass_on(self) -> None:
         """Let the leader answer: a load balancer may send the hub to any replica."""
-        elector = self.context.elector
-        url = elector.leader_url if elector is not None else ""
-        # What was passed on is not passed on again; and only replicas that a hub knows can sign.
-        if url and not self._signed and self.web.own_token:
-            answer = await self._ask_leader(f"{url.rstrip('/')}/api/placements")
+        if not self.is_passed_on:
+            answer = await ask_leader(
+                self.context,
+                "POST",
+                "api/placements",
+                self.request.body,
+                seconds=_LEADER_SECONDS,
+                most_bytes=_MOST_ANSWER_BYTES,
+            )
             if answer is not None:
                 self.set_status(answer.code)
                 self.write_json(json.loads(answer.body))
                 return
+        elector = self.context.elector
         # The Lease may still name this one, which has not been able to renew it.
         leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
         who = f"; {leader} does" if leader else ", and it is not known who does"
         raise HTTPError(503, "%s", f"This replica does not lead{who}.")
-
-    async def _ask_leader(self, url: str) -> HTTPResponse | None:
-        """The leader's answer, which it has signed; None if there is none."""
-        signatures, body = self.context.signatures, self.request.body
-        client = AsyncHTTPClient(force_instance=True, max_body_size=_MOST_ANSWER_BYTES)
-        try:
-            signed = signatures.sign_question("POST", urlsplit(url).path, body)
-            request = HTTPRequest(
-                url,
-                method="POST",
-                headers={"Authorization": f"{SCHEME} {signed}"},
-                body=body,
-                connect_timeout=_LEADER_SECONDS,
-                request_timeout=_LEADER_SECONDS,
-                follow_redirects=False,
-                decompress_response=False,
-            )
-            answer = await client.fetch(request, raise_error=False)
-        except (OSError, ValueError, HTTPClientError) as error:
-            log.info("The leader does not answer: url=%s error=%s", url, error)
-            return None
-        finally:
-            client.close()
-        if answer.code == _NO_ANSWER:
-            log.info("The leader does not answer: url=%s error=%s", url, answer.error)
-        elif signatures.is_answer(answer.headers.get(ANSWER_HEADER, ""), signed, answer.code, answer.body or b""):
-            return answer
-        else:
-            log.warning(
-                "Not the leader's answer: url=%s status=%d; have all replicas the same token, and the right time?",
-                url,
-                answer.code,
-            )
-        return None
 
 
 def _question(body: bytes) -> dict[str, str]:

@@ -10,17 +10,23 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.placeholders.waiting import WaitingServer, waiting_servers
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.web.passing_on import LeadersHandler
 from dra_spawner.web.placeholder_handlers import KeeperHandler
 
 __all__ = ["WaitingHandler", "waiting_json"]
 
 
-class WaitingHandler(KeeperHandler):
-    """``GET api/waiting``: users' servers that have no node yet, each with its cause."""
+class WaitingHandler(KeeperHandler, LeadersHandler):
+    """``GET api/waiting``: users' servers that have no node yet, each with its cause.
 
-    def get(self) -> None:
+    Query: ``limit``.
+    """
+
+    address = "api/waiting"
+
+    async def own_answer(self) -> dict[str, Any]:
         items = waiting_json(self.keeper)
-        self.write_json({"items": items, "total": len(items)})
+        return {"items": items[: self.number("limit", len(items))], "total": len(items)}
 
 
 def waiting_json(keeper: PlaceholderKeeper) -> list[dict[str, Any]]:

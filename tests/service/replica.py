@@ -166,7 +166,22 @@ class _Waiting(_Anybody, waiting_handlers.WaitingHandler):
     pass
 
 
-OPEN = (("page", _Page), ("profiles", _Profiles), ("placeholders", _Placeholders), ("waiting", _Waiting))
+class _Decisions(_Anybody, handlers.DecisionsHandler):
+    pass
+
+
+class _Status(_Anybody, handlers.StatusHandler):
+    pass
+
+
+OPEN = (
+    ("page", _Page),
+    ("profiles", _Profiles),
+    ("placeholders", _Placeholders),
+    ("waiting", _Waiting),
+    ("decisions", _Decisions),
+    ("status", _Status),
+)
 """Addresses that answer without a hub."""
 
 

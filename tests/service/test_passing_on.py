@@ -142,11 +142,13 @@ async def test_what_was_passed_on_is_not_passed_on_again(
     assert stranger.got == []
 
 
-async def send(service: Replica, authorization: str, body: bytes, path: str = "api/placements") -> tuple[int, Any]:
-    headers = {"Authorization": authorization}
+async def send(
+    service: Replica, authorization: str, body: bytes, path: str = "api/placements", method: str = "POST"
+) -> tuple[int, Any]:
+    headers = {"Authorization": authorization} if authorization else {}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
-        session.post(f"{service.url}/{path}", data=body) as answer,
+        session.request(method, f"{service.url}/{path}", data=body) as answer,
     ):
         return answer.status, await answer.json()
 
@@ -164,3 +166,67 @@ async def test_a_standby_passes_on_what_only_the_leader_answers(cluster: Cluster
             answer = await standby.place(GPU, "ada")
             assert (answer["kind"], answer["node"]) == ("warm", "node-a")
             assert len(answer["claims"]) == 1
+
+
+async def test_a_standby_shows_what_the_leader_decided(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    headroom = {"gpu-whole": {"min": 2, "max": 2}}
+    async with replica(cluster, headroom=headroom) as leader:
+        await leader.until_warm(GPU, 1)
+        await leader.until(lambda: len(leader.placeholders()) == 2, "the other one waits for a node")
+        async with replica(cluster, headroom={"gpu-whole": {"min": 2, "max": 2}, "tpu": {"min": 1}}) as standby:
+            await until_standby(standby)
+            assert standby.context.decisions.count == 0
+            for address in ("decisions", "decisions?kind=create-placeholder&limit=1", "waiting"):
+                told, known = await standby.get_json(address), await leader.get_json(address)
+                assert told == known, address
+                assert told["incomplete_because"] == ""
+            assert (await standby.get_json("decisions?limit=0"))["total"] >= 2
+            kept = await standby.get_json("placeholders?limit=1")
+            assert (len(kept["items"]), kept["total"], kept["stop"]["rule"]) == (1, 2, "pending")
+            assert kept["items"][0]["decided_at"] is not None, "only who decided knows when"
+            page = await standby.get("page")
+            assert "create-placeholder" in page
+            assert "replica: standby" in page
+            assert "does not lead" not in page
+            # Each replica's own problems, and the leader's.
+            assert "headroom of tpu" in page
+            leader.keeper._refused_promise = "pods may not be patched"
+            for text in (await standby.get("page"), await standby.get("status")):
+                assert "nothing can be promised: pods may not be patched" in text
+                assert "headroom of tpu" in text
+            status, refused = await send(standby, "", b"", "decisions?limit=many", "GET")
+            assert (status, refused["message"]) == (400, "limit must be a whole number from 0 to 1000.")
+
+
+async def test_a_standby_whose_leader_does_not_answer_says_so(
+    embedded_cluster: ClusterUnderTest, stranger: Stranger
+) -> None:
+    cluster = embedded_cluster
+    await lead_as(cluster, stranger.url)
+    stranger.answers = (200, b'{"items": [], "total": 77, "problems": ["send money"]}', {})
+    sentence = "This replica does not lead, and the leader does not answer."
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+        await until_standby(standby)
+        for address in ("decisions", "placeholders", "waiting"):
+            told = await standby.get_json(address)
+            assert (told["items"], told["total"], told["incomplete_because"]) == ([], 0, sentence)
+        assert (await standby.get_json("status"))["problems"].count(sentence) == 1
+        page = await standby.get("page")
+        assert page.count(sentence) == 1
+        assert "send money" not in page
+        for headers, body in stranger.got:
+            assert body == b""
+            assert TOKEN not in str(headers)
+        # What was passed on stays here; and a question is good for its address and its query only.
+        before = len(stranger.got)
+        signed = ReplicaSignatures(TOKEN).sign_question("GET", "/api/decisions?limit=1", b"")
+        other, _ = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=2", "GET")
+        passed_on, answer = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=1", "GET")
+        assert (other, passed_on, answer["message"]) == (401, 503, "This replica does not lead.")
+        assert len(stranger.got) == before
+        # Who may look is found out before the leader is asked.
+        assert (await send(standby, "", b"", "api/decisions", "GET"))[0] == 503
+        assert len(stranger.got) == before
