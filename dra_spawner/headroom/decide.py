@@ -9,7 +9,7 @@ from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndP
 from dra_spawner.headroom.broken import decide_broken
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.hand_over import decide_hand_overs, is_under_way
+from dra_spawner.headroom.hand_over import decide_forsaken, decide_hand_overs, is_under_way
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users, should_move
 from dra_spawner.headroom.outdated import decide_outdated
@@ -71,10 +71,11 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     hand_overs = decide_hand_overs(view, policy)
     broken = decide_broken(view, policy, _ended(hand_overs))
     yields, waiting, waited = decide_yields(view, policy, busyness, memory.waited)
+    forsaken = decide_forsaken(view, _ended((*hand_overs, *broken, *yields)))
     readiness, memory = decide_readiness(view, policy, memory)
     memory = replace(remember_users(view, memory), waited=waited)
-    ending = _ended((*hand_overs, *broken, *yields))
-    creations = memory.creations.after(view, policy, broken, _ends((*hand_overs, *yields)))
+    ending = _ended((*hand_overs, *broken, *yields, *forsaken))
+    creations = memory.creations.after(view, policy, broken, _ends((*hand_overs, *yields, *forsaken)))
     memory = replace(memory, creations=creations)
     numbers, memory, denied = _numbers(view, policy, memory, waiting, ending)
     # Without all shapes it is not known which nodes are for users.
@@ -85,7 +86,7 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         # Only when all else is at rest; the next round sees what came of it.
         moves, tokens, stay = decide_moves(view, policy, memory.tokens, ending | _ended(numbers))
         memory, denied = replace(memory, tokens=tokens), {**denied, **stay}
-    actions = (*hand_overs, *broken, *yields, *readiness, *numbers, *attraction, *draining, *moves)
+    actions = (*hand_overs, *broken, *yields, *forsaken, *readiness, *numbers, *attraction, *draining, *moves)
     return Decisions(actions, waiting, memory, denied=denied)
 
 

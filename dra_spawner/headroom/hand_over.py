@@ -49,6 +49,26 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
     return tuple(actions)
 
 
+def decide_forsaken(view: View, ending: frozenset[ObjectKey]) -> tuple[EndPlaceholder, ...]:
+    """Placeholders that are kept for a pod which came with claims of its own; none could be promised to another.
+
+    Parameters
+    ----------
+    ending
+        Placeholders that end in this round for other reasons, for this very pod above all.
+    """
+    return tuple(
+        EndPlaceholder(
+            key,
+            placeholder.pod.uid,
+            Cause.EXPIRED,
+            f"was kept for {placeholder.reservation.pod}, which came with claims of its own",
+        )
+        for key, placeholder in view.placeholders.items()
+        if placeholder.reservation is not None and key not in ending and view.is_forsaken(placeholder)
+    )
+
+
 def is_under_way(view: View, policy: Policy) -> bool:
     """Whether users' pods that a place was promised to are about to get it.
 

@@ -30,8 +30,9 @@ LATE: Final = "late"
 #: placeholder while the claim is the placeholder's alone.
 HAND_OVER_GATE: Final = "hub.jupyter.org/hand-over"
 
-#: On a warm claim: name of the user's pod that it is kept for, and until when (seconds since 1970).
+#: On a warm claim: name of the user's pod that it is kept for, since when and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
+RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
 #: On a waiting user's pod: when placeholders last made way for it (seconds since 1970), and after a hyphen how often
 #: (left out: once).

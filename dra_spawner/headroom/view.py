@@ -31,10 +31,13 @@ class Reservation:
         Name of the user's pod.
     until
         When that ends if the pod does not come.
+    since
+        When that was promised, as far as is known.
     """
 
     pod: str
     until: datetime
+    since: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,23 @@ class View:
             return self.own_shapes.get(ObjectKey.of(pod), "")
         return pod.labels.get(labels.SHAPE, "")
 
+    def is_forsaken(self, placeholder: Placeholder) -> bool:
+        """Whether the pod that a placeholder's claims are promised to has come, and names none of them.
+
+        It was made without the answer, which came too late or never. Nobody else is promised them, ever.
+        """
+        promise = placeholder.reservation
+        if promise is None or promise.since is None or not placeholder.claims:
+            return False
+        pod = self.users.get(ObjectKey(placeholder.pod.namespace, promise.pod))
+        if pod is None or pod.is_deleted or not pod.created:
+            return False
+        # Of the same name may be one that was there before. A pod's stamp has whole seconds.
+        is_later = age(pod.created, promise.since.replace(microsecond=0)) <= timedelta(0)
+        return is_later and not any(
+            ObjectKey(pod.namespace, each.claim or "") in placeholder.claims for each in pod.claims
+        )
+
     def warm(self, shape: str) -> list[Placeholder]:
         """Free placeholders of a shape on nodes that are ready for users."""
         return [
@@ -222,7 +242,8 @@ def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
         return None
     pod, until = tracked.labels.get(labels.RESERVED_FOR, ""), tracked.labels.get(labels.RESERVED_UNTIL, "")
     moment = moment_of(until)
-    return Reservation(pod, moment) if pod and moment is not None else None
+    since = moment_of(tracked.labels.get(labels.RESERVED_SINCE, ""))
+    return Reservation(pod, moment, since) if pod and moment is not None else None
 
 
 def moment_of(seconds: str) -> datetime | None:

@@ -104,6 +104,8 @@ class _Yields:
         self._policy = policy
         self._busyness = busyness
         self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
+        # Whoever came without what was promised to him may have its place, as may others.
+        self._forsaken = {key: each for key, each in view.placeholders.items() if view.is_forsaken(each)}
         self._pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
         self._need_node: dict[str, Waiting] = {}
         self.patience = patience
@@ -161,6 +163,9 @@ class _Yields:
         """Who is to make way for a pod that does not fit; where nobody has done so in vain, if possible."""
         # What was promised to it without a claim, it takes over by its making way.
         promised = [each for each in self._view.placeholders.values() if each.is_promised_to(pod)]
+        promised += self._forsaken.values()
+        if promised and (way := self._way_among(promised, pod)) is not None:
+            return way
         free = [*self._free.values(), *promised]
         tried = self.patience.tried(pod)
         if tried and (way := self._way_among([each for each in free if each.node not in tried], pod)) is not None:
@@ -212,6 +217,7 @@ class _Yields:
         self.actions.append(LabelPod(key, pod.uid, labels.YIELDED_AT, mark.label, done))
         for each in way.placeholders:
             self._free.pop(each.key, None)
+            self._forsaken.pop(each.key, None)
             reason = f"{pod} fits on node {way.node} without it"
             self.actions.append(EndPlaceholder(each.key, each.pod.uid, Cause.YIELD, reason, key))
         for each in way.rivals:
@@ -223,6 +229,7 @@ class _Yields:
         """Give a pod its place in the trial."""
         for each in way.placeholders:
             self._free.pop(each.key, None)
+            self._forsaken.pop(each.key, None)
             self._view.snapshot.remove_pod(each.key)
         self._view.snapshot.schedule(pod, way.node)
 

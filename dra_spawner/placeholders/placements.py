@@ -100,13 +100,21 @@ class Promises:
             if placement.kind is not PlacementKind.WARM or placement.placeholder is None:
                 return Promise(placement)
             placeholder = placement.placeholder
-            until = reconciler.now() + self.lasting
+            now = reconciler.now()
+            until = now + self.lasting
             # From here on neither another promise nor a decision touches it, although the watch shows nothing yet.
-            reconciler.promised[placeholder.key] = Reservation(pod, until)
+            reconciler.promised[placeholder.key] = Reservation(pod, until, now)
             if not placeholder.claims:
                 # It has no device: the scheduler preempts it for CPU and memory.
                 return Promise(placement)
-            if await self._promise(placeholder, pod, until):
+            try:
+                is_promised = await self._promise(placeholder, pod, now)
+            except KubernetesError as error:
+                if not error.retryable:
+                    # It was refused. What was written before, on another of its claims, is to be seen there.
+                    reconciler.promised.pop(placeholder.key, None)
+                raise
+            if is_promised:
                 if len(reconciler.promised) > _MANY:
                     placement = replace(placement, fits_beside=False)
                 return Promise(placement, _entries(placeholder), until)
@@ -128,21 +136,25 @@ class Promises:
             self._answers[shape.id, namespace] = ground, placement
         return placement
 
-    async def _promise(self, placeholder: Placeholder, pod: str, until: datetime) -> bool:
+    async def _promise(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
         """Write on all claims for whom they are kept; whether nobody has done so before."""
         for key in placeholder.claims:
             seen = self.reconciler.watch.observed(Kind.RESOURCE_CLAIM, key)
             if seen is None:
                 return False
-            if not await self._promise_claim(key, pod, until, seen.resource_version):
+            if not await self._promise_claim(key, pod, now, seen.resource_version):
                 return False
         return True
 
-    async def _promise_claim(self, key: ObjectKey, pod: str, until: datetime, version: str) -> bool:
+    async def _promise_claim(self, key: ObjectKey, pod: str, now: datetime, version: str) -> bool:
         path = resource_path(_DRA, "resourceclaims", key.namespace, key.name)
         # From now on it does not go with the placeholder, which the scheduler may preempt at any time.
         written = {
-            "labels": {labels.RESERVED_FOR: pod, labels.RESERVED_UNTIL: label_of(until)},
+            "labels": {
+                labels.RESERVED_FOR: pod,
+                labels.RESERVED_SINCE: label_of(now),
+                labels.RESERVED_UNTIL: label_of(now + self.lasting),
+            },
             "ownerReferences": None,
         }
         for _ in range(_TRIES):

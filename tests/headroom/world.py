@@ -371,9 +371,9 @@ class World:
 
     def reserve(self, claim: ObjectKey, pod: str, until: datetime) -> None:
         """A user is promised a warm claim."""
-        self._label(
-            "ResourceClaim", claim, {labels.RESERVED_FOR: pod, labels.RESERVED_UNTIL: str(int(until.timestamp()))}
-        )
+        since, end = (str(int(each.timestamp())) for each in (self.now, until))
+        written = {labels.RESERVED_FOR: pod, labels.RESERVED_SINCE: since, labels.RESERVED_UNTIL: end}
+        self._label("ResourceClaim", claim, written)
 
     def _label(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         # The simulator's own objects say where a pod is and what a claim holds; only labels change.

@@ -13,7 +13,7 @@ from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause
 from dra_spawner.headroom.policy import Grace, Headroom
-from dra_spawner.headroom.view import reservation_of
+from dra_spawner.headroom.view import Reservation, reservation_of
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
@@ -83,7 +83,8 @@ class Observer:
         self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
         self._node_of: dict[str, str] = {}
         self._made: dict[ObjectKey, datetime] = {}
-        self._promised: dict[ObjectKey, datetime] = {}
+        self._promised: dict[ObjectKey, Reservation] = {}
+        self._forsaken: set[ObjectKey] = set()
         self._losses: list[_Loss] = []
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
@@ -140,8 +141,9 @@ class Observer:
                 self._tell(f"claim {name} is deleted as a leftover after {decision.at - made}")
 
     def _look_at_expiry(self, placeholder: ObjectKey, at: datetime) -> None:
-        """Who is promised a place has all of the time that he was told."""
-        until = [moment for key, moment in self._promised.items() if key.name.startswith(f"{placeholder.name}-")]
+        """Who is promised a place has all of the time that he was told, unless he comes without it."""
+        claims = [key for key in self._promised if key.name.startswith(f"{placeholder.name}-")]
+        until = [self._promised[key].until for key in claims if key not in self._forsaken]
         if until and at < max(until) - _STAMP:
             self._tell(f"{placeholder} ended at {at}, and is promised until {max(until)}")
 
@@ -193,7 +195,10 @@ class Observer:
         for claim in self.claims():
             self._made.setdefault(claim.key, now)
             if (reservation := reservation_of(claim)) is not None:
-                self._promised[claim.key] = reservation.until
+                self._promised[claim.key] = reservation
+                pod = self.watch.snapshot.pods.get(ObjectKey(claim.key.namespace, reservation.pod))
+                if pod is not None and claim.key not in claims_named(pod):
+                    self._forsaken.add(claim.key)
 
     def _look_at_orphans(self) -> None:
         found = dict(self._orphans())
