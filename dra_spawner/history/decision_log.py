@@ -67,12 +67,19 @@ class DecisionLog:
         """When it was last decided what to do, be it nothing; None if it never was."""
         return self._decided_at
 
-    def append(self, decision: Decision) -> NumberedDecision:
-        """Remember a decision."""
+    def append(self, decision: Decision, *, of_round: bool = True) -> NumberedDecision:
+        """Remember a decision.
+
+        Parameters
+        ----------
+        of_round
+            Whether all was looked at for it.
+        """
         self._count += 1
         numbered = NumberedDecision(self._count, decision)
         self._kept.append(numbered)
-        self.note_round(decision.at)
+        if of_round:
+            self.note_round(decision.at)
         for callback in tuple(self._callbacks):
             callback(numbered)
         return numbered

@@ -19,7 +19,7 @@ from dra_spawner.headroom.actions import (
 )
 from dra_spawner.history.decision_log import Decision
 
-__all__ = ["KINDS_OF_DECISIONS", "decision_of", "kind_of"]
+__all__ = ["KINDS_OF_DECISIONS", "PROMISE", "REFUSAL", "decision_of", "kind_of"]
 
 _KINDS = {
     CreatePlaceholder: "create-placeholder",
@@ -31,7 +31,10 @@ _KINDS = {
     DeleteClaim: "delete-claim",
 }
 
-KINDS_OF_DECISIONS = tuple(_KINDS.values())
+PROMISE = "promise-place"
+REFUSAL = "refuse-promise"
+
+KINDS_OF_DECISIONS = (*_KINDS.values(), PROMISE, REFUSAL)
 """What `Decision.kind` may be."""
 
 

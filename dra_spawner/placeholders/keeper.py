@@ -23,13 +23,14 @@ from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
-from dra_spawner.headroom.shape_definition import read_definition
+from dra_spawner.headroom.shape_definition import DefinitionError, read_definition
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import View
 from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
 from dra_spawner.placeholders.carry_out import CarryOut
 from dra_spawner.placeholders.hand_over_times import HandOverTimes
 from dra_spawner.placeholders.placements import Promise, Promises
+from dra_spawner.placeholders.promise_record import PromiseRecord
 from dra_spawner.placeholders.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.placeholders.shapes_source import ShapesSource
@@ -123,6 +124,7 @@ class PlaceholderKeeper:
         self._known: _Wanted | None = None
         self._told: frozenset[str] = frozenset()
         self._refused_promise = ""
+        self._record = PromiseRecord(decisions, self.now, self.name_of)
         self.counts = KeeperCounts()
         decisions.on_append(self._count)
 
@@ -278,15 +280,21 @@ class PlaceholderKeeper:
         shapes = self.policy.shapes
         known = shapes.get(shape)
         if known is None and shapes and definition:
-            known = read_definition(definition, shape)
+            try:
+                known = read_definition(definition, shape)
+            except DefinitionError as error:
+                self._record.refused(shape, namespace, pod, "definition", f"its shape makes no sense: {error}")
+                raise
         if known is None:
             raise UnknownShape(shape)
         try:
             promise = await self._promises.place(known, namespace, pod)
         except KubernetesError as error:
             self._refused_promise = missing_right(error)
+            self._record.failed(known, namespace, pod, self._refused_promise or str(error))
             raise
         self._refused_promise = ""
+        self._record.answered(known, namespace, pod, promise)
         self.counts.placements[promise.placement.kind] += 1
         if promise.claims:
             self.hand_over_times.begin(namespace, pod)

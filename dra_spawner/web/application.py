@@ -12,6 +12,7 @@ from dra_spawner.web import handlers, placeholder_handlers, waiting_handlers
 from dra_spawner.web.authentication import CallbackHandler, SecureHandler
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.metrics import register
+from dra_spawner.web.page import NodesPage
 from dra_spawner.web.placement_handler import PlacementsHandler
 
 __all__ = ["Address", "web_application"]
@@ -22,7 +23,7 @@ Address = tuple[str, type[SecureHandler]]
 """Pattern below the service's prefix, and who answers."""
 
 ADDRESSES: tuple[Address, ...] = (
-    ("", handlers.NodesPage),
+    ("", NodesPage),
     ("api/status", handlers.StatusHandler),
     ("api/nodes", handlers.NodesHandler),
     ("api/decisions", handlers.DecisionsHandler),

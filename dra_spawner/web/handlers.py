@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from tornado.web import HTTPError
 
 from dra_spawner import __version__
-from dra_spawner.headroom import labels
 from dra_spawner.history.decision_log import NumberedDecision
-from dra_spawner.web.authentication import ApiHandler, PageHandler, SecureHandler
+from dra_spawner.web.authentication import ApiHandler, SecureHandler
 from dra_spawner.web.context import Role
 from dra_spawner.web.figures import NodeFigures
 from dra_spawner.web.passing_on import LeadersHandler, ReplicaHandler, leaders_answers, why_not_the_leaders
-from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json, stop_json
-from dra_spawner.web.waiting_handlers import waiting_json
 
 __all__ = [
     "AliveHandler",
     "DecisionsHandler",
     "MetricsHandler",
     "NodesHandler",
-    "NodesPage",
     "NotFoundHandler",
     "ReadyHandler",
     "StatusHandler",
+    "decision_json",
+    "each_once",
 ]
-
-#: On the page; programs ask for all.
-_PLACEHOLDERS_SHOWN = 100
-_DECISIONS_SHOWN = 20
-_WAITING_SHOWN = 50
-_WORDS = {
-    "warm": "at once, kept ready",
-    "fresh": "now, there is room",
-    "yield": "in a moment, placeholders make way",
-    "scale-up": "when another node has come",
-    "never": "never",
-}
-"""What each `PlacementKind` means to people."""
 
 
 class AliveHandler(SecureHandler):
@@ -71,7 +55,7 @@ class StatusHandler(ReplicaHandler):
         problems = context.problems()
         if readiness.role is Role.STANDBY and not self.is_passed_on:
             answers = await leaders_answers(context, "api/status")
-            problems = _merged(problems, answers[0]["problems"] if answers else [why_not_the_leaders(context)])
+            problems = each_once(problems, answers[0]["problems"] if answers else [why_not_the_leaders(context)])
         self.write_json(
             {
                 "version": __version__,
@@ -141,7 +125,7 @@ class DecisionsHandler(LeadersHandler):
                 not value or getattr(decision, name) == value for name, value in wanted.items()
             ),
         )
-        return {"items": [_decision(each) for each in found], "total": self.context.decisions.count}
+        return {"items": [decision_json(each) for each in found], "total": self.context.decisions.count}
 
 
 class MetricsHandler(ApiHandler):
@@ -162,87 +146,6 @@ class MetricsHandler(ApiHandler):
         self.finish(generate_latest(self.context.registry))
 
 
-class NodesPage(PageHandler):
-    """``GET`` of the service itself: the nodes, for people."""
-
-    async def get(self) -> None:
-        nodes: list[dict[str, Any]] = []
-        after = ""
-        watch = self.context.watch
-        if self.context.figures is not None:
-            nodes, after = await self.context.figures.nodes(after=self.get_query_argument("after", ""), limit=50)
-        readiness = self.context.readiness()
-        told = await self._told()
-        await self.render(
-            "nodes.html",
-            nodes=nodes,
-            profiles=await profiles_json(self.context),
-            words=_WORDS,
-            told=told,
-            span=_span,
-            marks=_marks,
-            after=after,
-            context=self.context,
-            total=len(watch.snapshot.nodes) if watch is not None else 0,
-            age=_age(watch.staleness_seconds()) if watch is not None else "never",
-            percent=lambda value: f"{value:.0%}",
-            readiness=readiness,
-            problems=_merged(self.context.problems(), told.problems),
-            user=self.hub_user["name"],
-            web=self.web,
-        )
-
-    async def _told(self) -> _Told:
-        """What the leader tells, or this replica where that does not answer, and then why."""
-        context = self.context
-        addresses = (
-            f"api/placeholders?limit={_PLACEHOLDERS_SHOWN}",
-            f"api/waiting?limit={_WAITING_SHOWN}",
-            f"api/decisions?limit={_DECISIONS_SHOWN}",
-            "api/status",
-        )
-        if context.role is Role.STANDBY and (answers := await leaders_answers(context, *addresses)) is not None:
-            kept, waiting, decisions, status = answers
-            return _Told(
-                kept["items"],
-                kept["total"],
-                kept["stop"],
-                waiting["items"],
-                waiting["total"],
-                decisions["items"],
-                status["problems"],
-            )
-        keeper = context.keeper
-        placeholders = placeholders_json(keeper, context) if keeper is not None else []
-        waits = waiting_json(keeper) if keeper is not None else []
-        why = why_not_the_leaders(context) if context.role is Role.STANDBY else ""
-        return _Told(
-            placeholders[:_PLACEHOLDERS_SHOWN],
-            len(placeholders),
-            stop_json(keeper) if keeper is not None else None,
-            waits[:_WAITING_SHOWN],
-            len(waits),
-            [_decision(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
-            [why] if why else [],
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What the page shows and only the leader knows, as the API answers it: so much of it as is shown, and how much
-    there is.
-    """
-
-    placeholders: Sequence[Mapping[str, Any]]
-    all_placeholders: int
-    stop: Mapping[str, Any] | None
-    waiting: Sequence[Mapping[str, Any]]
-    all_waiting: int
-    decisions: Sequence[Mapping[str, Any]]
-    problems: Sequence[str]
-    """What is wrong at the leader, or that it does not answer."""
-
-
 class NotFoundHandler(SecureHandler):
     """Everything else."""
 
@@ -257,12 +160,13 @@ def required(figures: NodeFigures | None) -> NodeFigures:
     return figures
 
 
-def _merged(*problems: Iterable[str]) -> tuple[str, ...]:
+def each_once(*problems: Iterable[str]) -> tuple[str, ...]:
     """Each once."""
     return tuple(dict.fromkeys(itertools.chain(*problems)))
 
 
-def _decision(numbered: NumberedDecision) -> dict[str, Any]:
+def decision_json(numbered: NumberedDecision) -> dict[str, Any]:
+    """A decision as programs read it."""
     decision = numbered.decision
     return {
         "number": numbered.number,
@@ -276,32 +180,6 @@ def _decision(numbered: NumberedDecision) -> dict[str, Any]:
         "outcome": decision.outcome,
         "details": dict(decision.details),
     }
-
-
-def _marks(node_labels: Mapping[str, str]) -> list[str]:
-    """What our labels on a node mean."""
-    found = []
-    if (ready := node_labels.get(labels.IMAGES_READY)) is not None:
-        found.append("for users, although something is missing" if ready == labels.LATE else "ready for users")
-    if node_labels.get(labels.ATTRACT) == labels.TRUE:
-        found.append("attracts placeholders")
-    if node_labels.get(labels.DRAINING) == labels.TRUE:
-        found.append("is to become empty")
-    return found
-
-
-def _age(seconds: float) -> str:
-    if seconds == float("inf"):
-        return "not complete yet"
-    return "now" if seconds < 60 else f"{seconds:.0f} s ago"
-
-
-def _span(seconds: float) -> str:
-    """How long something has been, roughly."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length:.0f} {unit}"
-    return f"{max(seconds, 0):.0f} s"
 
 
 def _finite(seconds: float) -> float | None:

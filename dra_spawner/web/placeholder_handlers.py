@@ -17,6 +17,7 @@ from dra_spawner.headroom.view import Placeholder, View, age
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.availability import ChoiceAvailability, PlaceholderState, state_of
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.placeholders.whereabouts import why_there
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
@@ -27,6 +28,7 @@ __all__ = [
     "KeeperHandler",
     "PlaceholdersHandler",
     "ProfilesHandler",
+    "not_ready_because",
     "placeholders_json",
     "placement_json",
     "profiles_json",
@@ -135,18 +137,19 @@ def _placeholder_json(
         "promised_until": _iso(reservation.until) if reservation is not None else None,
         # Who decided may have been the leader before this one: the pod itself says why it was made.
         "reason": last.reason if last is not None else made_because,
+        "there_because": why_there(view, pod),
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
-        "warming_because": _warming_because(keeper, view, pod) if state is PlaceholderState.WARMING else "",
+        "warming_because": not_ready_because(keeper, view, pod.node_name) if state is PlaceholderState.WARMING else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
 
 
-def _warming_because(keeper: PlaceholderKeeper, view: View, pod: Pod) -> str:
-    """Why servers do not go to a placeholder's node yet."""
+def not_ready_because(keeper: PlaceholderKeeper, view: View, node: str) -> str:
+    """Why servers do not go to a node yet."""
     memory = keeper.latest.memory if keeper.latest is not None else Memory.fresh(keeper.now())
-    return why_not_ready(view, keeper.policy, memory, pod.node_name)
+    return why_not_ready(view, keeper.policy, memory, node)
 
 
 def _last_decisions(context: ServiceContext) -> dict[str, Decision]:

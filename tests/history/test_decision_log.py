@@ -41,6 +41,7 @@ def test_when_it_was_last_decided_what_to_do():
     log.note_round(NOW + timedelta(seconds=9))
     assert log.decided_at == NOW + timedelta(seconds=9)
     log.append(decision(2))  # of a round before
+    log.append(decision(12), of_round=False)
     assert log.decided_at == NOW + timedelta(seconds=9)
 
 

@@ -23,7 +23,7 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.placeholders.settings import KeeperSettings
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.web import handlers, placeholder_handlers, waiting_handlers
+from dra_spawner.web import handlers, page, placeholder_handlers, waiting_handlers
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings
@@ -150,7 +150,7 @@ class _Anybody:
         self.hub_user = {"name": "ada"}
 
 
-class _Page(_Anybody, handlers.NodesPage):
+class _Page(_Anybody, page.NodesPage):
     pass
 
 

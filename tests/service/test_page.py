@@ -15,6 +15,7 @@ from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
+HUGE = shape({}, cpu="10000")
 EVIL = "<script>alert(1)</script>"
 
 
@@ -26,7 +27,7 @@ def text_of(page: str) -> str:
 async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
-    shapes = {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART}
+    shapes = {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART, "huge": HUGE}
     await publish_shapes(cluster, shapes, {"broken": EVIL})
     headroom = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
     async with replica(cluster, headroom=headroom) as service:
@@ -41,13 +42,24 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
         assert "promised to jupyter-ada" in text
-        assert "gpu-slice and 1 alike node-a warm" in text
+        assert "gpu-slice and 1 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
         assert "create-placeholder" in text
         assert "2 wanted, 0 there" in text
         assert "Latest decisions" in text
+        (placeholder,) = (each for each in service.placeholders().values() if each.reservation is not None)
+        told = f"it gets the place of {placeholder.key.name} on node node-a, with its devices, if it is there by"
+        (line,) = (await service.get_json("decisions?kind=promise-place"))["items"]
+        assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
+        assert line["details"]["claim.gpu"] == answer["claims"]["gpu"]
+        assert line["reason"].startswith(told)
+        assert told in text
+        assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
+        (line,) = (await service.get_json("decisions?kind=refuse-promise"))["items"]
+        assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
+        assert line["reason"] in text_of(await service.get("page"))
 
         profiles = json.loads(await service.get("profiles"))
-        assert (profiles["total"], profiles["problem"]) == (4, "")
+        assert (profiles["total"], profiles["problem"]) == (5, "")
         by_name = {each["name"]: each for each in profiles["items"]}
         assert by_name["gpu-slice"]["headroom"] == {"min": 1, "max": 3, "floor": 1}
         assert by_name["gpu-slice/memory=small"]["headroom"] is None
@@ -111,6 +123,8 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         assert (kept["state"], kept["stays_because"]) == ("warming", "")
         assert kept["warming_because"] == "1 image to be pulled (example.com/notebook:1)"
         text = text_of(await service.get("page"))
+        assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
+        assert "not for users yet something is missing" in text, "what is said of nodes is explained"
         assert "its node is not ready for users: 1 image to be pulled (example.com/notebook:1)" in text
         # By then the kubelet has written the node's status.
         await cluster.wait_running(kept["name"])

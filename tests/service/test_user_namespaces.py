@@ -80,7 +80,7 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
         assert pod["metadata"]["labels"][labels.YIELDED_AT].isdigit()
         decisions = [each.decision for each in service.context.decisions.newest(1000)]
         assert {each.outcome for each in decisions} == {"done"}
-        yielded = [each for each in decisions if each.code == "yield"]
+        yielded = [each for each in decisions if (each.kind, each.code) == ("end-placeholder", "yield")]
         assert {each.details["for"] for each in yielded} == {f"{users_namespace}/ada"}
         assert service.context.problems() == ()
 

@@ -15,7 +15,7 @@ from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.web import handlers
+from dra_spawner.web import handlers, page
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings, cookie_secret
@@ -32,7 +32,7 @@ class _Anybody:
         self.hub_user = {"name": EVIL}
 
 
-class Nodes(_Anybody, handlers.NodesPage):
+class Nodes(_Anybody, page.NodesPage):
     pass
 
 
