@@ -108,6 +108,11 @@ class KubernetesError(Exception):
         return self.reason == "Conflict"
 
     @property
+    def other_uid(self) -> bool:
+        """A patch that names the uid of an object whose name another one has by now (422 about ``metadata.uid``)."""
+        return self.status == 422 and "metadata.uid: Invalid value" in self.message
+
+    @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later without anybody changing anything."""
         return self.status in (0, 408, 429) or self.status >= 500

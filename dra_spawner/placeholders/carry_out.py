@@ -22,6 +22,7 @@ from dra_spawner.headroom.actions import (
     ReserveClaim,
     UngatePod,
 )
+from dra_spawner.headroom.gate import opening_of_gate
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.shapes import JsonObject, Shape
 from dra_spawner.placeholders.uncertain_names import UncertainNames
@@ -113,7 +114,8 @@ class CarryOut:
             case ReserveClaim():
                 return await self._reserve(action)
             case UngatePod():
-                return await self._ungate(action)
+                body = opening_of_gate(action.uid)
+                return await self._patch(Kind.POD, "v1", "pods", action.key, body, PatchType.STRATEGIC)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
 
@@ -245,22 +247,6 @@ class CarryOut:
             raise
         return "deletionTimestamp" in claim["metadata"] or "allocation" not in (claim.get("status") or {})
 
-    async def _ungate(self, action: UngatePod) -> tuple[Expectation, ...]:
-        body = [
-            {"op": "test", "path": "/metadata/uid", "value": action.uid},
-            {"op": "test", "path": "/spec/schedulingGates/0/name", "value": labels.HAND_OVER_GATE},
-            {"op": "remove", "path": "/spec/schedulingGates/0"},
-        ]
-        self._may_act()
-        path = resource_path("v1", "pods", action.key.namespace, action.key.name)
-        try:
-            pod = await self._api.patch(path, body, patch_type=PatchType.JSON)
-        except KubernetesError as error:
-            if error.not_found or error.status == 422:  # gone, another pod of that name, or done already
-                return ()
-            raise
-        return (_at_least(Kind.POD, action.key, pod),)
-
     async def _delete_claim(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
         self._may_act()
         try:
@@ -278,15 +264,21 @@ class CarryOut:
                 await self._delete_claim(ObjectKey(self._settings.namespace, metadata["name"]), metadata["uid"])
 
     async def _patch(
-        self, kind: Kind, api: str, plural: str, key: ObjectKey, body: JsonObject
+        self,
+        kind: Kind,
+        api: str,
+        plural: str,
+        key: ObjectKey,
+        body: JsonObject,
+        patch_type: PatchType = PatchType.MERGE,
     ) -> tuple[Expectation, ...]:
         self._may_act()
         try:
             changed = await self._api.patch(
-                resource_path(api, plural, key.namespace or None, key.name), body, patch_type=PatchType.MERGE
+                resource_path(api, plural, key.namespace or None, key.name), body, patch_type=patch_type
             )
         except KubernetesError as error:
-            if error.not_found or error.conflict:  # gone, or another object of that name
+            if error.not_found or error.conflict or error.other_uid:  # gone, or another object of that name
                 return ()
             raise
         return (_at_least(kind, key, changed),)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.gate import opening_of_gate
 
 __all__ = ["HandOverGate", "HandOverStuck"]
 
@@ -47,19 +48,14 @@ class HandOverGate:
         if self._closed_since is None:
             self._closed_since = now
         if now - self._closed_since >= PATIENCE_SECONDS:
-            await self._open(pod["metadata"], gates.index(labels.HAND_OVER_GATE))
+            await self._open(pod["metadata"])
         return True
 
-    async def _open(self, metadata: Mapping[str, Any], index: int) -> None:
+    async def _open(self, metadata: Mapping[str, Any]) -> None:
         self.log.warning("The service has not let the pod in yet, so the hub does: pod=%s", metadata["name"])
-        body = [
-            {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
-            {"op": "test", "path": f"/spec/schedulingGates/{index}/name", "value": labels.HAND_OVER_GATE},
-            {"op": "remove", "path": f"/spec/schedulingGates/{index}"},
-        ]
         path = resource_path("v1", "pods", metadata["namespace"], metadata["name"])
         try:
-            await self.api.patch(path, body, patch_type=PatchType.JSON)
+            await self.api.patch(path, opening_of_gate(metadata["uid"]), patch_type=PatchType.STRATEGIC)
         except KubernetesError as error:
             if error.status == 403:
                 self.log.warning(
@@ -68,5 +64,5 @@ class HandOverGate:
                     error.message,
                 )
                 raise HandOverStuck("What was kept for this server does not become free; it starts anew.") from error
-            if not (error.not_found or error.status == 422):  # gone, or opened by now
+            if not (error.not_found or error.other_uid):  # gone, or another pod of that name
                 self.log.warning("Could not let the pod in, trying again: %s", error)

@@ -135,8 +135,8 @@ def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allow
         world.decide()
         world.schedule()
         world.pass_time(seconds=0.5)
-        evicted = [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
-        assert len(evicted) <= 5 + (world.now - begun).total_seconds()
+        # Nothing ends for another reason here.
+        assert len(world.actions(EndPlaceholder)) <= 5 + (world.now - begun).total_seconds()
 
 
 def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
@@ -147,6 +147,7 @@ def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
     world.policy = policy(world, OTHER, Headroom(5, 5))
     for number in range(30):
         world.decide()
+        world.decide()  # before the scheduler came to what was made
         assert sum(not each.is_pending for each in world.view().placeholders.values()) >= 5
         if number == 0:
             assert set(world.last.denied.values()) == {Denial.REPLACING}
