@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from types import MappingProxyType
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.more_nodes import Growth, growth_for
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.simulated import simulated_user
-from dra_spawner.headroom.view import Placeholder, View, is_labelled, without_label
+from dra_spawner.headroom.view import Placeholder, View, is_labelled
 from dra_spawner.headroom.yielding import Way, find_way
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
-from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 
-_NEW = "one-more"
 _MOST_REASONS = 3
 
 
@@ -65,8 +64,20 @@ class Placement:
     way: Way | None = None
 
 
-def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> Placement:
-    """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty."""
+def find_placement(
+    view: View,
+    policy: Policy,
+    shape: Shape,
+    namespace: str,
+    drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
+) -> Placement:
+    """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty.
+
+    Parameters
+    ----------
+    drivers_of_kind
+        Drivers that kinds of nodes have been seen with (`Memory.drivers`).
+    """
     busyness = NodesBusyness(view)
     if shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
         return warm
@@ -83,7 +94,8 @@ def find_placement(view: View, policy: Policy, shape: Shape, namespace: str) -> 
         way = find_way(view.snapshot, pod, free, busyness)
         if way is not None:
             return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
-        return _with_more_nodes(view, policy, pod, view.snapshot.fits(pod, explain=True))
+        growth = growth_for(view, policy, shape, pod, drivers_of_kind)
+        return _with_more_nodes(growth, policy, view.snapshot.fits(pod, explain=True))
 
 
 def group_alike_nodes(view: View, shape: Shape) -> None:
@@ -141,30 +153,12 @@ def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
     )
 
 
-def _with_more_nodes(view: View, policy: Policy, pod: Pod, fit: PodFit) -> Placement:
-    unready = without_label(pod, labels.IMAGES_READY)
-    kinds = list(_kinds(view, policy))
-    for name in kinds:
-        with view.snapshot.trial():
-            try:
-                added = add_node(view.snapshot, template_of(view.snapshot, name), _NEW)
-            except TemplateError:
-                return Placement(PlacementKind.SCALE_UP, "no node has room at present")
-            if view.snapshot.fits_on(unready, added.name, explain=False).fits:
-                return Placement(PlacementKind.SCALE_UP, f"one more node like {name} would have room")
-    if policy.node_kinds_are_all and kinds:
+def _with_more_nodes(growth: Growth, policy: Policy, fit: PodFit) -> Placement:
+    if growth.like:
+        return Placement(PlacementKind.SCALE_UP, f"one more node like {growth.like} would have room")
+    if policy.node_kinds_are_all and growth.is_certain:
         return Placement(PlacementKind.NEVER, f"no node of this cluster can have it: {_summary(fit)}")
     return Placement(PlacementKind.SCALE_UP, f"no node that is known has room: {_summary(fit)}")
-
-
-def _kinds(view: View, policy: Policy) -> Iterator[str]:
-    """One node of each kind."""
-    seen: set[str] = set()
-    for name, state in sorted(view.snapshot.nodes.items()):
-        kind = state.node.labels.get(policy.readiness.kind_label, "") or name
-        if kind not in seen:
-            seen.add(kind)
-            yield name
 
 
 def _summary(fit: PodFit) -> str:

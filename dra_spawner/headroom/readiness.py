@@ -149,7 +149,7 @@ class _Judge:
         return found
 
     def _drivers_of(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
-        return _drivers(self._view.known.slices_of_node.get(name, ()))
+        return drivers_of(self._view.known.slices_of_node.get(name, ()))
 
     def _kind(self, state: NodeState) -> str:
         return state.node.labels.get(self._policy.readiness.kind_label, "")
@@ -192,7 +192,7 @@ def image_name(name: str) -> str:
     return name if ":" in last or "@" in last else f"{name}:latest"
 
 
-def _drivers(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
+def drivers_of(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
     """Drivers all of whose pools are complete, and those with one that is not."""
     if len(slices) == 1 and slices[0].resource_slice_count == 1:  # as most nodes are
         return frozenset((slices[0].pool_id.driver,)), frozenset()

@@ -148,11 +148,12 @@ class Availability:
             self._known, self._ground = {}, ground
         namespace = keeper.settings.placeholders.namespace
         known = self._known
+        drivers = keeper.latest.memory.drivers if keeper.latest is not None else {}
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Of the cluster as it is by now; the answers are of moments that are close to each other.
-                known[shape.id] = find_placement(keeper.view(), policy, shape, namespace)
+                known[shape.id] = find_placement(keeper.view(), policy, shape, namespace, drivers)
         if not ground.is_same(self._present_ground(policy)):
             self._ground = None  # it has changed meanwhile; next time all is asked anew
         return known

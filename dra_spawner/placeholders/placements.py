@@ -14,12 +14,13 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
+from dra_spawner.headroom.stops import frozen_because
 from dra_spawner.headroom.view import Placeholder, Reservation, label_of
 from dra_spawner.placeholders.reconciler import Reconciler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["Promise", "Promises"]
+__all__ = ["Frozen", "Promise", "Promises"]
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,10 @@ class Promise:
     def gates(self) -> tuple[str, ...]:
         """Scheduling gates that the pod is to have, the first before any other."""
         return () if self.placement.fits_beside or not self.claims else (labels.HAND_OVER_GATE,)
+
+
+class Frozen(Exception):
+    """Nothing is promised: what is known of the cluster is too old, or its API fails. The message says which."""
 
 
 _Ground: TypeAlias = tuple[int, Policy, frozenset[ObjectKey], float]
@@ -90,6 +95,8 @@ class Promises:
         ------
         NotLeading
             When another replica must be asked.
+        Frozen
+            When the cluster is not known well enough.
         KubernetesError
             When the API server cannot be reached.
         """
@@ -129,7 +136,11 @@ class Promises:
         answer = self._answers.get((shape.id, namespace))
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
             return answer[1]
-        placement = find_placement(reconciler.view(), policy, shape, namespace)
+        view = reconciler.view()
+        if reason := frozen_because(view, policy):
+            raise Frozen(reason)
+        drivers = reconciler.latest.memory.drivers if reconciler.latest is not None else {}
+        placement = find_placement(view, policy, shape, namespace, drivers)
         if placement.kind is PlacementKind.WARM:
             self._answers.pop((shape.id, namespace), None)
         else:

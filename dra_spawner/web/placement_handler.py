@@ -13,7 +13,7 @@ from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.placeholders.keeper import UnknownShape
-from dra_spawner.placeholders.placements import Promise
+from dra_spawner.placeholders.placements import Frozen, Promise
 from dra_spawner.web.passing_on import ask_leader
 from dra_spawner.web.placeholder_handlers import KeeperHandler, placement_json
 from dra_spawner.web.replica_signature import SCHEME
@@ -71,6 +71,8 @@ class PlacementsHandler(KeeperHandler):
         except NotLeading:
             await self._pass_on()
             return
+        except Frozen as error:
+            raise HTTPError(503, "Nothing is promised at present: %s.", error) from None
         except KubernetesError as error:
             log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
             raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None

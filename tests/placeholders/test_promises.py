@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
+
 import pytest
 
 from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Headroom
+from dra_spawner.placeholders.placements import Frozen
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, whole
@@ -55,5 +59,18 @@ async def test_a_promise_that_is_refused_keeps_no_place(prepared: ClusterUnderTe
         await world.until(lambda: len(world.warm(gpu)) == 1)
         with pytest.raises(KubernetesError, match="63"):
             await world.promises.place(gpu, prepared.namespace, "jupyter-" + "a" * 60)
+        promise = await world.promises.place(gpu, prepared.namespace, "ada")
+        assert promise.placement.kind is PlacementKind.WARM
+
+
+async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) -> None:
+    """What would be said of it may be as wrong as what would be decided."""
+    gpu = shape(WHOLE)
+    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        world.policy = replace(world.policy, stale_after=timedelta(seconds=-1))
+        with pytest.raises(Frozen, match="seconds old"):
+            await world.promises.place(gpu, prepared.namespace, "ada")
+        world.policy = replace(world.policy, stale_after=timedelta(minutes=1))
         promise = await world.promises.place(gpu, prepared.namespace, "ada")
         assert promise.placement.kind is PlacementKind.WARM

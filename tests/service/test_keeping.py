@@ -68,6 +68,26 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         assert metric_value(service, "dra_spawner_frozen") == 0
 
 
+async def test_nothing_is_promised_while_nothing_is_decided(
+    embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hub goes on as if there were no service."""
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, SHAPES)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+        await service.until_warm(GPU, 1)
+        monkeypatch.setattr(service.keeper.watch, "staleness_seconds", lambda: 1200.0)
+        body = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
+        status, answer = await service.ask(body)
+        assert (status, answer["message"]) == (
+            503,
+            "Nothing is promised at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
+        )
+        monkeypatch.undo()
+        assert (await service.place(GPU, "ada"))["kind"] == "warm"
+
+
 def metric_value(service: Any, name: str, **wanted: str) -> float | None:
     value: float | None = service.context.registry.get_sample_value(name, wanted)
     return value
