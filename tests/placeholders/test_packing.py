@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.policy import Grace, Headroom, Policy
 from dra_spawner.headroom.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
@@ -39,24 +41,25 @@ async def keep_on_the_newest(world: MovingWorld, node: str, count: int, of: Shap
 
 async def test_a_node_below_the_threshold_becomes_empty(cluster: ClusterUnderTest) -> None:
     """One without users that others use little of; not one with a user, nor one that others use much of."""
-    async with moving(cluster, policy(PLAIN, drain_below=0.2)) as world:
+    at_once = replace(policy(PLAIN, drain_below=0.2), grace=Grace(freed_node=timedelta(0)))
+    async with moving(cluster, at_once) as world:
         await keep_on_the_newest(world, "node-much-used", 1)
         await world.pod("batch", node="node-much-used", component="batch", cpu="5")
         await keep_on_the_newest(world, "node-hardly-used", 2)
-        await world.node("node-of-ada")
+        await keep_on_the_newest(world, "node-of-ada", 3)
         await world.pod("ada", node="node-of-ada")
         await world.rest()
         assert world.labelled(labels.DRAINING) == []
         await world.pass_time(hours=1)
         assert world.labelled(labels.DRAINING) == ["node-hardly-used"]
-        await world.until(lambda: len(world.warm(PLAIN)) == 2, what="what left is replaced")
+        await world.until(lambda: len(world.warm(PLAIN)) == 3, what="what left is replaced")
         assert world.pods_on("node-hardly-used") == []
         assert len(world.ended("drain")) == 1
         await world.pass_time(hours=24)
         assert world.labelled(labels.DRAINING) == ["node-hardly-used"]
         assert world.pods_on("node-hardly-used") == []
         await world.cluster.remove_node("node-hardly-used")
-        assert len(world.warm(PLAIN)) == 2
+        assert len(world.warm(PLAIN)) == 3
         assert (world.node_of("ada"), world.node_of("batch")) == ("node-of-ada", "node-much-used")
 
 
