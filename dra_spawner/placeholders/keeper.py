@@ -29,6 +29,8 @@ from dra_spawner.headroom.view import View
 from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
 from dra_spawner.placeholders.carry_out import CarryOut
 from dra_spawner.placeholders.hand_over_times import HandOverTimes
+from dra_spawner.placeholders.launch_waits import LaunchWaits
+from dra_spawner.placeholders.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.placements import Promise, Promises
 from dra_spawner.placeholders.promise_record import PromiseRecord
 from dra_spawner.placeholders.reconciler import Reconciler, ReconcilerTimes
@@ -115,6 +117,10 @@ class PlaceholderKeeper:
         self.watch = watch
         self.hand_over_times = HandOverTimes(watch)
         self.now = now or SteadyClock()
+        self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
+        self.node_lead_times = NodeLeadTimes(
+            watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
+        )
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
@@ -212,6 +218,11 @@ class PlaceholderKeeper:
         """What was decided last by this process; None if it does not lead."""
         return self._reconciler.latest if self._reconciler is not None else None
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps placeholders."""
+        return self._reconciler is not None
+
     def view(self) -> View:
         """The cluster as placeholders see it; with what was promised, if this process leads."""
         if self._reconciler is not None:
@@ -296,6 +307,8 @@ class PlaceholderKeeper:
         self._refused_promise = ""
         self._record.answered(known, namespace, pod, promise)
         self.counts.placements[promise.placement.kind] += 1
+        if promise.placement.kind is PlacementKind.WARM:
+            self.launch_waits.promise(namespace, pod)
         if promise.claims:
             self.hand_over_times.begin(namespace, pod)
         self._reconciler.wake()
@@ -320,6 +333,10 @@ class PlaceholderKeeper:
 
     def _count_denial(self, denial: Denial) -> None:
         self.counts.denials[denial] += 1
+
+    def _drivers_of(self, kind: str) -> Collection[str]:
+        """Drivers that nodes of a kind have been seen with."""
+        return self.latest.memory.drivers.get(kind, ()) if self.latest is not None else ()
 
     def _wake(self) -> None:
         if self._reconciler is not None:

@@ -19,6 +19,7 @@ from dra_spawner.web.figures import NodeFigures
 from dra_spawner.web.placeholder_metrics import register_placeholders
 from dra_spawner.web.replica_signature import ReplicaSignatures
 from dra_spawner.web.settings import WebSettings
+from dra_spawner.web.time_metrics import IdleDevices, register_times
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
 
@@ -62,11 +63,13 @@ class ServiceContext:
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """What ``metrics`` shows."""
+    idle_devices: IdleDevices = field(default_factory=IdleDevices)
     signatures: ReplicaSignatures = field(init=False)
     """Of what replicas tell each other."""
 
     def __post_init__(self) -> None:
         self.signatures = ReplicaSignatures(self.web.own_token)
+        self.registry.register(self.idle_devices)
 
     def follow(self, watch: ClusterWatch, keeper: PlaceholderKeeper | None = None) -> None:
         """Answer for this cluster, and what is kept there, from now on."""
@@ -78,6 +81,7 @@ class ServiceContext:
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=keeper.is_on)
             self.availability = Availability(keeper)
             register_placeholders(self.registry, keeper)
+            register_times(self.registry, keeper)
 
     @property
     def role(self) -> Role:

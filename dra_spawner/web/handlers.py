@@ -140,8 +140,11 @@ class MetricsHandler(ApiHandler):
         return super().wanted_scopes | self.web.metrics_scopes
 
     async def get(self) -> None:
-        if self.context.figures is not None:
-            await self.context.figures.refresh()
+        context = self.context
+        if context.figures is not None:
+            await context.figures.refresh()
+            if context.watch is not None and context.watch.synced:
+                context.idle_devices.note(context.figures.by_class, counts=context.role is Role.LEADER)
         self.set_header("Content-Type", CONTENT_TYPE_LATEST)
         self.finish(generate_latest(self.context.registry))
 

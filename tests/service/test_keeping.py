@@ -65,6 +65,8 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         ended = "dra_spawner_evictions_total"
         await service.until(lambda: metric_value(service, ended, reason="handed-over") == 1, "it is counted")
         assert metric_value(service, "dra_spawner_hand_over_seconds_count") == 1
+        waited = "dra_spawner_launch_wait_seconds_count"
+        assert metric_value(service, waited, profile="gpu-whole", outcome="hit") == 1
         assert metric_value(service, "dra_spawner_frozen") == 0
 
 

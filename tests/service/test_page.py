@@ -83,6 +83,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             'dra_spawner_placeholder_claims{state="promised"} 1.0',
             'dra_spawner_evictions_denied_total{rule="floor"} 0.0',
             "dra_spawner_hand_over_seconds_count 0.0",
+            'dra_spawner_idle_device_seconds_total{class="gpu.example.com"} 0.0',
         ):
             assert line in metrics
 
