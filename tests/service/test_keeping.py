@@ -133,8 +133,9 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         await publish_shapes(cluster, {"gpu-whole": larger})
         await service.until_warm(larger, 1)
         await service.until(lambda: before not in service.placeholders(), "the old one goes")
-        codes = {each.decision.code for each in service.context.decisions.newest(100)}
-        assert "outdated" in codes
+        await service.until(
+            lambda: "outdated" in {each.decision.code for each in service.context.decisions.newest(100)}, "why it went"
+        )
 
 
 async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster: ClusterUnderTest) -> None:
