@@ -23,6 +23,8 @@ _NODE_NAME = "metadata.name"
 #: Node labels that only answers of the service make pods require.
 _OUR_LABELS = frozenset((labels.IMAGES_READY,))
 _MOST_WEIGHT = 100
+#: Little, as it lifts all other nodes towards the one that is named; alone it counts as much as anything.
+_STAYING_WEIGHT = 20
 
 
 def manifest_of(pod: Any, client: ApiClient) -> JsonObject:
@@ -81,7 +83,10 @@ class OriginalPod:
         self._set(pod, list(self.claims), list(self.gates), self.affinity)
 
     def place(self, pod: Any, answer: PlacementAnswer) -> None:
-        """Send a pod where the service says: to ready nodes only, best to the one it names, to the warm claims."""
+        """Send a pod where the service says: to ready nodes only, best to the one it names, to the warm claims.
+
+        A node that is to become empty gets it last of all.
+        """
         claims = [
             {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
             for each in self.claims
@@ -98,10 +103,13 @@ class OriginalPod:
 
 def _affinity(affinity: JsonObject, node: str) -> JsonObject:
     ready = requiring_readiness(affinity)
-    if not node:
-        return ready
     nodes = ready["nodeAffinity"]
-    # Not by the label kubernetes.io/hostname, which on some clouds is another name.
-    field = {"key": _NODE_NAME, "operator": "In", "values": [node]}
-    preference = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [field]}}
-    return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [preference, *(nodes.get(_PREFERRED) or ())]}}
+    ours = []
+    if node:
+        # Not by the label kubernetes.io/hostname, which on some clouds is another name.
+        named = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
+        ours.append({"weight": _MOST_WEIGHT, "preference": named})
+    # Not required: where no other node is left, one that is to become empty is better than none.
+    staying = {"matchExpressions": [{"key": labels.DRAINING, "operator": "DoesNotExist"}]}
+    ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
+    return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}

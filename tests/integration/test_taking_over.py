@@ -73,6 +73,35 @@ async def test_without_places_kept_the_start_makes_its_own(places):
         await places.only_placeholders_are_left()
 
 
+async def test_a_node_that_is_to_become_empty_gets_nobody(places):
+    """An empty one is what the scheduler likes best; it gets a server all the same where no other has room."""
+    places.side.spawner_config.cpu_guarantee = 3
+    for name in ("node-a", "node-b"):
+        objects = node(name, whole("gpu-0"), whole("gpu-1"))
+        objects[0]["metadata"]["labels"][labels.IMAGES_READY] = "true"
+        await places.cluster.publish(*objects)
+    busy = {"nodeSelector": {"kubernetes.io/hostname": "node-b"}}
+    resources = {"requests": {"cpu": "2"}}
+    await places.cluster.publish(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "somebody"},
+            "spec": {**busy, "containers": [{"name": "c", "image": "example/notebook:1", "resources": resources}]},
+        }
+    )
+    await places.cluster.wait_running("somebody")
+    await places.cluster.admin.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {labels.DRAINING: "true"}}})
+    assert await places.spawn("ada") is None
+    assert (await places.pod("ada"))["spec"]["nodeName"] == "node-b"
+    assert await places.spawn("bob") is None
+    assert await places.spawn("cyd") is None
+    nodes = {(await places.pod(user))["spec"]["nodeName"] for user in ("bob", "cyd")}
+    assert nodes == {"node-a", "node-b"}
+    for user in ("ada", "bob", "cyd"):
+        await places.stop(user)
+
+
 async def test_ten_at_once_and_three_places(places):
     """Three take over, seven make their own; everybody has a share, nobody another's."""
     places.side.spawner_config.device_claims = SHARE

@@ -17,6 +17,7 @@ from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
 READY = {"key": labels.IMAGES_READY, "operator": "Exists"}
+STAYING = {"matchExpressions": [{"key": labels.DRAINING, "operator": "DoesNotExist"}]}
 
 
 @pytest.fixture
@@ -140,6 +141,7 @@ async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere,
                 "weight": 100,
                 "preference": {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]},
             },
+            {"weight": 20, "preference": STAYING},
             {"weight": 5, "preference": zone},
         ],
     }
