@@ -186,9 +186,9 @@ async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
     asked: list[str] = []
     find = availability.find_placement
 
-    def counting(view, policy, wanted, namespace):  # type: ignore[no-untyped-def]
+    def counting(view, policy, wanted, *more):  # type: ignore[no-untyped-def]
         asked.append(wanted.id)
-        return find(view, policy, wanted, namespace)
+        return find(view, policy, wanted, *more)
 
     monkeypatch.setattr(availability, "find_placement", counting)
     async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
