@@ -39,7 +39,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
-    commands.add_parser("service", help="follow the cluster beside a hub: who uses which device, API, metrics")
+    commands.add_parser("service", help="keep places ready beside a hub, say who uses which device: page, API, metrics")
     for room in (demo, fit, check):
         room.add_commands(commands)
     return parser

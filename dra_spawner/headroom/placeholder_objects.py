@@ -37,12 +37,15 @@ class PlaceholderSettings:
         Does nothing.
     labels
         Further labels of pods and claims.
+    image_pull_secrets
+        Names of Secrets of the namespace with which the image is pulled.
     """
 
     namespace: str = "default"
     priority_class: str = ""
     image: str = "registry.k8s.io/pause:3.10"
     labels: Mapping[str, str] = field(default_factory=dict)
+    image_pull_secrets: tuple[str, ...] = ()
 
 
 def claim_name(placeholder: str, entry: str) -> str:
@@ -98,6 +101,8 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> J
     }
     if not shape.claims:
         del spec["resourceClaims"]
+    if settings.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     if settings.priority_class:
         spec["priorityClassName"] = settings.priority_class
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

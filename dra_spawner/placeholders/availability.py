@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.choice_names import find_choice, is_combination
 from dra_spawner.headroom.placement import Placement, find_placement
@@ -19,6 +21,8 @@ from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["Availability", "ChoiceAvailability", "PlaceholderState", "Seats", "count_seats", "state_of"]
+
+_PARTS = re.compile("[/=,]")
 
 
 class PlaceholderState(StrEnum):
@@ -117,7 +121,7 @@ class Availability:
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
-        """Of each choice that the hub publishes, in the order of their names; or of one.
+        """Of each choice that the hub publishes, by name, amounts by their value; or of one.
 
         Of combinations of several options there may be thousands: only those are among them of which there is, or is to
         be, something.
@@ -139,7 +143,7 @@ class Availability:
             for choice, shape in listed.items()
         ]
         found += [each for each in _left_out(published) if not name or each.name == name]
-        return tuple(sorted(found, key=lambda each: each.name))
+        return tuple(sorted(found, key=lambda each: _order(each.name)))
 
     async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
         keeper = self._keeper
@@ -193,6 +197,18 @@ def _listed(
         for choice, shape in published.shapes.items()
         if not is_combination(choice) or choice in headroom or (shape.id in seats and shape.id not in single)
     }
+
+
+def _order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """By profile, then by options; 5Gi comes before 40Gi."""
+    return tuple(_order_of_part(part) for part in _PARTS.split(name))
+
+
+def _order_of_part(part: str) -> tuple[int, int, str]:
+    try:
+        return 0, Quantity.parse(part).nano, part
+    except QuantityError:
+        return 1, 0, part
 
 
 def _left_out(published: PublishedShapes) -> list[ChoiceAvailability]:

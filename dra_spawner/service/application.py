@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import ipaddress
 import logging
 import os
 import signal
@@ -21,9 +20,9 @@ from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.httpserver import HTTPServer
-from tornado.log import LogFormatter, access_log
-from traitlets import Bool, Float, Integer, List, Set, TraitError, Unicode, default, validate
-from traitlets.config import Application, catch_config_error
+from tornado.log import LogFormatter
+from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
+from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__
 from dra_spawner.cluster.api import KubernetesApi
@@ -32,10 +31,13 @@ from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect
 from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.service.hub_traits import HubTraits
+from dra_spawner.service.listening import interface_of, log_request
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
+from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
-from dra_spawner.web.settings import WebSettings, cookie_secret
+from dra_spawner.web.settings import cookie_secret
 
 __all__ = ["DRASpawnerService", "main"]
 
@@ -44,7 +46,7 @@ _CLOSE_SECONDS: Final = 5.0
 _MOST_BODY_BYTES: Final = 2**20
 
 
-class DRASpawnerService(PlaceholderTraits, Application):
+class DRASpawnerService(HubTraits, PlaceholderTraits, Application):
     """The service beside the hub."""
 
     name = "dra-spawner-service"
@@ -70,6 +72,12 @@ class DRASpawnerService(PlaceholderTraits, Application):
         ),
     }
     classes = [HubOAuth]  # noqa: RUF012
+    unknown: tuple[str, ...] = ()
+    """What is set in the configuration file and is no setting, as sentences."""
+
+    @property
+    def _all_classes(self) -> tuple[type[Configurable], ...]:
+        return (type(self), *self.classes)
 
     @default("log_level")
     def _default_log_level(self) -> int:
@@ -197,36 +205,13 @@ class DRASpawnerService(PlaceholderTraits, Application):
         """,
     ).tag(config=True)
 
-    authenticate_prometheus = Bool(
-        True,
-        help="""
-        Whether reading `metrics` needs a token (of one of `metrics_scopes`), as JupyterHub's own setting of this name.
-        Metrics name device classes and kinds of nodes, but no users.
-        """,
-    ).tag(config=True)
-    read_scopes = Set(
-        Unicode(),
-        default_value={"custom:dra-spawner:read", "admin-ui"},
-        help="JupyterHub scopes any of which lets somebody look; administrators of the hub have `admin-ui`.",
-    ).tag(config=True)
-    manage_scopes = Set(
-        Unicode(),
-        default_value={"custom:dra-spawner:manage", "admin:servers"},
-        help="""
-        JupyterHub scopes any of which lets somebody look and change things; tokens of the hub's administrators have
-        `admin:servers`.
-        """,
-    ).tag(config=True)
-    metrics_scopes = Set(
-        Unicode(),
-        default_value={"read:metrics"},
-        help="JupyterHub scopes any of which lets somebody read `metrics`, besides those of `read_scopes`.",
-    ).tag(config=True)
-
     @catch_config_error
     def initialize(self, argv: Sequence[str] | None = None) -> None:
         """Read the command line and the configuration file; the command line has the last word."""
         self.parse_command_line(list(argv) if argv is not None else None)
+        wrong = (*unknown_settings(self.cli_config, self._all_classes), *map(_unexpected, self.extra_args))
+        if wrong:
+            raise TraitError(" ".join(wrong))
         if self.generate_config:
             return
         from_command_line = self.cli_config.copy()
@@ -237,6 +222,10 @@ class DRASpawnerService(PlaceholderTraits, Application):
         elif not is_default:
             raise TraitError(f"there is no configuration file {self.config_file}")
         self.update_config(from_command_line)
+        # One hub's typing error is no reason to keep nobody's place; the page says what is wrong.
+        self.unknown = unknown_settings(self.config, self._all_classes)
+        for problem in self.unknown:
+            self.log.warning("%s", problem)
 
     def start(self) -> None:
         """Run until SIGTERM or SIGINT; exits with the code."""
@@ -284,20 +273,12 @@ class DRASpawnerService(PlaceholderTraits, Application):
         token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
         if not token:
             self.log.warning("Without a JupyterHub ($JUPYTERHUB_API_TOKEN): only healthz and readyz answer.")
-        web = WebSettings(
-            prefix=self.prefix,
-            hub_auth=self._hub_auth() if token else None,
-            read_scopes=frozenset(self.read_scopes),
-            manage_scopes=frozenset(self.manage_scopes),
-            metrics_scopes=frozenset(self.metrics_scopes),
-            authenticate_metrics=self.authenticate_prometheus,
-            own_token=token,
-        )
         return ServiceContext(
-            web=web,
+            web=self.web_settings(token),
             decisions=DecisionLog(self.decisions_kept),
             max_staleness_seconds=self.max_staleness_seconds,
             node_pool_labels=tuple(self.node_pool_labels),
+            settings_problems=self.unknown,
         )
 
     async def work(self, context: ServiceContext) -> None:
@@ -339,24 +320,14 @@ class DRASpawnerService(PlaceholderTraits, Application):
 
     def _listen(self, context: ServiceContext) -> HTTPServer:
         secret = cookie_secret(os.environ.get("JUPYTERHUB_API_TOKEN", ""))
-        application = web_application(context, cookie_secret=secret, log_function=_log_request)
+        application = web_application(context, cookie_secret=secret, log_function=log_request)
         server = HTTPServer(application, max_body_size=_MOST_BODY_BYTES)
         parts = urlsplit(self.url)
         assert parts.port is not None
-        address = _interface(parts.hostname or "")
+        address = interface_of(parts.hostname or "")
         server.listen(parts.port, address)
         self.log.info("Listening: address=%s port=%s prefix=%s", address or "all", parts.port, self.prefix)
         return server
-
-    def _hub_auth(self) -> HubOAuth:
-        """With what an external service need not be told, as it follows from the service's name."""
-        name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or "dra-spawner"
-        more: dict[str, Any] = {}
-        if not os.environ.get("JUPYTERHUB_CLIENT_ID"):
-            more["oauth_client_id"] = f"service-{name}"
-        if not os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
-            more["base_url"] = self.prefix
-        return HubOAuth(parent=self, **more)
 
     def _take_over_logging(self) -> None:
         """Let libraries and our own modules log where this application does."""
@@ -376,25 +347,8 @@ async def _spare_garbage_collection(watch: ClusterWatch) -> None:
     gc.freeze()
 
 
-def _interface(host: str) -> str:
-    """What to listen on, so that `host` is answered; empty for all interfaces."""
-    if host == "localhost":
-        return "127.0.0.1"
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        return ""
-
-
-def _log_request(handler: Any) -> None:
-    """Tell of what failed; that all went well matters only to who debugs."""
-    status = handler.get_status()
-    level = logging.DEBUG if status < 400 else logging.INFO if status < 500 else logging.WARNING
-    if status == 503 and handler.request.path.endswith("/readyz"):
-        level = logging.DEBUG
-    request = handler.request
-    # Not the query: it may hold what a login came with.
-    access_log.log(level, "%s %s %s %.0f ms", status, request.method, request.path, 1000 * request.request_time())
+def _unexpected(argument: str) -> str:
+    return f"{argument} is not expected; settings are given as --DRASpawnerService.<setting>=<value>: see --help-all."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

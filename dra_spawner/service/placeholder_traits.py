@@ -68,6 +68,11 @@ class PlaceholderTraits(HasTraits):
         "registry.k8s.io/pause:3.10", help="Image of placeholders; it has nothing to do but to be there."
     ).tag(config=True)
 
+    placeholder_image_pull_secrets = List(
+        Unicode(),
+        help="Names of Secrets, in the servers' namespace, to pull that image with: from a registry of your own, say.",
+    ).tag(config=True)
+
     placeholder_priority_class = Unicode(
         "dra-spawner-placeholder",
         help="""
@@ -166,7 +171,10 @@ class PlaceholderTraits(HasTraits):
             most_beside=self.most_beside_servers,
         )
         placeholders = PlaceholderSettings(
-            self.servers_namespace, self.placeholder_priority_class, self.placeholder_image
+            self.servers_namespace,
+            self.placeholder_priority_class,
+            self.placeholder_image,
+            image_pull_secrets=tuple(self.placeholder_image_pull_secrets),
         )
         return KeeperSettings(
             hub_namespace=self.namespace,

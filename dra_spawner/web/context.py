@@ -58,6 +58,8 @@ class ServiceContext:
     keeper: PlaceholderKeeper | None = None
     availability: Availability | None = None
     chart_parts: ChartParts | None = None
+    settings_problems: tuple[str, ...] = ()
+    """What is set and is no setting."""
     startup_problem: str = ""
     """Why the cluster is not followed yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -107,7 +109,7 @@ class ServiceContext:
 
     def problems(self) -> tuple[str, ...]:
         """All that is wrong, with the rule to add where a right is missing; for those who may read."""
-        found = [self.startup_problem] if self.startup_problem else []
+        found = [*self.settings_problems, *([self.startup_problem] if self.startup_problem else [])]
         if self.watch is not None:
             found += self.watch.problems()
         if self.elector is not None and self.elector.problem:

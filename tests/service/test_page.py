@@ -27,7 +27,8 @@ def text_of(page: str) -> str:
 async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
-    shapes = {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART, "huge": HUGE}
+    sizes = [f"gpu-slice/memory={each}" for each in ("40Gi", "5Gi", "small")]
+    shapes = {"gpu-whole": GPU, "gpu-slice": PART, **dict.fromkeys(sizes, PART), "huge": HUGE}
     await publish_shapes(cluster, shapes, {"broken": EVIL})
     headroom = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
     async with replica(cluster, headroom=headroom) as service:
@@ -42,7 +43,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
         assert "promised to jupyter-ada" in text
-        assert "gpu-slice and 1 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
+        assert "gpu-slice and 3 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
         assert "create-placeholder" in text
         assert "2 wanted, 0 there" in text
         assert "Latest decisions" in text
@@ -59,7 +60,9 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert line["reason"] in text_of(await service.get("page"))
 
         profiles = json.loads(await service.get("profiles"))
-        assert (profiles["total"], profiles["problem"]) == (5, "")
+        assert (profiles["total"], profiles["problem"]) == (7, "")
+        names = [each["name"] for each in profiles["items"]]
+        assert names == ["broken", "gpu-slice", sizes[1], sizes[0], sizes[2], "gpu-whole", "huge"]
         by_name = {each["name"]: each for each in profiles["items"]}
         assert by_name["gpu-slice"]["headroom"] == {"min": 1, "max": 3, "floor": 1}
         assert by_name["gpu-slice/memory=small"]["headroom"] is None

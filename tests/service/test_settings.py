@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from traitlets import TraitError
+from traitlets.config import Config
 
 from dra_spawner.headroom.known import Namespaces
+from dra_spawner.headroom.placeholder_objects import placeholder_pod
 from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom
 from dra_spawner.placeholders.settings import HeadroomError, read_headroom
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.unknown_settings import unknown_settings
+from tests.headroom.world import PLAIN
 
 
 @pytest.mark.parametrize(
@@ -96,6 +101,7 @@ def test_settings_reach_the_rooms_below() -> None:
         ready_images=["example.com/a:1"],
         max_staleness_seconds=90,
         placeholder_image="pause:1",
+        placeholder_image_pull_secrets=["registry"],
         placeholder_priority_class="low",
         user_namespaces=True,
     )
@@ -111,6 +117,55 @@ def test_settings_reach_the_rooms_below() -> None:
     assert found.policy.readiness.images == {"example.com/a:1"}
     placeholders = found.placeholders
     assert (placeholders.namespace, placeholders.priority_class, placeholders.image) == ("users", "low", "pause:1")
+    assert placeholder_pod(PLAIN, "p", placeholders)["spec"]["imagePullSecrets"] == [{"name": "registry"}]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problems"),
+    [
+        pytest.param({"DRASpawnerService": {"headroom": {}, "url": "x"}, "HubOAuth": {"api_url": "x"}}, (), id="known"),
+        pytest.param({"Application": {"log_level": 10}, "HubAuth": {"api_url": "x"}}, (), id="of-parents"),
+        pytest.param({"JupyterHub": {"services": []}, "DRASpawner": {"anything": 1}}, (), id="of-others"),
+        pytest.param(
+            {"DRASpawnerService": {"haedroom": {}, "promise_secs": 3}},
+            (
+                "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.headroom?",
+                "DRASpawnerService.promise_secs is no setting. Did you mean DRASpawnerService.promise_seconds?",
+            ),
+            id="typing-errors",
+        ),
+        pytest.param(
+            {"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is no setting.",), id="nothing-like-it"
+        ),
+        pytest.param(
+            {"DraSpawnerServce": {"headroom": {}}},
+            ("DraSpawnerServce has no settings. Did you mean DRASpawnerService?",),
+            id="a-class-misspelt",
+        ),
+    ],
+)
+def test_settings_that_nobody_reads(settings: dict[str, Any], problems: tuple[str, ...]) -> None:
+    assert unknown_settings(Config(settings), (DRASpawnerService, *DRASpawnerService.classes)) == problems
+
+
+def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_line_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "config.py"
+    path.write_text("c.DRASpawnerService.haedroom = {'gpu': {'min': 1}}")
+    service = DRASpawnerService(namespace="hub")
+    service.initialize(["--config", str(path)])
+    told = "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.headroom?"
+    assert service.new_context().problems() == (told,)
+    for arguments, said in (
+        (["--DRASpawnerService.haedroom=1"], told),
+        (["--haedroom=1"], "--haedroom is no setting. Did you mean --DRASpawnerService.headroom?"),
+        (["headroom"], "headroom is not expected"),
+    ):
+        with pytest.raises(SystemExit) as refused:
+            DRASpawnerService(namespace="hub").initialize(arguments)
+        assert refused.value.code == 1
+        assert said in capsys.readouterr().err
 
 
 def test_defaults_are_those_of_the_policy() -> None:

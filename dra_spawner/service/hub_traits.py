@@ -1,0 +1,71 @@
+"""Settings of the service about the hub that lets people in."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jupyterhub.services.auth import HubOAuth
+from traitlets import Bool, HasTraits, Set, Unicode
+
+from dra_spawner.web.settings import WebSettings
+
+__all__ = ["HubTraits"]
+
+
+class HubTraits(HasTraits):
+    """Mixed into the application, which has `prefix`."""
+
+    authenticate_prometheus = Bool(
+        True,
+        help="""
+        Whether reading `metrics` needs a token (of one of `metrics_scopes`), as JupyterHub's own setting of this name.
+        Metrics name device classes and kinds of nodes, but no users.
+        """,
+    ).tag(config=True)
+    read_scopes = Set(
+        Unicode(),
+        default_value={"custom:dra-spawner:read", "admin-ui"},
+        help="JupyterHub scopes any of which lets somebody look; administrators of the hub have `admin-ui`.",
+    ).tag(config=True)
+    manage_scopes = Set(
+        Unicode(),
+        default_value={"custom:dra-spawner:manage", "admin:servers"},
+        help="""
+        JupyterHub scopes any of which lets somebody look and change things; tokens of the hub's administrators have
+        `admin:servers`.
+        """,
+    ).tag(config=True)
+    metrics_scopes = Set(
+        Unicode(),
+        default_value={"read:metrics"},
+        help="JupyterHub scopes any of which lets somebody read `metrics`, besides those of `read_scopes`.",
+    ).tag(config=True)
+
+    def web_settings(self, token: str) -> WebSettings:
+        """What the web side is told.
+
+        Parameters
+        ----------
+        token
+            The service's own; empty without a hub.
+        """
+        return WebSettings(
+            prefix=str(self.prefix),
+            hub_auth=self._hub_auth() if token else None,
+            read_scopes=frozenset(self.read_scopes),
+            manage_scopes=frozenset(self.manage_scopes),
+            metrics_scopes=frozenset(self.metrics_scopes),
+            authenticate_metrics=self.authenticate_prometheus,
+            own_token=token,
+        )
+
+    def _hub_auth(self) -> HubOAuth:
+        """With what an external service need not be told, as it follows from the service's name."""
+        name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or "dra-spawner"
+        more: dict[str, Any] = {}
+        if not os.environ.get("JUPYTERHUB_CLIENT_ID"):
+            more["oauth_client_id"] = f"service-{name}"
+        if not os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
+            more["base_url"] = self.prefix
+        return HubOAuth(parent=self, **more)

@@ -1,0 +1,59 @@
+"""Settings that are set and that nobody reads: typing errors, most of the time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, Final
+
+from traitlets.config import Config, Configurable
+
+__all__ = ["unknown_settings"]
+
+#: How alike the name of a class must be to be one that was meant: a file may be shared with the hub.
+_ALIKE: Final = 0.8
+
+
+def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> tuple[str, ...]:
+    """What of a configuration nobody reads, each as a sentence with what may have been meant.
+
+    Parameters
+    ----------
+    classes
+        That read it, the main one first; sections of others are left alone, unless they are named almost alike.
+    """
+    sections = _sections(classes)
+    main = classes[0].__name__
+    found: list[str] = []
+    for section, values in sorted(config.items()):
+        if not isinstance(values, Config):
+            found.append(_sentence(f"--{section}", section, sections[main], f"--{main}."))
+        elif section in sections:
+            found += [
+                _sentence(f"{section}.{name}", name, sections[section], f"{section}.")
+                for name, value in sorted(values.items())
+                if name not in sections[section] and not isinstance(value, Config)
+            ]
+        elif meant := get_close_matches(section, sections, 1, _ALIKE):
+            found.append(f"{section} has no settings. Did you mean {meant[0]}?")
+    return tuple(found)
+
+
+def _sections(classes: Iterable[type[Configurable]]) -> dict[str, set[str]]:
+    """Names of settings by section: a class reads those of its parents, too."""
+    found: dict[str, set[str]] = {}
+    for cls in classes:
+        for parent in cls.mro():
+            if issubclass(parent, Configurable):
+                found.setdefault(parent.__name__, set()).update(_settings(cls))
+    return found
+
+
+def _settings(cls: type[Configurable]) -> dict[str, Any]:
+    names: dict[str, Any] = cls.class_traits(config=True)
+    return names
+
+
+def _sentence(path: str, name: str, known: Iterable[str], before: str) -> str:
+    meant = get_close_matches(name, sorted(known), 1)
+    return f"{path} is no setting." + (f" Did you mean {before}{meant[0]}?" if meant else "")
