@@ -99,6 +99,16 @@ async def test_page_shows_what_is_known_and_what_is_not(url: str, context: Servi
     assert "unknown: pool gpu.example.com/n2: incomplete, generation 1 has 1 of 2 slices" in text
 
 
+async def test_the_page_is_shown_anew_unless_that_is_not_wanted(url: str, context: ServiceContext):
+    context.follow(filled())
+    _, text = await get(f"{url}/page?after=n1")
+    assert '<meta http-equiv="refresh" content="30">' in text
+    assert 'href="/?after=n1&amp;refresh=off"' in text, "where one has got to is kept"
+    _, text = await get(f"{url}/page?after=n1&refresh=off")
+    assert "http-equiv" not in text
+    assert 'href="/?after=n1"' in text
+
+
 async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceContext):
     for number in range(3):
         at = datetime(2026, 11, 21, 12, 0, number, tzinfo=UTC)
