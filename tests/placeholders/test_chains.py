@@ -74,6 +74,7 @@ async def test_many_who_ask_at_once_are_told_the_same(
     monkeypatch.setattr(placements, "find_placement", lambda *question: asked.append(question) or find(*question))
     async with at_work(prepared, (GPU, Headroom(0, 1))) as world:
         place = world.promises.place
+        await world.watch.wait_synced()
 
         async def answer() -> PlacementKind:
             return (await place(GPU, prepared.namespace, "ada")).placement.kind
