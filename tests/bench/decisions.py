@@ -85,7 +85,8 @@ ASKERS = 30
 
 def ask_for_places(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
-    policy = replace(follower.policy, headroom={})
+    # What is followed is no cluster: it is never seen whole.
+    policy = replace(follower.policy, headroom={}, stale_after=timedelta.max)
     reconciler = Reconciler(
         follower.watch, lambda: policy, CarryOut.__new__(CarryOut), DecisionLog(), frozenset((NAMESPACE,))
     )
