@@ -204,6 +204,8 @@ def test_what_is_no_launch_is_not_told_of() -> None:
     times.pod("gone")
     times.watch.remove(Kind.POD, ObjectKey("hub", "gone"))
     times.pod("gone", "there-before", uid="2")
+    times.pod("replaced", uid="1")  # that it went is not seen where a watch is begun anew
+    times.pod("replaced", "there-before", uid="2")
     assert times.launches == []
     everywhere = Times(Namespaces(None, frozenset(("hub",)), frozenset(("hub",))))
     everywhere.pod("ada", namespace="ada")
