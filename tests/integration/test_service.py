@@ -174,7 +174,7 @@ async def test_answers(hub: HubProcess):
     assert re.search(r"^dra_spawner_staleness_seconds \d", metrics, re.M)
     assert re.search(r"^dra_spawner_decision_age_seconds \d", metrics, re.M)
     _, _, decisions = await service.get("api/decisions", token)
-    assert decisions == {"items": [], "total": 0}
+    assert decisions == {"items": [], "total": 0, "incomplete_because": ""}
     _, _, status = await service.get("api/status", token)
     assert (status["ready"], status["role"], status["problems"]) == (True, "leader", [])
     assert {each["resource"] for each in status["resources"]} >= {"nodes", "pods", "resourceslices.resource.k8s.io"}
