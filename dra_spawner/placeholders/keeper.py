@@ -31,7 +31,7 @@ from dra_spawner.placeholders.carry_out import CarryOut
 from dra_spawner.placeholders.hand_over_times import HandOverTimes
 from dra_spawner.placeholders.launch_waits import LaunchWaits
 from dra_spawner.placeholders.node_lead_times import NodeLeadTimes
-from dra_spawner.placeholders.placements import Promise, Promises
+from dra_spawner.placeholders.placements import Frozen, Promise, Promises
 from dra_spawner.placeholders.promise_record import PromiseRecord
 from dra_spawner.placeholders.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.settings import KeeperSettings
@@ -300,6 +300,9 @@ class PlaceholderKeeper:
             raise UnknownShape(shape)
         try:
             promise = await self._promises.place(known, namespace, pod)
+        except Frozen as error:
+            self._record.refused(shape, namespace, pod, "frozen", f"nothing is promised at present: {error}")
+            raise
         except KubernetesError as error:
             self._refused_promise = missing_right(error)
             self._record.failed(known, namespace, pod, self._refused_promise or str(error))

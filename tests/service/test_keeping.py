@@ -86,6 +86,10 @@ async def test_nothing_is_promised_while_nothing_is_decided(
             503,
             "Nothing is promised at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
         )
+        refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-promise")
+        assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [
+            ("frozen", answer["message"][0].lower() + answer["message"][1:])
+        ]
         monkeypatch.undo()
         assert (await service.place(GPU, "ada"))["kind"] == "warm"
 
