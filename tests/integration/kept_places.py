@@ -67,10 +67,10 @@ class KeptPlaces:
         return found
 
     @contextlib.asynccontextmanager
-    async def keeping(self, number: int) -> AsyncIterator[PlaceholderWorld]:
+    async def keeping(self, number: int, most: int | None = None) -> AsyncIterator[PlaceholderWorld]:
         """Keep so many places for servers as they are configured now, and promise them to who asks."""
         self.shape = await self.shape_of_servers()
-        async with at_work(self.cluster, (self.shape, Headroom(number, number + 20))) as world:
+        async with at_work(self.cluster, (self.shape, Headroom(number, most or number + 20))) as world:
             self.world = world
             world.promises.lasting = timedelta(seconds=8)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
