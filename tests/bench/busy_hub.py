@@ -201,6 +201,8 @@ class HubProcess:
         self._process = context.Process(target=_serve, args=(theirs, nodes, pods, events, seed), daemon=True)
         self._process.start()
         self.shapes: dict[str, Shape] = self._ours.recv()
+        self.unkept = self.shapes
+        """Of which nothing is kept at the first event."""
 
     def __iter__(self) -> Iterator[Event]:
         """First everything there is, then what happens."""

@@ -1,0 +1,260 @@
+"""What the watches of a real, big cluster tell while users come and go, recorded for `tests.bench.decisions`.
+
+A real control plane gets nodes that nobody runs, each with eight devices, and users' servers with shares of them. Then a
+reconciler keeps placeholders there, users come by promises and others go, and every node is heard of now and then. What
+the reconciler's watch is told is written to a file: a JSON object a line, with the moment it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import random
+import time
+import uuid
+from collections.abc import Awaitable, Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Action
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.shapes import Shape
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.placeholders.carry_out import CarryOut
+from dra_spawner.placeholders.placements import Promises
+from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.bench.busy_hub import Event
+from tests.bench.event_stream import NAMESPACE
+from tests.bench.fleet import DRIVER, Fleet
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.harness_binary import control_plane_binary
+from tests.placeholders.world import IMAGE, PRIORITY_CLASS, shape, user_pod
+
+Json = dict[str, Any]
+
+SIZES = (5, 20)
+"""Shares in GiB that users may choose; each is a shape."""
+_OTHER_SIZES = (10, 15)
+_DRA = "resource.k8s.io/v1"
+_AT_ONCE = 24
+_HEARD_OF_SECONDS = 25.0
+_FILE = "recorded.jsonl"
+_FLEET = Fleet(0, shared=True)
+
+
+def _claims(size: int) -> dict[str, Json]:
+    return {"gpu": _FLEET.claim("anybody", size)["spec"]}
+
+
+SHAPES = {size: shape(_claims(size)) for size in SIZES}
+
+
+class _RecordingWatch(ClusterWatch):
+    """Writes down what it is told."""
+
+    file: IO[str]
+    has_begun = False
+    """Whether everything that is there from the beginning was told of."""
+
+    def put(self, kind: Kind, obj: JsonObject) -> None:
+        metadata = obj["metadata"]
+        is_new = self.observed(kind, ObjectKey(metadata.get("namespace", ""), metadata["name"])) is None
+        self._write("ADDED" if is_new else "MODIFIED", kind, obj)
+        super().put(kind, obj)
+
+    def remove(self, kind: Kind, key: ObjectKey) -> None:
+        self._write("DELETED", kind, {"metadata": {"name": key.name, "namespace": key.namespace}})
+        super().remove(kind, key)
+
+    def _write(self, event_type: str, kind: Kind, obj: JsonObject) -> None:
+        told = {"at": time.time(), "has_begun": self.has_begun, "kind": kind, "type": event_type, "object": obj}
+        self.file.write(json.dumps(told) + "\n")
+
+
+class _Cluster:
+    """Makes the objects, and lets users come and go."""
+
+    def __init__(self, api: KubernetesApi, nodes: int, seed: int) -> None:
+        self.api = api
+        self.random = random.Random(seed)
+        self.fleet = Fleet(nodes, shared=True, seed=seed)
+        self.names = [node["metadata"]["name"] for node in self.fleet.nodes]
+        self.users: list[str] = []
+        self.numbers = itertools.count()
+
+    async def load(self, users: int) -> None:
+        """Everything that is there before anybody looks."""
+        await self.api.create(resource_path("v1", "namespaces"), {"metadata": {"name": NAMESPACE}})
+        priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
+        await self.api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
+        for each in self.fleet.classes:
+            await self.api.create(resource_path(_DRA, "deviceclasses"), each)
+        for size in SIZES:
+            template = {"metadata": {"name": f"size-{size}"}, "spec": {"spec": _claims(size)["gpu"]}}
+            await self.api.create(resource_path(_DRA, "resourceclaimtemplates", NAMESPACE), template)
+        await _all(self._node(*each) for each in zip(self.names, self.fleet.slices, strict=True))
+        await _all(self._resident(number) for number in range(users))
+
+    async def _node(self, name: str, devices: Json) -> None:
+        own = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": "gpu-8"}
+        await self.api.create(resource_path("v1", "nodes"), {"metadata": {"name": name, "labels": own}, "spec": {}})
+        amounts = {"cpu": "64", "memory": "256Gi", "pods": "110"}
+        images = [{"names": [IMAGE], "sizeBytes": 1}]
+        await self._heard_of(name, allocatable=amounts, capacity=amounts, images=images)
+        await self.api.create(resource_path(_DRA, "resourceslices"), devices)
+
+    async def _heard_of(self, name: str, **more: Any) -> None:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        ready = {"type": "Ready", "status": "True", "reason": "Fake", "lastHeartbeatTime": now}
+        path = resource_path("v1", "nodes", name=name, subresource="status")
+        await self.api.patch(path, {"status": {"conditions": [ready], **more}})
+
+    async def beat(self) -> None:
+        """Nodes that are not heard of get a taint."""
+        while True:
+            for name in self.names:
+                with contextlib.suppress(KubernetesError):  # it may not be there yet
+                    await self._heard_of(name)
+                await asyncio.sleep(_HEARD_OF_SECONDS / len(self.names))
+
+    async def _resident(self, number: int) -> None:
+        """A user who has been there for long: the server is on its node, its claim allocated."""
+        name, size = f"jupyter-resident-{number}", self.random.choice(SIZES)
+        node, device = self.names[number % len(self.names)], f"gpu-{number // len(self.names) % 8}"
+        pod = await self._pod(name, {"gpu": {"resourceClaimName": name}}, size, nodeName=node)
+        user = {"name": name, "uid": pod["metadata"]["uid"]}
+        owner = {"apiVersion": "v1", "kind": "Pod", **user}
+        claim = {"metadata": {"name": name, "ownerReferences": [owner]}, "spec": _claims(size)["gpu"]}
+        await self.api.create(resource_path(_DRA, "resourceclaims", NAMESPACE), claim)
+        result = {
+            "request": "gpu", "driver": DRIVER, "pool": node, "device": device,
+            "shareID": str(uuid.uuid4()), "consumedCapacity": {"memory": f"{size}Gi"},
+        }  # fmt: skip
+        terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]
+        allocation = {"devices": {"results": [result]}, "nodeSelector": {"nodeSelectorTerms": terms}}
+        status = {"allocation": allocation, "reservedFor": [{"resource": "pods", **user}]}
+        path = resource_path(_DRA, "resourceclaims", NAMESPACE, name, "status")
+        await self.api.patch(path, {"status": status})
+
+    async def _pod(self, name: str, entries: Json, size: int, **spec: Any) -> Json:
+        manifest = user_pod(name, entries)
+        manifest["metadata"]["labels"][labels.SHAPE] = SHAPES[size].id
+        manifest["spec"] |= spec
+        pod = await self.api.create(resource_path("v1", "pods", NAMESPACE), manifest)
+        self.users.append(name)
+        return pod
+
+    async def arrive(self, promises: Promises) -> None:
+        """A user comes as the spawner brings one."""
+        name, size = f"jupyter-user-{next(self.numbers)}", self.random.choice(SIZES)
+        promise = await promises.place(SHAPES[size], NAMESPACE, name)
+        entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
+        await self._pod(name, entries or {"gpu": {"resourceClaimTemplateName": f"size-{size}"}}, size)
+
+    async def leave(self) -> None:
+        name = self.users.pop(self.random.randrange(len(self.users)))
+        await self.api.delete(resource_path("v1", "pods", NAMESPACE, name), grace_period_seconds=0)
+
+
+async def _all(work: Iterable[Awaitable[None]]) -> None:
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(each: Awaitable[None]) -> None:
+        async with limit:
+            await each
+
+    await asyncio.gather(*(one(each) for each in work))
+
+
+def policy(placeholders: int) -> Policy:
+    """What is wanted, of each shape as much."""
+    headroom = {each.id: Headroom(placeholders, 2 * placeholders) for each in SHAPES.values()}
+    return Policy(shapes={each.id: each for each in SHAPES.values()}, headroom=headroom)
+
+
+def record(directory: Path, nodes: int, users: int, placeholders: int, coming: int, seed: int) -> None:
+    """Record into a directory.
+
+    Parameters
+    ----------
+    users
+        Who are there from the beginning.
+    placeholders
+        Of each shape.
+    coming
+        How many come while it is recorded; as many go.
+    """
+    with ControlPlane(control_plane_binary(), directory / "plane", client_qps=1000) as plane:
+        asyncio.run(_record(plane, directory / _FILE, nodes, users, placeholders, coming, seed))
+
+
+async def _record(
+    plane: ControlPlane, file: Path, nodes: int, users: int, placeholders: int, coming: int, seed: int
+) -> None:
+    wanted = policy(placeholders)
+    async with await KubernetesApi.from_kubeconfig(plane.admin_kubeconfig, timeout_seconds=30) as api:
+        cluster = _Cluster(api, nodes, seed)
+        beat = asyncio.create_task(cluster.beat())
+        began = time.perf_counter()
+        await cluster.load(users)
+        print(
+            f"{nodes} nodes and {users} servers made on a real control plane in {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
+        watch = _RecordingWatch(api)
+        with file.open("w") as watch.file:
+            async with watch:
+                await watch.wait_synced()
+                settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
+                names = itertools.count()
+                carry_out = CarryOut(
+                    api, settings, may_act=lambda: None, new_name=lambda _: f"placeholder-{next(names)}"
+                )
+                reconciler = Reconciler(watch, lambda: wanted, carry_out, DecisionLog(), frozenset((NAMESPACE,)))
+                work = asyncio.create_task(reconciler.run())
+                async with asyncio.timeout(300):
+                    while any(len(reconciler.view().warm(each)) < placeholders for each in wanted.shapes):  # noqa: ASYNC110 (no change is awaited)
+                        await asyncio.sleep(0.1)
+                watch.has_begun = True
+                promises = Promises(api, reconciler, lambda: None)
+                for _ in range(coming):
+                    await asyncio.gather(cluster.arrive(promises), cluster.leave(), asyncio.sleep(0.1))
+                await asyncio.sleep(2)
+                assert not any(task.done() for task in (work, beat)), (work, beat)
+                for task in (work, beat):
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await task
+
+
+class Recording:
+    """The same again, line by line; what is decided now makes no difference to what was."""
+
+    def __init__(self, directory: Path) -> None:
+        self.shapes: dict[str, Shape] = dict(policy(1).shapes)
+        unkept = (shape(_claims(size)) for size in _OTHER_SIZES)
+        self.unkept: dict[str, Shape] = {each.id: each for each in unkept}
+        self.now = datetime.now(UTC)
+        """When what was told last came."""
+        self._file = directory / _FILE
+
+    def __iter__(self) -> Iterator[Event]:
+        with self._file.open() as lines:
+            for line in lines:
+                told = json.loads(line)
+                self.now = datetime.fromtimestamp(told["at"], UTC)
+                kind = Kind(told["kind"])
+                label = f"{kind} {told['type'].lower()}" if told["has_begun"] else "list"
+                yield Event(label, kind, json.dumps({"type": told["type"], "object": told["object"]}).encode())
+
+    def carry_out(self, actions: tuple[Action, ...]) -> None:
+        """It was done when it was recorded, or something like it."""
