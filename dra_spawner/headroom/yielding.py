@@ -104,7 +104,7 @@ class _Yields:
         self._policy = policy
         self._busyness = busyness
         self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
-        # Whoever came without what was promised to him may have its place, as may others.
+        # A pod that came without what was promised to it may have its place, as may others.
         self._forsaken = {key: each for key, each in view.placeholders.items() if view.is_forsaken(each)}
         self._pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
         self._need_node: dict[str, Waiting] = {}
