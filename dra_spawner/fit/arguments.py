@@ -45,11 +45,7 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "exit code:\n"
         "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read",
     )
-    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
-    command.add_argument(
-        "--format", choices=("table", "json"), default="table", help="how to print the answer (%(default)s)"
-    )
-    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    _add_files_and_table(command, "the answer")
     command.add_argument(
         "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
     )
@@ -92,11 +88,7 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "exit code:\n"
         "  0, or 2 the input cannot be read",
     )
-    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
-    command.add_argument(
-        "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
-    )
-    command.add_argument("--all-names", action="store_true", help="name every node in the table")
+    _add_files_and_table(command, "the figures")
     command.add_argument(
         "--weight",
         type=_weight,
@@ -106,6 +98,14 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         help="what a device of this DeviceClass is worth beside others, which are worth 1; may be repeated",
     )
     command.set_defaults(run=_utilization)
+
+
+def _add_files_and_table(command: argparse.ArgumentParser, printed: str) -> None:
+    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help=f"how to print {printed} (%(default)s)"
+    )
+    command.add_argument("--all-names", action="store_true", help="name every node in the table")
 
 
 def _weight(text: str) -> tuple[str, Fraction]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from abc import ABC, abstractmethod
 from asyncio import Future
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -59,7 +60,7 @@ class ReplicaHandler(ApiHandler):
         return super().finish(chunk)
 
 
-class LeadersHandler(ReplicaHandler):
+class LeadersHandler(ReplicaHandler, ABC):
     """Answers a ``GET`` as the leader does, whichever replica is asked.
 
     Where the leader does not answer, a standby says what it knows itself, and in ``incomplete_because`` that this may
@@ -69,9 +70,9 @@ class LeadersHandler(ReplicaHandler):
     address: ClassVar[str]
     """Below the prefix."""
 
+    @abstractmethod
     async def own_answer(self) -> dict[str, Any]:
         """What this replica knows."""
-        raise NotImplementedError
 
     async def get(self) -> None:
         context = self.context

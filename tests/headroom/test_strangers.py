@@ -35,7 +35,7 @@ class SharedWorld(World):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.published = policy
-        self.shapes = WaitingShapes(self, trusts_servers=False)  # type: ignore[arg-type]
+        self.shapes = WaitingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
 
     def view(self, known: Known | None = None) -> View:
         view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, known=known or self.known)

@@ -74,7 +74,7 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     ours._log.addHandler(caplog.handler)
     task = asyncio.create_task(ours.run())
     async with asyncio.timeout(20):
-        while not [each for each in caplog.records if "another hub writes" in each.getMessage()]:  # noqa: ASYNC110
+        while not [each for each in caplog.records if "another hub writes" in each.getMessage()]:  # noqa: ASYNC110 - nothing tells
             await asyncio.sleep(0.02)
     task.cancel()
     ours._log.removeHandler(caplog.handler)

@@ -116,7 +116,7 @@ class MovingWorld(PlaceholderWorld):
             for _ in range(_ROUNDS):
                 latest = self.reconciler.latest
                 self.reconciler.wake()
-                await self.until(lambda: self.reconciler.latest is not latest, what="it was decided again")  # noqa: B023
+                await self.until(lambda: self.reconciler.latest is not latest, what="it was decided again")  # noqa: B023 (awaited at once)
             if self.decisions.count == before and not self.pending():
                 return
         raise AssertionError(f"did not come to rest: {self.decisions.newest(10)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 
 from dra_spawner.cluster.errors import KubernetesError, RequestTarget
@@ -50,7 +50,7 @@ async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderT
         assert reconciler.problems() == ("Placeholders: it cannot be done: LookupError: a mistake.",)
         for _ in range(5):
             decided = world.decisions.decided_at
-            await world.until(lambda: world.decisions.decided_at != decided)  # noqa: B023
+            await world.until(lambda: world.decisions.decided_at != decided)  # noqa: B023 (awaited at once)
         assert carry_out.tried == 1, "it is not made again at once"
         failed = [each.decision for each in world.decisions.newest(100) if each.decision.outcome != "done"]
         assert [each.outcome for each in failed] == ["LookupError: a mistake"]
@@ -63,7 +63,7 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         async def fail(expected: object) -> None:
             raise LookupError("a mistake")
 
-        world.reconciler._until_seen = fail  # type: ignore[method-assign]
+        world.reconciler._until_seen = fail  # type: ignore[method-assign]  # fails where nothing is known to
         world.reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
             shapes={GOOD.id: GOOD},
@@ -82,8 +82,7 @@ def failure(status: int) -> KubernetesError:
 
 def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
     now = [0.0]
-    clock: Callable[[], float] = lambda: now[0]  # noqa: E731
-    failures = ApiFailures(10, clock=clock)
+    failures = ApiFailures(10, clock=lambda: now[0])
     for status in (503, 503, 403, 503, 503):
         failures.note(failure(status))
         assert not failures.problem, "a refusal is an answer"

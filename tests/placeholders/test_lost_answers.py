@@ -103,7 +103,7 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
             await world.until(lambda: observer.most == 2, what="both are there")
             for _ in range(4):
                 rounds = world.decisions.decided_at
-                await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023
+                await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023 (awaited at once)
             assert not any("Forbidden" in each.decision.outcome for each in world.decisions.newest(100))
             proxy.heal()
             await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")

@@ -232,6 +232,6 @@ class Chaos(ChaosWorld):
                 other.heal()
             await self.pass_time(20)
             await self.check()
-            await self.until(lambda: any(other.leads for other in others), "another leads")  # noqa: B023
+            await self.until(lambda: any(other.leads for other in others), "another leads")  # noqa: B023 (awaited at once)
             await self.check()
             each.heal()

@@ -152,8 +152,8 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
             user_pod("bob", {}, gates=["example.com/not-yet"]),
         )
         for each in (one, other):
-            await each.until(lambda: len(each.keeper.view().waiting_users) == 3, "they are seen")  # noqa: B023
-            await each.until(lambda: has_label(each, "node-a"), "the node is ready")  # noqa: B023
+            await each.until(lambda: len(each.keeper.view().waiting_users) == 3, "they are seen")  # noqa: B023 (awaited at once)
+            await each.until(lambda: has_label(each, "node-a"), "the node is ready")  # noqa: B023 (awaited at once)
             assert await waiting(each) == [
                 ("ada", 'resourceclaim.resource.k8s.io "missing" not found', False),
                 ("bob", "held back by example.com/not-yet", False),

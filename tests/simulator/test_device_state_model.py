@@ -169,14 +169,14 @@ class DeviceStateMachine(RuleBasedStateMachine):
     def answers_the_same(self) -> None:
         for claims in self.wanted:
             attempt = self.allocator()
-            verdicts = outcome(lambda: self.state.verdicts(claims))  # noqa: B023
+            verdicts = outcome(lambda: self.state.verdicts(claims))  # noqa: B023 (called at once)
             first = None
             for node in self.model.nodes.values():
-                alone = outcome(lambda: ask(self.allocator(), node, claims))  # noqa: B023
-                assert outcome(lambda: self.state.allocate(node.name, claims, explain=True)) == alone  # noqa: B023
+                alone = outcome(lambda: ask(self.allocator(), node, claims))  # noqa: B023 (called at once)
+                assert outcome(lambda: self.state.allocate(node.name, claims, explain=True)) == alone  # noqa: B023 (called at once)
                 if first is None and is_fit(alone):
                     first = node.name
-                together = outcome(lambda: ask(attempt, node, claims))  # noqa: B023
+                together = outcome(lambda: ask(attempt, node, claims))  # noqa: B023 (called at once)
                 if isinstance(verdicts, tuple):
                     assert together == verdicts
                 else:
@@ -185,7 +185,7 @@ class DeviceStateMachine(RuleBasedStateMachine):
                     assert mine[:2] == together[:2] if is_error(together) else mine == together
             if isinstance(verdicts, tuple):
                 first = None
-            assert outcome(lambda: self.state.first_fitting_node(claims)) in (first, verdicts)  # noqa: B023
+            assert outcome(lambda: self.state.first_fitting_node(claims)) in (first, verdicts)  # noqa: B023 (called at once)
 
     def allocator(self) -> Allocator:
         model = self.model
