@@ -19,7 +19,8 @@ from dra_spawner.simulator.resources import CPU, MEMORY
 from dra_spawner.simulator.weighted_utilization import weighted_utilization
 
 _ZERO = Fraction(0)
-_DAEMONS = ("DaemonSet", "Node")
+#: Controllers of pods that run wherever a node is: they make none busy.
+DAEMONS = ("DaemonSet", "Node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def _figure(
     claims: Iterable[ResourceClaim],
 ) -> Fraction | None:
     figures = [_ZERO]
-    counted = [pod for pod in pods if pod.controller not in _DAEMONS]
+    counted = [pod for pod in pods if pod.controller not in DAEMONS]
     for resource in (CPU, MEMORY):
         total = state.node.allocatable.get(resource, 0)
         if total:

@@ -53,7 +53,7 @@ class Namespaces:
 
 
 @dataclass
-class Refusals:
+class FailedFits:
     """Where a waiting pod did not fit, and what was so there at that time.
 
     Attributes
@@ -118,7 +118,7 @@ class Known:
         For whoever judges nodes.
     touched_nodes
         Nodes that are different, or their slices or pullers are, since they were last judged.
-    refusals
+    failed_fits
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     busyness
         Of nodes: all that it was found from, and what was found.
@@ -149,7 +149,7 @@ class Known:
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
         self.judged = Judged()
         self.touched_nodes: set[str] = set()
-        self.refusals: dict[ObjectKey, tuple[Pod, Refusals, Refusals]] = {}
+        self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
         self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
         self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
         self._busy_by: dict[Hashable, set[str]] = {}
@@ -185,19 +185,19 @@ class Known:
         for name in self._busy_by.pop(key, ()):
             self.busyness_at_hand.pop(name, None)
 
-    def refusals_of(self, pod: Pod) -> Refusals:
+    def failed_fits_of(self, pod: Pod) -> FailedFits:
         """Of a pod that waits."""
-        return self._refusals(pod)[1]
+        return self._failed_fits_of(pod)[1]
 
-    def refusals_once_ready(self, pod: Pod) -> Refusals:
+    def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
         """Of the same pod as if it did not require that a node is ready."""
-        return self._refusals(pod)[2]
+        return self._failed_fits_of(pod)[2]
 
-    def _refusals(self, pod: Pod) -> tuple[Pod, Refusals, Refusals]:
+    def _failed_fits_of(self, pod: Pod) -> tuple[Pod, FailedFits, FailedFits]:
         key = ObjectKey.of(pod)
-        known = self.refusals.get(key)
+        known = self.failed_fits.get(key)
         if known is None or known[0] is not pod:
-            known = self.refusals[key] = pod, Refusals(), Refusals()
+            known = self.failed_fits[key] = pod, FailedFits(), FailedFits()
         return known
 
     # --- pods --------------------------------------------------------------------------------------------------------
@@ -229,7 +229,7 @@ class Known:
         if pod is None:
             return
         self.placeholders.pop(key, None)
-        self.refusals.pop(key, None)
+        self.failed_fits.pop(key, None)
         self.waiting.pop(key, None)
         if self.users.pop(key, None) is not None and pod.node_name:
             _remove(self.users_of_node, pod.node_name, pod)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, Denial, EndPlaceholder, LabelNode
 from dra_spawner.headroom.budget import Tokens
-from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.busyness import DAEMONS, NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.simulated import pods_by_kind, simulated_placeholder
@@ -36,7 +36,6 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-_DAEMONS = ("DaemonSet", "Node")
 #: A placeholder for which there is room has it after so long: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
 #: It takes a node minutes to become a candidate for draining; with thousands of nodes each look takes a while.
@@ -292,7 +291,7 @@ def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
         if view.age_of_node(name) >= policy.newest or state.node.is_unschedulable or not state.node.is_ready:
             continue
         strangers = [
-            pod for pod in state.pods if pod.controller not in _DAEMONS and ObjectKey.of(pod) not in view.placeholders
+            pod for pod in state.pods if pod.controller not in DAEMONS and ObjectKey.of(pod) not in view.placeholders
         ]
         if not strangers:
             return state

@@ -14,7 +14,7 @@ from itertools import combinations
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.known import Refusals
+from dra_spawner.headroom.known import FailedFits
 from dra_spawner.headroom.patience import Patience, Waited
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import (
@@ -135,13 +135,13 @@ class _Yields:
         if problem := view.snapshot.general_problem(pod):
             # Often its claims are yet to be made, or seen; no node would help.
             return Waiting(key, problem), False
-        refusals = view.known.refusals_of(pod)
-        where = self._place(pod, refusals)
+        failed_fits = view.known.failed_fits_of(pod)
+        where = self._place(pod, failed_fits)
         if where and not (self.patience.is_over(pod) and wants_devices(pod) and self.patience.may_yield(pod)):
             return self._told_of_room(pod, where), True
         if self.patience.has_way(pod):
             return self._told_of_room(pod, "", "placeholders have just made way for it"), True
-        way = self._way_elsewhere(pod) if where else self._way(pod, refusals)
+        way = self._way_elsewhere(pod) if where else self._way(pod, failed_fits)
         if way is not None and wants_devices(pod) and not self.patience.may_yield(pod):
             return self._told_of_room(pod, way.node), True
         if way is not None:
@@ -152,14 +152,14 @@ class _Yields:
             return Waiting(key, f"node {node} has room and is being made ready"), False
         return Waiting(key, "does not fit on any node, even without placeholders", needs_node=True), False
 
-    def _place(self, pod: Pod, refusals: Refusals) -> str:
+    def _place(self, pod: Pod, failed_fits: FailedFits) -> str:
         """Give a pod its place if it fits; the node. Where the scheduler leaves a pod out, others have room."""
         if not self.patience.is_over(pod):
-            return self._view.snapshot.place_quickly(pod, refusals.of_node)
+            return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
         with self._view.snapshot.trial():
-            return self._view.snapshot.place_quickly(pod, refusals.of_node)
+            return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
 
-    def _way(self, pod: Pod, refusals: Refusals) -> Way | None:
+    def _way(self, pod: Pod, failed_fits: FailedFits) -> Way | None:
         """Who is to make way for a pod that does not fit; where nobody has done so in vain, if possible."""
         # What was promised to it without a claim, it takes over by its making way.
         promised = [each for each in self._view.placeholders.values() if each.is_promised_to(pod)]
@@ -170,7 +170,7 @@ class _Yields:
         tried = self.patience.tried(pod)
         if tried and (way := self._way_among([each for each in free if each.node not in tried], pod)) is not None:
             return way
-        return self._way_among(free, pod, refusals if not promised else None)
+        return self._way_among(free, pod, failed_fits if not promised else None)
 
     def _way_elsewhere(self, pod: Pod) -> Way | None:
         """Who could make way for a pod that the scheduler does not place where there is room."""
@@ -179,8 +179,10 @@ class _Yields:
         others = {name for name in nodes if not snapshot.fits_on(pod, name, explain=False).fits}
         return self._way_among([each for each in self._free.values() if each.node in others], pod)
 
-    def _way_among(self, placeholders: Iterable[Placeholder], pod: Pod, refusals: Refusals | None = None) -> Way | None:
-        return find_way(self._view.snapshot, pod, placeholders, self._busyness, refusals)
+    def _way_among(
+        self, placeholders: Iterable[Placeholder], pod: Pod, failed_fits: FailedFits | None = None
+    ) -> Way | None:
+        return find_way(self._view.snapshot, pod, placeholders, self._busyness, failed_fits)
 
     def _told_of_room(self, pod: Pod, node: str, done: str = "") -> Waiting:
         """Of a pod for which there is room; what the scheduler says, once it had its time.
@@ -238,10 +240,10 @@ class _Yields:
         later = without_label(pod, labels.IMAGES_READY)
         if later is pod:
             return ""
-        refusals = self._view.known.refusals_once_ready(pod)
-        if where := self._view.snapshot.place_quickly(later, refusals.of_node):
+        failed_fits = self._view.known.failed_fits_once_ready(pod)
+        if where := self._view.snapshot.place_quickly(later, failed_fits.of_node):
             return where
-        way = find_way(self._view.snapshot, later, self._free.values(), self._busyness, refusals)
+        way = find_way(self._view.snapshot, later, self._free.values(), self._busyness, failed_fits)
         if way is None:
             return ""
         self._take(later, way)
@@ -273,7 +275,7 @@ def find_way(
     pod: Pod,
     placeholders: Iterable[Placeholder],
     busyness: NodesBusyness,
-    refusals: Refusals | None = None,
+    failed_fits: FailedFits | None = None,
 ) -> Way | None:
     """The node where the fewest placeholders must go so that a pod fits; None if it fits nowhere even then.
 
@@ -281,10 +283,10 @@ def find_way(
 
     Parameters
     ----------
-    refusals
+    failed_fits
         Of this very pod, where it was looked for before.
     """
-    refused = refusals.without_placeholders if refusals is not None and _has_own_claims(pod) else {}
+    refused = failed_fits.without_placeholders if failed_fits is not None and _has_own_claims(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         state = snapshot.nodes.get(placeholder.node)
