@@ -87,7 +87,6 @@ def test_rules_are_the_ones_that_are_used():
         *(("", "configmaps", verb) for verb in ("create", "get", "update")),
         ("", "namespaces", "get"),
         ("", "nodes", "list"),
-        ("", "pods", "patch"),
         *(("resource.k8s.io", "deviceclasses", "list"),),
         # Listed in all namespaces to explain waiting, in the hub's own to sweep.
         *(("resource.k8s.io", "resourceclaims", verb) for verb in ("create", "delete", "list", "list", "patch")),

@@ -56,22 +56,17 @@ class OriginalPod:
 
     Attributes
     ----------
-    claims, gates, affinity
-        ``resourceClaims``, ``schedulingGates`` and ``affinity`` as the API has them.
+    claims, affinity
+        ``resourceClaims`` and ``affinity`` as the API has them.
     """
 
     claims: tuple[JsonObject, ...]
-    gates: tuple[JsonObject, ...]
     affinity: JsonObject
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any]) -> OriginalPod:
         spec = manifest["spec"]
-        return cls(
-            tuple(spec.get("resourceClaims") or ()),
-            tuple(spec.get("schedulingGates") or ()),
-            spec.get("affinity") or {},
-        )
+        return cls(tuple(spec.get("resourceClaims") or ()), spec.get("affinity") or {})
 
     @property
     def entries(self) -> tuple[str, ...]:
@@ -80,7 +75,7 @@ class OriginalPod:
 
     def restore(self, pod: Any) -> None:
         """Let a pod have claims of its own, and go to any node."""
-        self._set(pod, list(self.claims), list(self.gates), self.affinity)
+        self._set(pod, list(self.claims), self.affinity)
 
     def place(self, pod: Any, answer: PlacementAnswer) -> None:
         """Send a pod where the service says: to ready nodes only, best to the one it names, to the warm claims.
@@ -91,13 +86,11 @@ class OriginalPod:
             {"name": each["name"], "resourceClaimName": answer.claims[each["name"]]} if answer.claims else each
             for each in self.claims
         ]
-        gates = [*({"name": gate} for gate in answer.gates), *self.gates]
-        self._set(pod, claims, gates, _affinity(self.affinity, answer.node))
+        self._set(pod, claims, _affinity(self.affinity, answer.node))
 
     @staticmethod
-    def _set(pod: Any, claims: list[JsonObject], gates: list[JsonObject], affinity: JsonObject) -> None:
+    def _set(pod: Any, claims: list[JsonObject], affinity: JsonObject) -> None:
         pod.spec.resource_claims = claims or None
-        pod.spec.scheduling_gates = gates or None
         pod.spec.affinity = affinity or None
 
 

@@ -43,8 +43,6 @@ class PlacedSpawner(KubeSpawner):
 
     _place: StartPlace | None = None
     _messages: StartMessages
-    #: Whether this start may still take over what a placeholder keeps.
-    _takes_over = True
     #: How often a pod was stopped: KubeSpawner does so in the middle of a start, if one of that name is there.
     _stops = 0
 
@@ -70,7 +68,7 @@ class PlacedSpawner(KubeSpawner):
                 address=address,
                 client=self.api.api_client,
                 pod_name=self.pod_name,
-                hands_over=self._takes_over and not self.enable_user_namespaces,
+                hands_over=not self.enable_user_namespaces,
                 tell=self._messages.tell,
                 log=self.log,
                 asks_for_node=asks_for_node,

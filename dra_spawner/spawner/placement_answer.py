@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.placement import PlacementKind
 
 __all__ = ["AnswerMakesNoSense", "PlacementAnswer", "read_answer"]
@@ -23,7 +22,6 @@ _LONGEST_REASON: Final = 300
 _LONGEST_PROMISE: Final = timedelta(minutes=30)
 #: So long before a promise ends, the pod is not made any more: its creation takes a while, and clocks differ.
 _MARGIN: Final = timedelta(seconds=2)
-_GATES: Final = frozenset((labels.HAND_OVER_GATE,))
 
 
 class AnswerMakesNoSense(ValueError):
@@ -42,8 +40,6 @@ class PlacementAnswer:
         For the user, a few plain words without a full stop.
     claims
         Warm claims by the entry of the pod's ``resourceClaims`` that is to name them.
-    gates
-        Scheduling gates of the pod.
     until
         When the claims are not kept for it any more; None without claims.
     is_published
@@ -54,7 +50,6 @@ class PlacementAnswer:
     node: str = ""
     reason: str = ""
     claims: Mapping[str, str] = field(default_factory=dict)
-    gates: tuple[str, ...] = ()
     until: datetime | None = None
     is_published: bool = True
 
@@ -89,13 +84,11 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
     claims = _claims(answer.get("claims") or {}, entries)
     if claims and kind is not PlacementKind.WARM:
         raise AnswerMakesNoSense(f"it has claims, but its kind is {kind}")
-    gates = answer.get("gates") or []
-    if not isinstance(gates, list) or not all(isinstance(gate, str) and gate in _GATES for gate in gates):
-        raise AnswerMakesNoSense(f"its gates are {_shown(gates)}")
-    if len(set(gates)) < len(gates) or (gates and not claims):
-        raise AnswerMakesNoSense(f"its gates {_shown(gates)} are for nothing")
+    if gates := answer.get("gates"):
+        # So an older service answers: its placeholder is still there, and the pod is to wait for its end.
+        raise AnswerMakesNoSense(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
-    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, tuple(gates), until)
+    return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until)
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:

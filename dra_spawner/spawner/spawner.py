@@ -22,7 +22,6 @@ from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, utc_now
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
-from dra_spawner.spawner.hand_over_gate import HandOverStuck
 from dra_spawner.spawner.placed_spawner import PlacedSpawner
 from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.pod_devices import (
@@ -205,7 +204,7 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
 
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
-        self._goes_without, self._takes_over = False, True
+        self._goes_without = False
         self._messages = StartMessages(self.namespace, self.pod_name)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
@@ -221,17 +220,14 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
             raise refusal from error
 
     async def _start_or_go_without(self) -> str:
-        """Start the pod; where what was kept for it or an optional device is not to be had, once more without."""
-        why: Exception
-        while True:
-            try:
-                return await self._start_once()
-            except HandOverStuck as stuck:
-                self._takes_over, why = False, stuck
-            except DevicesGone as gone:
-                self._goes_without, why = True, gone
-            self._messages.tell(str(why))
-            await self._abandon()
+        """Start the pod; where an optional device is not to be had, once more without."""
+        try:
+            return await self._start_once()
+        except DevicesGone as gone:
+            self._messages.tell(str(gone))
+        self._goes_without = True
+        await self._abandon()
+        return await self._start_once()
 
     async def _start_once(self) -> str:
         self._start_objects = self._watch = self._following = None

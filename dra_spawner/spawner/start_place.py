@@ -143,7 +143,7 @@ class StartPlace:
 
 def _without_claims(answer: PlacementAnswer) -> PlacementAnswer:
     """What is left of an answer: the server may go there with claims of its own."""
-    return replace(answer, kind=PlacementKind.FRESH, claims={}, gates=(), until=None)
+    return replace(answer, kind=PlacementKind.FRESH, claims={}, until=None)
 
 
 def _sentence(answer: PlacementAnswer) -> str:

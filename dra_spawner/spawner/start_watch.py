@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from logging import Logger
 from typing import Any
 
@@ -16,7 +16,6 @@ from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects
 from dra_spawner.profiles import ClaimPlan
-from dra_spawner.spawner.hand_over_gate import HandOverGate
 from dra_spawner.spawner.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
@@ -70,10 +69,6 @@ class StartWatch:
     _unschedulable_since: float | None = None
     _next_diagnosis: float = 0.0
     _next_hold: float = 0.0
-    _gate: HandOverGate = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._gate = HandOverGate(self.objects.api, self.log)
 
     async def _own_pod(self) -> Mapping[str, Any]:
         """The pod, as soon as the reflector shows it."""
@@ -109,8 +104,6 @@ class StartWatch:
             Where waiting cannot help.
         DevicesGone
             Where it should start without optional devices.
-        HandOverStuck
-            Where it should start without a warm claim.
         """
         await self._see_or_miss()
         self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
@@ -145,8 +138,6 @@ class StartWatch:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
         if not pod["spec"].get("nodeName"):
             await self._hold_again()
-        if await self._gate.is_closed(pod):
-            return
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0

@@ -98,7 +98,6 @@ class KeptPlaces:
             "reason": placement.reason,
             "claims": dict(promise.claims),
             "until": promise.until.isoformat() if promise.until else None,
-            "gates": list(promise.gates),
         }
 
     # --- what users do -------------------------------------------------------------------------------------------------
@@ -136,6 +135,17 @@ class KeptPlaces:
             name = status["resourceClaimName"]
         return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
 
+    async def only_the_pod_uses_it(self, user: str = "ada") -> dict[str, Any]:
+        """The claim of a pod, as soon as it is promised to nobody any more."""
+        deadline = asyncio.get_running_loop().time() + 20
+        while True:
+            claim = await self.claim_of(user)
+            consumers = [(each["resource"], each["name"]) for each in claim["status"].get("reservedFor", ())]
+            if consumers == [("pods", f"jupyter-{user}")]:
+                return claim
+            assert asyncio.get_running_loop().time() < deadline, consumers
+            await asyncio.sleep(0.05)
+
     def requests(self) -> list[str]:
         """The hub's, in order, that change something or read a single object."""
         verbs = ("create", "get", "patch", "delete", "update")
@@ -166,6 +176,11 @@ class KeptPlaces:
         while left_over := await left():
             assert asyncio.get_running_loop().time() < deadline, left_over
             await asyncio.sleep(0.05)
+
+
+def pods_of(claim: dict[str, Any]) -> list[str]:
+    """Names of the pods that a claim is reserved for."""
+    return [each["name"] for each in claim["status"].get("reservedFor", ()) if each["resource"] == "pods"]
 
 
 def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:

@@ -34,7 +34,7 @@ class ServiceStandIn:
 
     @staticmethod
     async def _fresh(_: dict[str, Any]) -> dict[str, Any]:
-        return {"kind": "fresh", "node": "", "reason": "", "claims": {}, "until": None, "gates": []}
+        return {"kind": "fresh", "node": "", "reason": "", "claims": {}, "until": None}
 
     def always(self, response: Any) -> None:
         """Answer whatever is asked with this."""

@@ -149,6 +149,13 @@ async def test_fresh_goes_to_a_ready_node_best_to_the_one_that_is_named(nowhere,
     assert "schedulingGates" not in after["spec"]
 
 
+async def test_gates_of_a_profile_stay(nowhere, service):
+    service.always({"kind": "fresh", "node": "node-a"})
+    nowhere.spawner_config.extra_pod_config = {"schedulingGates": [{"name": "example.com/quota"}]}
+    _, before, after = await placed(nowhere)
+    assert before["spec"]["schedulingGates"] == after["spec"]["schedulingGates"] == [{"name": "example.com/quota"}]
+
+
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
@@ -205,7 +212,9 @@ NONSENSE = {
     "elsewhere": web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"}),
     "another's claim, path": web.json_response({"kind": "warm", "claims": {"gpu": "../../x"}, "until": 1}),
     "an unknown entry": web.json_response({"kind": "warm", "claims": {"nic": "x"}, "until": 1}),
-    "an unknown gate": web.json_response({"kind": "fresh", "gates": ["x"]}),
+    "an older service's gate": web.json_response(
+        {"kind": "warm", "claims": {"gpu": "x"}, "until": 1, "gates": ["hub.jupyter.org/hand-over"]}
+    ),
     "a node of markup": web.json_response({"kind": "fresh", "node": "<b>"}),
 }
 
