@@ -310,6 +310,7 @@ async def test_a_service_that_ends_once_it_has_promised(places):
     # From here on nobody decides anything, yet whoever asks is answered.
     places.service.always(answer)
     before = await places.cluster.admin.get(places.cluster.path(CLAIMS, answer["claims"]["gpu"]))
+    assert "promises" in [each["resource"] for each in before["status"]["reservedFor"]]
     assert await places.spawn() is None
     claim = await places.claim_of()
     assert claim["metadata"]["uid"] == before["metadata"]["uid"]
