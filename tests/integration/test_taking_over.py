@@ -338,3 +338,23 @@ async def test_a_node_that_a_placeholder_fills(places):
         await places.only_the_pod_uses_it()
         await places.stop()
         await places.only_placeholders_are_left()
+
+
+@pytest.mark.parametrize("fault", [Fault.lose_answer(), Fault.answer(403, "Forbidden", "no")], ids=["lost", "refused"])
+async def test_a_start_that_goes_wrong_where_the_placeholder_has_gone(places, fault):
+    """The claim is deleted; the promise does not keep its device, the only one, from whoever comes next."""
+    places.side.spawner_config.cpu_guarantee = 5
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
+    async with places.keeping(1) as world:
+        places.proxy.fail(fault, verb="create", resource="pods")
+        error = await places.spawn()
+        assert places.proxy.count("create", "pods") >= 1
+        if error is None:
+            assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
+            await places.stop()
+        places.proxy.heal()
+        await places.only_placeholders_are_left()
+        await world.until(lambda: len(world.warm(places.shape)) == 1, 40)
+        assert await places.spawn() is None
+        await places.stop()
+        await places.only_placeholders_are_left()
