@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -49,6 +49,7 @@ async def diagnose(
     standing: Mapping[str, str] = NOTHING_STANDS,
     namespace: str = "",
     pod: Mapping[str, Any] = NO_POD,
+    kept: Collection[str] = (),
 ) -> Diagnosis:
     """Find out why claims cannot be allocated now.
 
@@ -60,7 +61,10 @@ async def diagnose(
     claims
         Specs by the claim's name.
     standing
-        Names of the objects of those claims that are shared with other servers, of ``namespace``, by the claim's name.
+        Names of the objects of those claims that were there before, of ``namespace``, by the claim's name: they are
+        shared with other servers.
+    kept
+        The claims among them that were kept for this server alone.
     pod
         The pod that waits, as the API server has it: its extended resources count, where device classes stand for them.
     """
@@ -90,6 +94,12 @@ async def diagnose(
             claims = {**claims, _EXTENDED: spec}
         if not nodes or not (claims or allocated):
             return Diagnosis()  # a matter of device plugins; Kubernetes' own events tell
+    if not claims and allocated.keys() <= set(kept):
+        return Diagnosis(
+            "The device that was kept for this server is on a node that has no room for it at the moment. It starts as "
+            "soon as there is room, there or with another device.",
+            fits=True,
+        )
     if not claims:
         return Diagnosis(
             "The device is shared with other servers, and this server has to run on the same node as they do. It "

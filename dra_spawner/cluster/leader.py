@@ -187,7 +187,9 @@ class LeaderElector:
         try:
             await asyncio.wait((task, renewal), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._leads_until = -math.inf
+            if renewal.done():
+                self._leads_until = -math.inf
+            # Who is stopped may bring to an end what it has begun, until the last renewal is too long ago.
             for each in (renewal, task):
                 each.cancel()
             # Not before it has really ended may another be elected here, or this one again.

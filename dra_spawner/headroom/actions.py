@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar, Final, get_args
 
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -94,15 +95,21 @@ class CreatePlaceholder:
         The waiting user's pod for which a node must come; None if it is for the wanted number.
     """
 
+    kind: ClassVar = "create-placeholder"
     shape: str
     reason: str
     beside: ObjectKey | None = None
+
+    @property
+    def subject(self) -> str:
+        return f"shape {self.shape}"
 
 
 @dataclass(frozen=True, slots=True)
 class EndPlaceholder:
     """Delete a placeholder's pod, and with it the claims that nobody else uses."""
 
+    kind: ClassVar = "end-placeholder"
     key: ObjectKey
     uid: str
     cause: Cause
@@ -110,26 +117,40 @@ class EndPlaceholder:
     pod: ObjectKey | None = None
     """The user's pod that it makes way for."""
 
+    @property
+    def subject(self) -> str:
+        return f"Pod {self.key}"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelNode:
     """Set a node's label, or remove it (value None)."""
 
+    kind: ClassVar = "label-node"
     node: str
     label: str
     value: str | None
     reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"Node {self.node}"
 
 
 @dataclass(frozen=True, slots=True)
 class LabelPod:
     """Set a label of a user's pod."""
 
+    kind: ClassVar = "label-pod"
     key: ObjectKey
     uid: str
     label: str
     value: str
     reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"Pod {self.key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +163,7 @@ class ReserveClaim:
         Which of the two the pod is not yet.
     """
 
+    kind: ClassVar = "reserve-claim"
     claim: ObjectKey
     pod: ObjectKey
     pod_uid: str
@@ -149,26 +171,43 @@ class ReserveClaim:
     owner: bool = True
     consumer: bool = True
 
+    @property
+    def subject(self) -> str:
+        return f"ResourceClaim {self.claim}"
+
 
 @dataclass(frozen=True, slots=True)
-class UngatePod:
-    """Let the scheduler look at a user's pod: what it takes over is free for it now."""
+class ReleaseClaim:
+    """Take the promise away from the consumers of a warm claim: without others it is any claim that nobody uses."""
 
-    key: ObjectKey
+    kind: ClassVar = "release-claim"
+    claim: ObjectKey
     uid: str
     reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"ResourceClaim {self.claim}"
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteClaim:
     """Delete a warm claim that nobody uses and nobody is going to use."""
 
+    kind: ClassVar = "delete-claim"
     claim: ObjectKey
     uid: str
     reason: str
 
+    @property
+    def subject(self) -> str:
+        return f"ResourceClaim {self.claim}"
 
-Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | UngatePod | DeleteClaim
+
+Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | ReleaseClaim | DeleteClaim
+"""Each says what ``kind`` it is of, and what object it is about (its ``subject``)."""
+
+ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)
 
 
 def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...], tuple[Action, ...]]:
@@ -181,11 +220,7 @@ def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...]
     rest: list[Action] = []
     for action in actions:
         match action:
-            case (
-                ReserveClaim(pod=pod)
-                | EndPlaceholder(cause=Cause.HANDED_OVER, pod=ObjectKey() as pod)
-                | UngatePod(key=pod)
-            ):
+            case ReserveClaim(pod=pod) | EndPlaceholder(cause=Cause.HANDED_OVER, pod=ObjectKey() as pod):
                 chains.setdefault(pod, []).append(action)
             case _:
                 rest.append(action)

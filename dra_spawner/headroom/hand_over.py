@@ -2,19 +2,23 @@
 
 A claim is promised to one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
 
-A placeholder may go as soon as the user's pod is among the claim's owners and consumers. Before that the claim would go
-along, or be nobody's for a moment, and its device anybody's.
+A placeholder may go as soon as the user's pod, or the promise to it, is among the claim's consumers, and the claim does
+not go along. Before that the claim would be nobody's for a moment, and its device anybody's.
+
+A promise that is among the consumers (it holds the claim) is taken away when the pod is one, or is not going to be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim, UngatePod
+from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, Reservation, View, age, reservation_of
+from dra_spawner.headroom.yielding import Waiting
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
@@ -39,12 +43,8 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
             # Its pod may still come, late; nobody else must have the claim then.
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
-    taken = {ObjectKey.of(pod) for pod in takers.values()}
-    for pod in view.waiting_users:
-        key = ObjectKey.of(pod)
-        if labels.HAND_OVER_GATE in pod.gates and key not in taken:
-            actions.append(_ungate(pod))
     actions += _unowned(view, policy)
+    actions += _releases(view)
     actions += _orphans(view, policy)
     return tuple(actions)
 
@@ -69,6 +69,23 @@ def decide_forsaken(view: View, ending: frozenset[ObjectKey]) -> tuple[EndPlaceh
     )
 
 
+def decide_let_go(view: View, waiting: Iterable[Waiting]) -> tuple[ReleaseClaim, ...]:
+    """Promises that bind pods to nodes where they do not come in: without them the scheduler gives them other devices.
+
+    Parameters
+    ----------
+    waiting
+        What was found of the pods that wait.
+    """
+    refused = {each.pod for each in waiting if each.needs_node and not each.has_way}
+    return tuple(
+        ReleaseClaim(claim.key, claim.claim.uid, f"{pod} finds no room where it is, and may go elsewhere now")
+        for claim in view.held_claims()
+        for pod in view.pods_naming(claim.key)
+        if ObjectKey.of(pod) in refused and view.scheduler_says(pod) and not claim.is_deleted
+    )
+
+
 def is_under_way(view: View, policy: Policy) -> bool:
     """Whether users' pods that a place was promised to are about to get it.
 
@@ -80,11 +97,13 @@ def is_under_way(view: View, policy: Policy) -> bool:
             reservation.pod == pod.name for reservation in _promises(view, pod)
         ):
             return True
+    promises = [(key, each.reservation) for key, each in view.placeholders.items()]
+    promises += [(claim.key, reservation_of(claim)) for claim in view.held_claims()]
     return any(
-        each.reservation is not None
-        and ObjectKey(each.pod.namespace, each.reservation.pod) not in view.users
-        and each.reservation.until - view.now > policy.grace.promise - _UNDER_WAY
-        for each in view.placeholders.values()
+        reservation is not None
+        and ObjectKey(key.namespace, reservation.pod) not in view.users
+        and reservation.until - view.now > policy.grace.promise - _UNDER_WAY
+        for key, reservation in promises
     )
 
 
@@ -114,22 +133,19 @@ def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
 
 def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
     """One after the other, each only if what comes before has worked."""
-    if _is_binding(pod, view, policy):
-        return
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
-    for claim in _claims(view, placeholder):
-        if claim.key not in named or claim.is_deleted:
-            continue
-        # A pod at its gate waits for the least that must be. A claim that goes with nobody can wait.
-        owner = pod.uid not in claim.owner_uids and (bool(claim.owner_uids) or not pod.is_gated)
+    claims = [each for each in _claims(view, placeholder) if each.key in named and not each.is_deleted]
+    is_safe = all(is_held(claim) and placeholder.pod.uid not in claim.owner_uids for claim in claims)
+    if not is_safe and _is_binding(pod, view, policy):
+        return
+    for claim in claims:
+        owner = pod.uid not in claim.owner_uids
         consumer = claim.claim.is_allocated and not claim.is_reserved_for(pod)
-        if owner or consumer:
+        if not is_safe and (owner or consumer):
             reason = f"{pod} takes over what {placeholder.pod} kept"
             yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
     reason = f"{pod} has taken over what it kept"
     yield EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
-    if labels.HAND_OVER_GATE in pod.gates:
-        yield _ungate(pod)
 
 
 def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
@@ -144,13 +160,20 @@ def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
                 break
 
 
+def _releases(view: View) -> Iterator[ReleaseClaim]:
+    """Promises that have been kept, and those of claims that are to go, which they would hold."""
+    for claim in view.held_claims():
+        reason = "it is being deleted" if claim.is_deleted else ""
+        for pod in view.pods_naming(claim.key):
+            if ObjectKey.of(pod) in view.users and pod.node_name and claim.is_reserved_for(pod):
+                reason = f"{pod} has it"
+        if reason:
+            yield ReleaseClaim(claim.key, claim.claim.uid, reason)
+
+
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
     """Whether the scheduler is about to enter it among a claim's consumers: who writes there now makes that fail."""
-    return not pod.node_name and not pod.is_gated and age(pod.created, view.now) < policy.grace.binding
-
-
-def _ungate(pod: Pod) -> UngatePod:
-    return UngatePod(ObjectKey.of(pod), pod.uid, "what it takes over is free for it")
+    return not pod.node_name and age(pod.created, view.now) < policy.grace.binding
 
 
 def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
@@ -160,10 +183,31 @@ def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Claims that a placeholder was to have, or had, and that nobody uses."""
     for tracked in view.warm_claims():
-        if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
+        if tracked.is_deleted or _is_used(view, tracked):
             continue
         reservation = reservation_of(tracked)
-        if reservation is not None and not _is_over(reservation, view, policy):
+        if reservation is not None and not _is_over(reservation, view, policy) and not _is_forsaken(view, tracked):
             continue
         if age(tracked.created, view.now) >= policy.grace.orphan:
             yield DeleteClaim(tracked.key, tracked.claim.uid, "its placeholder is gone, and nobody uses it")
+
+
+def _is_used(view: View, claim: TrackedClaim) -> bool:
+    """Whether a pod names a claim, or is among its consumers; what holds it for a promise is none."""
+    if view.pods_naming(claim.key):
+        return True
+    consumers = claim.consumers
+    if is_held(claim):
+        # Until Kubernetes 1.35 its placeholder stays among them as long as something unknown does.
+        consumers = tuple(
+            each
+            for each in consumers
+            if each.resource != labels.PROMISE_RESOURCE and not claim.key.name.startswith(f"{each.name}-")
+        )
+    return bool(consumers)
+
+
+def _is_forsaken(view: View, claim: TrackedClaim) -> bool:
+    """Whether the pod that it is promised to has come without it; the placeholder has gone."""
+    reservation = reservation_of(claim)
+    return reservation is not None and view.came_without(claim.key.namespace, reservation, (claim.key,))

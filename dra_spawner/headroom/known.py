@@ -106,6 +106,8 @@ class Known:
         Pods of users and placeholders by a claim that they name.
     warm_claims
         Claims that were made for placeholders.
+    held_claims
+        Those of them that a promise keeps, by its entry among the consumers.
     created
         When a node was made.
     labelled
@@ -143,6 +145,7 @@ class Known:
         self.users_of_node: dict[str, tuple[Pod, ...]] = {}
         self.naming: dict[ObjectKey, tuple[Pod, ...]] = {}
         self.warm_claims: dict[ObjectKey, TrackedClaim] = {}
+        self.held_claims: dict[ObjectKey, TrackedClaim] = {}
         self.created: dict[str, datetime | None] = {}
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
         self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
@@ -165,10 +168,13 @@ class Known:
             self._take_pod(key, pod)
         for key, claim_before, claim in _changes(self._claims, snapshot.claims):
             self._busyness_may_differ(key)
+            if claim_before is not None:
+                self.warm_claims.pop(key, None)
+                self.held_claims.pop(key, None)
             if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
                 self.warm_claims[key] = claim
-            elif claim_before is not None:
-                self.warm_claims.pop(key, None)
+                if is_held(claim):
+                    self.held_claims[key] = claim
         for _, slice_before, item in _changes(self._slices, snapshot.slices):
             self._replace_slice(slice_before, item)
         self._look_at_nodes(snapshot.nodes)
@@ -298,6 +304,11 @@ def _is_warm(claim: TrackedClaim) -> bool:
         claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
         and claim.labels.get(labels.MANAGED_BY) == labels.MANAGER
     )
+
+
+def is_held(claim: TrackedClaim) -> bool:
+    """Whether a promise keeps the devices of a claim, whether its placeholder is there or not."""
+    return any(each.resource == labels.PROMISE_RESOURCE for each in claim.consumers)
 
 
 def _moment(stamp: str) -> datetime | None:

@@ -26,9 +26,10 @@ TRUE: Final = "true"
 #: Value of `IMAGES_READY` where something is still missing after the deadline: better slow than never.
 LATE: Final = "late"
 
-#: Scheduling gate of a user's pod that takes over a place which is still taken: so the scheduler does not preempt the
-#: placeholder while the claim is the placeholder's alone.
-HAND_OVER_GATE: Final = "hub.jupyter.org/hand-over"
+#: Group and resource of what stands among the consumers of a warm claim (``status.reservedFor``) while it is promised:
+#: the claim keeps its devices when its placeholder has gone and the user's pod is yet to come.
+PROMISE_GROUP: Final = "hub.jupyter.org"
+PROMISE_RESOURCE: Final = "promises"
 
 #: On a warm claim: name of the user's pod that it is kept for, since when and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"

@@ -18,6 +18,7 @@ from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import DAEMONS, NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.promised import promised_places
 from dra_spawner.headroom.simulated import pods_by_kind, simulated_placeholder
 from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import (
@@ -163,6 +164,8 @@ def _are_moving(view: View) -> bool:
 def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
     name = state.node.name
     if view.users_of_node.get(name) or not is_ready_for_users(state):
+        return False
+    if any(each.node == name for each in promised_places(view)):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, labels.ATTRACT):
         return False

@@ -12,6 +12,7 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.more_nodes import Growth, growth_for
 from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.promised import promised_room, would_take_room
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.simulated import simulated_user
 from dra_spawner.headroom.view import Placeholder, View, is_labelled
@@ -49,7 +50,9 @@ class Placement:
     placeholder
         That is taken over.
     fits_beside
-        Whether there is room beside the placeholder; else that must go before the scheduler sees the server's pod.
+        Whether there is room beside the placeholder; else that should go before the scheduler sees the server's pod.
+    others_wait
+        Whether a pod that waits would take the room of the placeholder, if that went before the server's pod is there.
     way
         Who makes way.
     reason
@@ -61,6 +64,7 @@ class Placement:
     node: str = ""
     placeholder: Placeholder | None = None
     fits_beside: bool = True
+    others_wait: bool = False
     way: Way | None = None
 
 
@@ -78,6 +82,13 @@ def find_placement(
     drivers_of_kind
         Drivers that kinds of nodes have been seen with (`Memory.drivers`).
     """
+    with promised_room(view, policy, to_waiting=True):
+        return _find(view, policy, shape, namespace, drivers_of_kind)
+
+
+def _find(
+    view: View, policy: Policy, shape: Shape, namespace: str, drivers_of_kind: Mapping[str, frozenset[str]]
+) -> Placement:
     busyness = NodesBusyness(view)
     if shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
         return warm
@@ -122,8 +133,11 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
     )
     if chosen is None:
         return None
-    beside = _fits_beside(view, shape, chosen)
-    return Placement(PlacementKind.WARM, f"kept ready on node {chosen.node}", chosen.node, chosen, beside)
+    reason = f"kept ready on node {chosen.node}"
+    if _fits_beside(view, shape, chosen):
+        return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
+    others_wait = would_take_room(view, chosen)
+    return Placement(PlacementKind.WARM, reason, chosen.node, chosen, fits_beside=False, others_wait=others_wait)
 
 
 def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:

@@ -135,6 +135,7 @@ class View:
         """Pods that pull images, by node."""
         self._waiting = tuple(self.known.waiting.values())
         self._warm_claims = tuple(claim for _, claim in sorted(self.known.warm_claims.items(), key=_by_key))
+        self._held_claims = tuple(claim for _, claim in sorted(self.known.held_claims.items(), key=_by_key))
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 
@@ -171,21 +172,27 @@ class View:
         return pod.labels.get(labels.SHAPE, "")
 
     def is_forsaken(self, placeholder: Placeholder) -> bool:
-        """Whether the pod that a placeholder's claims are promised to has come, and names none of them.
+        """Whether the pod that a placeholder's claims are promised to has come without them."""
+        promise = placeholder.reservation
+        return (
+            promise is not None
+            and bool(placeholder.claims)
+            and self.came_without(placeholder.pod.namespace, promise, placeholder.claims)
+        )
+
+    def came_without(self, namespace: str, promise: Reservation, claims: Collection[ObjectKey]) -> bool:
+        """Whether the pod that claims are promised to has come, and names none of them.
 
         It was made without the answer, which came too late or never. Nobody else is promised them, ever.
         """
-        promise = placeholder.reservation
-        if promise is None or promise.since is None or not placeholder.claims:
+        if promise.since is None:
             return False
-        pod = self.users.get(ObjectKey(placeholder.pod.namespace, promise.pod))
+        pod = self.users.get(ObjectKey(namespace, promise.pod))
         if pod is None or pod.is_deleted or not pod.created:
             return False
         # Of the same name may be one that was there before. A pod's stamp has whole seconds.
         is_later = age(pod.created, promise.since.replace(microsecond=0)) <= timedelta(0)
-        return is_later and not any(
-            ObjectKey(pod.namespace, each.claim or "") in placeholder.claims for each in pod.claims
-        )
+        return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
 
     def warm(self, shape: str) -> list[Placeholder]:
         """Free placeholders of a shape on nodes that are ready for users."""
@@ -198,6 +205,10 @@ class View:
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
         """All claims that were made for placeholders, by their labels and their namespace."""
         return self._warm_claims
+
+    def held_claims(self) -> tuple[TrackedClaim, ...]:
+        """Those of them that a promise keeps, by its entry among their consumers."""
+        return self._held_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
         """Pods of users and placeholders that name a claim, the oldest first."""

@@ -14,7 +14,7 @@ from itertools import combinations
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.known import FailedFits
+from dra_spawner.headroom.known import FailedFits, is_held
 from dra_spawner.headroom.patience import Patience, Waited
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import (
@@ -135,6 +135,10 @@ class _Yields:
         if problem := view.snapshot.general_problem(pod):
             # Often its claims are yet to be made, or seen; no node would help.
             return Waiting(key, problem), False
+        if (kept_by := self._kept_by(pod)) is not None:
+            view.snapshot.remove_pod(ObjectKey.of(kept_by))
+            view.snapshot.schedule(pod, kept_by.node_name)
+            return Waiting(key, f"takes over what {kept_by} kept on node {kept_by.node_name}", has_way=True), True
         failed_fits = view.known.failed_fits_of(pod)
         where = self._place(pod, failed_fits)
         if where and not (self.patience.is_over(pod) and wants_devices(pod) and self.patience.may_yield(pod)):
@@ -151,6 +155,17 @@ class _Yields:
         if node := self._once_ready(pod):
             return Waiting(key, f"node {node} has room and is being made ready"), False
         return Waiting(key, "does not fit on any node, even without placeholders", needs_node=True), False
+
+    def _kept_by(self, pod: Pod) -> Pod | None:
+        """The placeholder that is about to go for a pod: what it kept is the pod's already, by a promise."""
+        view = self._view
+        for key in (ObjectKey(pod.namespace, each.claim or "") for each in pod.claims):
+            claim = view.snapshot.claims.get(key)
+            if claim is not None and is_held(claim):
+                for each in view.pods_naming(key):
+                    if each.node_name and ObjectKey.of(each) in view.known.placeholders:
+                        return each
+        return None
 
     def _place(self, pod: Pod, failed_fits: FailedFits) -> str:
         """Give a pod its place if it fits; the node. Where the scheduler leaves a pod out, others have room."""

@@ -19,10 +19,9 @@ from dra_spawner.headroom.actions import (
     EndPlaceholder,
     LabelNode,
     LabelPod,
+    ReleaseClaim,
     ReserveClaim,
-    UngatePod,
 )
-from dra_spawner.headroom.gate import opening_of_gate
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.shapes import JsonObject, Shape
 from dra_spawner.placeholders.uncertain_names import UncertainNames
@@ -113,9 +112,8 @@ class CarryOut:
                 return await self._patch(Kind.POD, "v1", "pods", action.key, body)
             case ReserveClaim():
                 return await self._reserve(action)
-            case UngatePod():
-                body = opening_of_gate(action.uid)
-                return await self._patch(Kind.POD, "v1", "pods", action.key, body, PatchType.STRATEGIC)
+            case ReleaseClaim():
+                return await self._release(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
 
@@ -232,6 +230,43 @@ class CarryOut:
                 raise answer
         return tuple(_at_least(Kind.RESOURCE_CLAIM, key, each) for each in answers if isinstance(each, dict))
 
+    async def hold(self, claim: ObjectKey, uid: str, pod: str) -> None:
+        """Enter a promise among the consumers of a claim, which keeps its devices from here on, whoever goes.
+
+        Of one claim there is never more than one: it has the claim's own uid. Controllers leave alone what they do not
+        know (until Kubernetes 1.35 they log that they do not know it).
+
+        Parameters
+        ----------
+        claim, uid
+            The claim, which must be allocated.
+        pod
+            Name of the pod that it is promised to.
+        """
+        promise = {
+            "apiGroup": labels.PROMISE_GROUP,
+            "resource": labels.PROMISE_RESOURCE,
+            "name": pod,
+            "uid": uid,
+        }
+        await self._change_consumers(claim, uid, promise)
+
+    async def _release(self, action: ReleaseClaim) -> tuple[Expectation, ...]:
+        try:
+            changed = await self._change_consumers(action.claim, action.uid, {"$patch": "delete", "uid": action.uid})
+        except KubernetesError as error:
+            if error.not_found or error.other_uid:  # gone, or another claim of that name
+                return ()
+            raise
+        return (_at_least(Kind.RESOURCE_CLAIM, action.claim, changed),)
+
+    async def _change_consumers(self, claim: ObjectKey, uid: str, entry: JsonObject) -> JsonObject:
+        """A strategic merge patch: consumers are a list by uid, which it changes without looking."""
+        self._may_act()
+        body = {"metadata": {"uid": uid}, "status": {"reservedFor": [entry]}}
+        path = resource_path(_DRA, _CLAIMS, claim.namespace, claim.name, "status")
+        return await self._api.patch(path, body, patch_type=PatchType.STRATEGIC)
+
     async def _is_nobodys(self, key: ObjectKey, error: BaseException) -> bool:
         """Whether a pod could not be entered because the claim is no longer one that anybody could take over."""
         if not isinstance(error, KubernetesError) or not (error.not_found or error.status == 422):
@@ -270,12 +305,11 @@ class CarryOut:
         plural: str,
         key: ObjectKey,
         body: JsonObject,
-        patch_type: PatchType = PatchType.MERGE,
     ) -> tuple[Expectation, ...]:
         self._may_act()
         try:
             changed = await self._api.patch(
-                resource_path(api, plural, key.namespace or None, key.name), body, patch_type=patch_type
+                resource_path(api, plural, key.namespace or None, key.name), body, patch_type=PatchType.MERGE
             )
         except KubernetesError as error:
             if error.not_found or error.conflict or error.other_uid:  # gone, or another object of that name

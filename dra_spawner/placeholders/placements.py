@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.rights import missing_right
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause, EndPlaceholder
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
@@ -29,9 +31,6 @@ _DRA: Final = "resource.k8s.io/v1"
 _TRIES: Final = 5
 #: For so long at most an answer is given again.
 _SAME_SECONDS: Final = 1.0
-#: With more promises than this in their time claims are entered in the scheduler's stead. It sends
-#: three requests for each pod, two without that, and by default 50 a second after the first 100.
-_MANY: Final = 33
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +43,14 @@ class Promise:
         Warm claims that its pod is to name, by entry of ``resourceClaims``; none if it makes its own.
     until
         The pod must be there by then, if there are any.
+    problem
+        Why the placeholder does not go before the pod is there, which needs its room; empty if nothing is wrong.
     """
 
     placement: Placement
     claims: Mapping[str, str] = field(default_factory=dict)
     until: datetime | None = None
-
-    @property
-    def gates(self) -> tuple[str, ...]:
-        """Scheduling gates that the pod is to have, the first before any other."""
-        return () if self.placement.fits_beside or not self.claims else (labels.HAND_OVER_GATE,)
+    problem: str = ""
 
 
 class Frozen(Exception):
@@ -122,9 +119,8 @@ class Promises:
                     reconciler.promised.pop(placeholder.key, None)
                 raise
             if is_promised:
-                if len(reconciler.promised) > _MANY:
-                    placement = replace(placement, fits_beside=False)
-                return Promise(placement, _entries(placeholder), until)
+                problem = "" if placement.fits_beside else await self._make_room(placement, placeholder, pod)
+                return Promise(placement, _entries(placeholder), until, problem)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
 
@@ -146,6 +142,33 @@ class Promises:
         else:
             self._answers[shape.id, namespace] = ground, placement
         return placement
+
+    async def _make_room(self, placement: Placement, placeholder: Placeholder, pod: str) -> str:
+        """Let a placeholder go before the pod is there, which the scheduler then finds room for at once.
+
+        The promise keeps its claims' devices meanwhile. What does not work here is done when the pod is there, slower.
+
+        Returns
+        -------
+        str
+            What does not work; empty if all does.
+        """
+        reconciler = self.reconciler
+        claims = [each for key in placeholder.claims if (each := reconciler.watch.snapshot.claims.get(key)) is not None]
+        try:
+            for each in claims:
+                await reconciler.carry_out.hold(each.key, each.claim.uid, pod)
+        except KubernetesError as error:
+            problem = missing_right(error) or str(error)
+            log.warning("What is promised is not held: pod=%s error=%s", pod, problem)
+            return problem
+        if not placement.others_wait:
+            key = ObjectKey(placeholder.pod.namespace, pod)
+            reason = f"{pod} takes over what it kept, and needs its room"
+            await reconciler.act_now(
+                EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
+            )
+        return ""
 
     async def _promise(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
         """Write on all claims for whom they are kept; whether nobody has done so before."""

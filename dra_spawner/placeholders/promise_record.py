@@ -99,7 +99,7 @@ class PromiseRecord:
                 reason,
                 placement.kind,
                 placement.node,
-                outcome="done",
+                outcome=promise.problem or "done",
                 details=details,
             ),
             shape.id,

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.cluster.leader import NotLeading
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
     CreatePlaceholder,
@@ -22,6 +21,7 @@ from dra_spawner.headroom.actions import (
     EndPlaceholder,
     LabelNode,
     LabelPod,
+    ReleaseClaim,
     ReserveClaim,
     in_chains,
 )
@@ -35,7 +35,7 @@ from dra_spawner.headroom.view import Reservation, View
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.api_failures import ApiFailures
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
-from dra_spawner.placeholders.decision_words import KINDS_OF_DECISIONS, decision_of, kind_of
+from dra_spawner.placeholders.decision_words import KINDS_OF_DECISIONS, decision_of
 from dra_spawner.placeholders.refusals import Refusals
 from dra_spawner.placeholders.unseen import Unseen
 from dra_spawner.placeholders.waiting_shapes import WaitingShapes
@@ -52,6 +52,8 @@ _AT_ONCE = 16
 _AT_A_TIME = 100
 #: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
 _LEAST_GATHER = 0.002
+#: Seconds at most for what is done before the end.
+_LETTING_GO = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,6 @@ class Reconciler:
     changes: int = 0
     """How often anything has changed that decisions depend on; counted while `run` runs."""
     is_running: bool = False
-    _is_urgent: bool = False
     _bug: str = ""
     _took: float = 0.0
     _frozen: str = ""
@@ -162,11 +163,19 @@ class Reconciler:
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
                 # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
-                if not self._is_urgent:
-                    await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
+                await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
         finally:
             self.is_running = False
             end()
+            await self._let_go()
+
+    async def _let_go(self) -> None:
+        """Leave no claim that only this could end, in case nobody comes after; what is promised stays allocated."""
+        with contextlib.suppress(TimeoutError, NotLeading, KubernetesError):
+            async with asyncio.timeout(_LETTING_GO):
+                for claim in self.view().held_claims():
+                    action = ReleaseClaim(claim.key, claim.claim.uid, "the service ends")
+                    await self.carry_out.do(action, {})
 
     async def warm_up(self) -> None:
         """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
@@ -225,6 +234,10 @@ class Reconciler:
         finally:
             self._note_ending(set())
 
+    async def act_now(self, action: Action) -> bool:
+        """Carry out what follows from a promise, besides the rounds; whether that worked. Else a round does it."""
+        return await self._do(action, self.policy()) is not None
+
     def view(self) -> View:
         """The cluster as it is known now, with what was promised and what is being done."""
         now = self.now()
@@ -252,10 +265,6 @@ class Reconciler:
         if not change.decides:
             return
         self.changes += 1
-        if change.kind is Kind.POD and not self._is_urgent:
-            pod = self.watch.snapshot.pods.get(change.key)
-            # It waits for nothing but for this.
-            self._is_urgent = pod is not None and labels.HAND_OVER_GATE in pod.gates
         self._woken.set()
 
     def _note_denials(self, denied: Mapping[ObjectKey, Denial]) -> None:
@@ -328,9 +337,9 @@ class Reconciler:
         problem = self._refusals.note(action, error) or str(error)
         if isinstance(error, KubernetesError):
             self._failures.note(error)
-            log.warning("Could not carry out a decision: kind=%s problem=%s", kind_of(action), problem)
+            log.warning("Could not carry out a decision: kind=%s problem=%s", action.kind, problem)
         else:
-            log.error("Could not carry out a decision: kind=%s", kind_of(action), exc_info=error)
+            log.error("Could not carry out a decision: kind=%s", action.kind, exc_info=error)
 
     async def _until_seen(self, expected: list[Expectation]) -> None:
         """Wait until the watch shows what was written; else the same would be decided again."""

@@ -8,14 +8,7 @@ from dataclasses import dataclass
 
 from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.rights import missing_right
-from dra_spawner.headroom.actions import (
-    Action,
-    CreatePlaceholder,
-    EndPlaceholder,
-    LabelNode,
-    LabelPod,
-    UngatePod,
-)
+from dra_spawner.headroom.actions import Action
 
 __all__ = ["Refusals"]
 
@@ -86,14 +79,4 @@ class Refusals:
 
 def _key(action: Action) -> Hashable:
     """What an action is about, whatever its reason."""
-    match action:
-        case CreatePlaceholder():
-            return type(action), action.shape
-        case EndPlaceholder() | UngatePod():
-            return type(action), action.key
-        case LabelNode():
-            return type(action), action.node, action.label
-        case LabelPod():
-            return type(action), action.key, action.label
-        case _:
-            return type(action), action.claim
+    return action.kind, action.subject

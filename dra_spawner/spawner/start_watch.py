@@ -154,10 +154,11 @@ class StartWatch:
         await self._explain(message, impatient=now >= out_of_patience)
 
     async def _explain(self, message: str, impatient: bool) -> None:
-        standing = {name: each.object.name for name, each in self.objects.standing.items()} | self.objects.taken
+        taken = self.objects.taken
+        standing = {name: each.object.name for name, each in self.objects.standing.items()} | taken
         try:
             pod = self.look() or {}
-            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace, pod)
+            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace, pod, taken)
         except Exception:
             # An explanation is a courtesy; the start goes on without.
             self.log.exception("Could not explain why %s waits", self.pod_name)

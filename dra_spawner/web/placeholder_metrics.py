@@ -11,6 +11,7 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.headroom.actions import Cause, Denial
 from dra_spawner.headroom.choice_names import is_combination
+from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.view import View, reservation_of
 from dra_spawner.placeholders.availability import PlaceholderState, Seats, count_seats
@@ -109,10 +110,10 @@ def _claims(view: View) -> Metric:
     numbers: Counter[str] = Counter()
     held = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
     for tracked in view.warm_claims():
-        if tracked.key not in held:
-            numbers["taken"] += 1
-        elif reservation_of(tracked) is not None:
+        if is_held(tracked) or (tracked.key in held and reservation_of(tracked) is not None):
             numbers["promised"] += 1
+        elif tracked.key not in held:
+            numbers["taken"] += 1
         else:
             numbers["free" if tracked.claim.is_allocated else "unallocated"] += 1
     family = GaugeMetricFamily(

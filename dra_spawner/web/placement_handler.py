@@ -132,5 +132,4 @@ def _promise_json(promise: Promise) -> dict[str, Any]:
         **placement_json(placement),
         "claims": dict(promise.claims),
         "until": promise.until.isoformat() if promise.until is not None else None,
-        "gates": list(promise.gates),
     }

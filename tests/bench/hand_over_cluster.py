@@ -65,7 +65,6 @@ class Start:
     entries: Json
     shape: Shape = BESIDE
     cpu: str = "1"
-    gates: tuple[str, ...] = ()
 
 
 @dataclass
@@ -198,11 +197,11 @@ class Bench:
             raise RuntimeError(f"no warm claim: {promise.placement.reason}")
         self.reconciler.wake()
         entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
-        return Start(name, entries, wanted, "1" if wanted is BESIDE else "4", tuple(promise.gates))
+        return Start(name, entries, wanted, "1" if wanted is BESIDE else "4")
 
     async def run(self, start: Start) -> float:
         """Seconds from the pod's creation to its node."""
-        manifest = user_pod(start.name, start.entries, start.cpu, gates=start.gates)
+        manifest = user_pod(start.name, start.entries, start.cpu)
         manifest["metadata"]["labels"][labels.SHAPE] = start.shape.id
         kind = TIGHT if start.shape is FULL else ROOMY
         manifest["spec"]["nodeSelector"] = {"bench/kind": kind.name}

@@ -81,11 +81,7 @@ class Ours(World):
             preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
             kind["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
         if found.kind is PlacementKind.WARM and found.placeholder is not None and found.placeholder.claims:
-            (claim,) = found.placeholder.claims
-            self.reserve(claim, name, self.now + timedelta(seconds=30))
-            if not found.fits_beside:
-                kind["schedulingGates"] = [{"name": labels.HAND_OVER_GATE}]
-            self.user(name, claim_names=dict.fromkeys(self.claims, claim.name), **kind)
+            self.user(name, claim_names=dict.fromkeys(self.claims, self.promise(found, name)), **kind)
         else:
             self.user(name, self.claims, **kind)
 

@@ -124,12 +124,11 @@ class Chaos:
         found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
         if found.kind is PlacementKind.WARM and found.placeholder.claims:
             assert found.placeholder.reservation is None
-            (claim,) = found.placeholder.claims
-            self.world.reserve(claim, name, self.world.now + timedelta(seconds=20))
+            claim = self.world.promise(found, name)
             if self.random.random() < 0.2:
                 return  # a hub that died
-            self.world.user(name, claim_names={"gpu": claim.name})
-            self.handed[claim.name] += 1
+            self.world.user(name, claim_names={"gpu": claim})
+            self.handed[claim] += 1
         else:
             self.world.user(name, claims)
 
@@ -225,6 +224,7 @@ class Chaos:
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
         for tracked in view.warm_claims():
             assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
+        assert view.held_claims() == (), "no promise is left"
         assert view.placeholders_of_shape.keys() <= world.policy.shapes.keys(), "none is outdated"
         for shape, headroom in world.policy.headroom.items():
             assert len(view.placeholders_of_shape.get(shape, ())) >= headroom.min

@@ -7,12 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, ReserveClaim
 from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.simulator.claims import ObjectKey
 from tests.headroom.device_hub import ended, hub, placement
-from tests.headroom.world import GPU, NAMESPACE, gpu_claim, user_shape
+from tests.headroom.world import GPU, gpu_claim, user_shape
 
 
 def test_hand_over_of_a_warm_claim() -> None:
@@ -30,26 +28,6 @@ def test_hand_over_of_a_warm_claim() -> None:
     assert world.snapshot.claims[claim].claim.status.devices == device, "never given back in between"
     assert len(ended(world, Cause.HANDED_OVER)) == 1
     assert not ended(world, Cause.YIELD)
-
-
-def test_hand_over_on_a_full_node_frees_cpu_without_losing_the_claim() -> None:
-    world = hub((user_shape({"gpu": gpu_claim()}, cpu="6"), 1, 1))
-    world.node("a", cpu="10", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
-    claim = kept.claims[0]
-    device = world.snapshot.claims[claim].claim.status.devices
-    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
-    gates = [{"name": labels.HAND_OVER_GATE}]
-    world.user("ada", claim_names={"gpu": claim.name}, cpu="6", schedulingGates=gates)
-    world.schedule()
-    world.decide()
-    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
-    world.decide()
-    world.decide()
-    world.schedule()
-    assert world.where("ada") == "a"
-    assert world.snapshot.claims[claim].claim.status.devices == device
 
 
 def test_a_reserved_claim_is_given_to_nobody_else() -> None:
@@ -179,23 +157,3 @@ def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
     world.pass_time(seconds=6)
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made + 1
-
-
-def test_a_claim_that_was_taken_over_at_a_gate_goes_with_its_pod() -> None:
-    world = hub((user_shape({"gpu": gpu_claim()}, cpu="6"), 1, 1))
-    world.node("a", cpu="10", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
-    claim = kept.claims[0]
-    world.snapshot.put(replace(world.snapshot.claims[claim], owner_uids=()))  # as the promise leaves it
-    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
-    gates = [{"name": labels.HAND_OVER_GATE}]
-    world.user("ada", claim_names={"gpu": claim.name}, cpu="6", schedulingGates=gates)
-    world.decide()
-    ada = world.snapshot.pods[ObjectKey(NAMESPACE, "ada")]
-    assert not ada.gates, "reserved, its placeholder gone and let in, all in one round"
-    assert world.snapshot.claims[claim].is_reserved_for(ada)
-    assert kept.key not in world.snapshot.pods
-    world.schedule()
-    world.decide()
-    assert world.snapshot.claims[claim].owner_uids == (ada.uid,)

@@ -12,21 +12,24 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
+from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
+    Cause,
     CreatePlaceholder,
     DeleteClaim,
     EndPlaceholder,
     LabelNode,
     LabelPod,
+    ReleaseClaim,
     ReserveClaim,
-    UngatePod,
 )
 from dra_spawner.headroom.decide import Decisions, decide
-from dra_spawner.headroom.known import Known
+from dra_spawner.headroom.known import Known, is_held
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
+from dra_spawner.headroom.placement import Placement
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness, simulated_placeholder
@@ -352,8 +355,14 @@ class World:
                     self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
                 if action.consumer and claim.claim.is_allocated:
                     self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
-            case UngatePod():
-                self.snapshot.put(replace(self.snapshot.pods[action.key], gates=()))
+            case ReleaseClaim():
+                claim = self.snapshot.claims[action.claim]
+                assert claim.claim.uid == action.uid
+                left = [each for each in claim.consumers if each.resource != labels.PROMISE_RESOURCE]
+                if claim.is_deleted and not left:
+                    self.snapshot.remove_claim(action.claim)
+                else:
+                    self.snapshot.put(claim.with_consumers(tuple(left)))
             case DeleteClaim():
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
@@ -375,6 +384,32 @@ class World:
         written = {labels.RESERVED_FOR: pod, labels.RESERVED_SINCE: since, labels.RESERVED_UNTIL: end}
         self._label("ResourceClaim", claim, written)
 
+    def promise(self, placement: Placement, pod: str) -> str:
+        """What `placeholders.placements` does: the warm claim is a user's, and on a full node the placeholder goes.
+
+        Returns
+        -------
+        str
+            The claim's name.
+        """
+        assert placement.placeholder is not None
+        (key,) = placement.placeholder.claims
+        self.reserve(key, pod, self.now + timedelta(seconds=30))
+        if not placement.fits_beside:
+            self.hold(key, pod)
+            if not placement.others_wait:
+                kept = placement.placeholder
+                end = EndPlaceholder(kept.key, kept.pod.uid, Cause.HANDED_OVER, "x", ObjectKey(key.namespace, pod))
+                self.log.append((self.now, end))
+                self._carry_out(end)
+        return key.name
+
+    def hold(self, claim: ObjectKey, pod: str) -> None:
+        """A promise stands among a claim's consumers."""
+        tracked = replace(self.snapshot.claims[claim], owner_uids=())
+        promise = ConsumerReference(labels.PROMISE_RESOURCE, pod, tracked.claim.uid)
+        self.snapshot.put(tracked.with_consumers((*tracked.consumers, promise)))
+
     def _label(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         # The simulator's own objects say where a pod is and what a claim holds; only labels change.
         table: Any = self.snapshot.pods if kind == "Pod" else self.snapshot.claims
@@ -390,7 +425,7 @@ class World:
             name = ObjectKey(key.namespace, entry.get("resourceClaimName", ""))
             claim = self.snapshot.claims.get(name)
             users = [pod for pod in self.snapshot.pods.values() if any(each.claim == name.name for each in pod.claims)]
-            if claim is not None and not users:
+            if claim is not None and not users and not is_held(claim):
                 self.snapshot.remove_claim(name)
 
     def _put(self, obj: Json) -> None:

@@ -11,6 +11,7 @@ import pytest
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.headroom import labels
+from dra_spawner.placeholders.reconciler import Reconciler
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
 from tests.integration.kept_places import SHARE, kept_places, node, pods_of
@@ -301,8 +302,11 @@ async def test_a_start_that_is_cancelled(places, when):
 # --- nodes that are full ---------------------------------------------------------------------------------------------
 
 
-async def test_a_service_that_ends_once_it_has_promised(places):
-    """The claim is held for the server whoever decides: it starts with it, and waits for nothing and nobody."""
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
+async def test_a_service_that_ends_once_it_has_promised(places, killed, monkeypatch):
+    """The claim is kept for the server whoever decides: it starts with it, and waits for nothing and nobody."""
+    if killed:
+        monkeypatch.setattr(Reconciler, "_let_go", lambda self: asyncio.sleep(0))
     places.side.spawner_config.cpu_guarantee = 5  # of 8: one place on each node
     await places.cluster.publish(*node("node-a", whole("gpu-0")), *node("node-b", whole("gpu-0")))
     async with places.keeping(1, most=1):
@@ -310,7 +314,7 @@ async def test_a_service_that_ends_once_it_has_promised(places):
     # From here on nobody decides anything, yet whoever asks is answered.
     places.service.always(answer)
     before = await places.cluster.admin.get(places.cluster.path(CLAIMS, answer["claims"]["gpu"]))
-    assert "promises" in [each["resource"] for each in before["status"]["reservedFor"]]
+    assert [each["resource"] for each in before["status"].get("reservedFor", ())] == (["promises"] if killed else [])
     assert await places.spawn() is None
     claim = await places.claim_of()
     assert claim["metadata"]["uid"] == before["metadata"]["uid"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.cluster.errors import KubernetesError, RequestTarget
-from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, ReserveClaim, UngatePod
+from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Headroom
 from dra_spawner.headroom.shapes import Shape
@@ -46,7 +46,6 @@ class Failing(CarryOut):
     [
         pytest.param(ReserveClaim, 1, id="not-reserved"),
         pytest.param(EndPlaceholder, 2, id="still-there"),
-        pytest.param(UngatePod, 3, id="still-gated"),
     ],
 )
 async def test_what_follows_a_failure_is_not_done(
@@ -57,7 +56,6 @@ async def test_what_follows_a_failure_is_not_done(
     chain = (
         ReserveClaim(ObjectKey("hub", "claim"), pod, "uid-ada", "x"),
         EndPlaceholder(kept, "uid", Cause.HANDED_OVER, "x", pod),
-        UngatePod(pod, "uid-ada", "x"),
     )
     async with at_work(prepared) as world:
         world.reconciler.carry_out = carry_out = Failing(failing)
@@ -99,7 +97,7 @@ async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTe
         (kept,) = world.warm(GPU)
         path = prepared.path("resourceclaims", kept.claims[0].name)
         do = world.reconciler.carry_out.do
-        world.reconciler.carry_out = Failing(UngatePod)  # it only looks on from here on
+        world.reconciler.carry_out = Failing(ReleaseClaim)  # it only looks on from here on
         await prepared.admin.delete(path)
         reserve = ReserveClaim(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
         assert await do(reserve, {}) == ()

@@ -75,17 +75,20 @@ async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        promise = await world.promises.place(gpu, prepared.namespace, "ada")
-        claim = promise.claims["gpu"]
-        # Somebody else waits for just this device, and comes before.
-        await world.user("eager", WHOLE, cpu="1")
-        device = device_of(world, claim)
+        (kept,) = world.warm(gpu)
+        device = device_of(world, kept.claims[0].name)
         without_device: list[object] = []
         end = world.watch.on_change(
-            lambda change: without_device.append(change) if not device_of(world, claim) else None
+            lambda change: without_device.append(change) if not device_of(world, kept.claims[0].name) else None
         )
-        assert promise.gates == ("hub.jupyter.org/hand-over",)
-        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5", gates=promise.gates)
+        promise = await world.promises.place(gpu, prepared.namespace, "ada")
+        claim = promise.claims["gpu"]
+        await world.until(
+            lambda: kept.key not in world.watch.snapshot.pods, what="it goes before its user's pod is there"
+        )
+        # Somebody else waits for just this device, and comes before.
+        await world.user("eager", WHOLE, cpu="1")
+        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: node_of(world, "ada") == "node-a")
         await world.until(lambda: promise.placement.placeholder.key not in world.watch.snapshot.pods)
         end()

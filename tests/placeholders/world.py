@@ -130,7 +130,7 @@ class PlaceholderWorld:
         """A user's pod as the spawner makes it after it asked for a placement."""
         promise = await self.promises.place(of, self.cluster.namespace, name)
         if promise.claims:
-            await self.named_user(name, promise.claims, claims, gates=promise.gates, **kind)
+            await self.named_user(name, promise.claims, claims, **kind)
         else:
             await self.user(name, claims, **kind)
         return promise

@@ -110,7 +110,6 @@ class Hub:
             return
         objects, answer = self._objects(start), start.answer
         entries = await self._take(start, objects, answer) if answer is not None and answer["claims"] else None
-        gates = answer["gates"] if answer is not None and entries is not None else ()
         if entries is None:
             entries = {
                 name: {"resourceClaimTemplateName": each["metadata"]["name"]}
@@ -119,7 +118,7 @@ class Hub:
             await objects.ensure({each["metadata"]["name"] for each in objects.templates.values()})
         if start.death is Death.MADE:
             return
-        manifest = user_pod(start.name, entries, ready=answer is not None, gates=gates)
+        manifest = user_pod(start.name, entries, ready=answer is not None)
         manifest["metadata"]["labels"][labels.SHAPE] = start.choice.shape.id
         manifest["metadata"]["annotations"] = {START_ANNOTATION: objects.nonce}
         pod = await self._api.create(self._cluster.path("pods"), manifest)

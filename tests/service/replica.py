@@ -137,7 +137,7 @@ class Replica:
     async def start(self, shape: Shape, name: str, claims: Mapping[str, Json], answer: Json, **kind: Any) -> Json:
         """A user's pod, as the spawner makes it of an answer with claims."""
         entries = {entry: {"resourceClaimName": claim} for entry, claim in answer["claims"].items()}
-        manifest = user_pod(name, entries, gates=answer["gates"], **kind)
+        manifest = user_pod(name, entries, **kind)
         manifest["metadata"]["labels"]["hub.jupyter.org/shape"] = shape.id
         (pod,) = await self.cluster.publish(manifest)
         return pod

@@ -82,7 +82,7 @@ async def test_a_stranger_learns_nothing_and_is_not_believed(
 ) -> None:
     cluster = embedded_cluster
     await lead_as(cluster, stranger.url)
-    forged = {"kind": "never", "node": "", "reason": "go away", "claims": {}, "until": None, "gates": []}
+    forged = {"kind": "never", "node": "", "reason": "go away", "claims": {}, "until": None}
     async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         for status, headers in (

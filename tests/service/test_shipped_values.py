@@ -116,7 +116,7 @@ def test_every_word_is_documented() -> None:
     words |= {
         labels.RESERVED_FOR,
         "reserved-until",
-        labels.HAND_OVER_GATE,
+        labels.PROMISE_RESOURCE,
         CONFIG_MAP,
         labels.LATE,
         *KINDS_OF_DECISIONS,

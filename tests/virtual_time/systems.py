@@ -117,7 +117,7 @@ class Ours(ClusterWorld):
     async def arrive(self, name: str) -> None:
         """As the spawner does: ask where, then make the pod as the answer says."""
         promise = await self.promises.place(self.shape, self.namespace, name)
-        spec: Json = {"schedulingGates": [{"name": gate} for gate in promise.gates]} if promise.gates else {}
+        spec: Json = {}
         if promise.placement.node:
             here = [{"key": "metadata.name", "operator": "In", "values": [promise.placement.node]}]
             preferred = [{"weight": 100, "preference": {"matchFields": here}}]
