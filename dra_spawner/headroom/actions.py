@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
+from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.simulator.claims import ObjectKey
 
 
@@ -178,12 +179,19 @@ class ReserveClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseClaim:
-    """Take the promise away from the consumers of a warm claim: without others it is any claim that nobody uses."""
+    """Take the promise away from the consumers of a warm claim.
+
+    Attributes
+    ----------
+    given_back
+        All consumers that it has, if its devices are to be free with that: nobody else uses it. None if others may.
+    """
 
     kind: ClassVar = "release-claim"
     claim: ObjectKey
     uid: str
     reason: str
+    given_back: tuple[ConsumerReference, ...] | None = None
 
     @property
     def subject(self) -> str:

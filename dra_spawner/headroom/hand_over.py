@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.policy import Policy
@@ -44,7 +43,7 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
             actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
     actions += _unowned(view, policy)
-    actions += _releases(view)
+    actions += _releases(view, policy)
     actions += _orphans(view, policy)
     return tuple(actions)
 
@@ -79,10 +78,10 @@ def decide_let_go(view: View, waiting: Iterable[Waiting]) -> tuple[ReleaseClaim,
     """
     refused = {each.pod for each in waiting if each.needs_node and not each.has_way}
     return tuple(
-        ReleaseClaim(claim.key, claim.claim.uid, f"{pod} finds no room where it is, and may go elsewhere now")
+        _giving_back(claim, f"{pod} finds no room where it is, and may go elsewhere now")
         for claim in view.held_claims()
         for pod in view.pods_naming(claim.key)
-        if ObjectKey.of(pod) in refused and view.scheduler_says(pod) and not claim.is_deleted
+        if ObjectKey.of(pod) in refused and view.scheduler_says(pod) and not claim.is_reserved_for(pod)
     )
 
 
@@ -160,15 +159,33 @@ def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
                 break
 
 
-def _releases(view: View) -> Iterator[ReleaseClaim]:
-    """Promises that have been kept, and those of claims that are to go, which they would hold."""
+def _releases(view: View, policy: Policy) -> Iterator[ReleaseClaim]:
+    """Promises that have been kept, and those that are not going to be."""
     for claim in view.held_claims():
-        reason = "it is being deleted" if claim.is_deleted else ""
-        for pod in view.pods_naming(claim.key):
-            if ObjectKey.of(pod) in view.users and pod.node_name and claim.is_reserved_for(pod):
-                reason = f"{pod} has it"
-        if reason:
-            yield ReleaseClaim(claim.key, claim.claim.uid, reason)
+        naming = [pod for pod in view.pods_naming(claim.key) if not pod.is_finished]
+        taker = next((pod for pod in naming if pod.node_name and claim.is_reserved_for(pod)), None)
+        if taker is not None and ObjectKey.of(taker) in view.users:
+            yield ReleaseClaim(claim.key, claim.claim.uid, f"{taker} has it")
+        elif not naming and (why := _why_over(view, policy, claim)):
+            yield _giving_back(claim, why)
+
+
+def _why_over(view: View, policy: Policy, claim: TrackedClaim) -> str:
+    """Why nobody is going to have a claim that is promised; empty if somebody may."""
+    reservation = reservation_of(claim)
+    if claim.is_deleted:
+        return "it is being deleted"
+    if reservation is None:
+        return "nobody knows for whom it is kept"
+    if _is_over(reservation, view, policy):
+        return f"was kept for {reservation.pod}, which did not come in time"
+    if view.came_without(claim.key.namespace, reservation, (claim.key,)):
+        return f"was kept for {reservation.pod}, which came with claims of its own"
+    return ""
+
+
+def _giving_back(claim: TrackedClaim, reason: str) -> ReleaseClaim:
+    return ReleaseClaim(claim.key, claim.claim.uid, reason, given_back=claim.consumers)
 
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
@@ -183,31 +200,10 @@ def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
     """Claims that a placeholder was to have, or had, and that nobody uses."""
     for tracked in view.warm_claims():
-        if tracked.is_deleted or _is_used(view, tracked):
+        if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
             continue
         reservation = reservation_of(tracked)
-        if reservation is not None and not _is_over(reservation, view, policy) and not _is_forsaken(view, tracked):
+        if reservation is not None and not _is_over(reservation, view, policy):
             continue
         if age(tracked.created, view.now) >= policy.grace.orphan:
             yield DeleteClaim(tracked.key, tracked.claim.uid, "its placeholder is gone, and nobody uses it")
-
-
-def _is_used(view: View, claim: TrackedClaim) -> bool:
-    """Whether a pod names a claim, or is among its consumers; what holds it for a promise is none."""
-    if view.pods_naming(claim.key):
-        return True
-    consumers = claim.consumers
-    if is_held(claim):
-        # Until Kubernetes 1.35 its placeholder stays among them as long as something unknown does.
-        consumers = tuple(
-            each
-            for each in consumers
-            if each.resource != labels.PROMISE_RESOURCE and not claim.key.name.startswith(f"{each.name}-")
-        )
-    return bool(consumers)
-
-
-def _is_forsaken(view: View, claim: TrackedClaim) -> bool:
-    """Whether the pod that it is promised to has come without it; the placeholder has gone."""
-    reservation = reservation_of(claim)
-    return reservation is not None and view.came_without(claim.key.namespace, reservation, (claim.key,))

@@ -107,7 +107,7 @@ class Known:
     warm_claims
         Claims that were made for placeholders.
     held_claims
-        Those of them that a promise keeps, by its entry among the consumers.
+        Claims that a promise keeps, by its entry among the consumers; a hub may have made them its own since.
     created
         When a node was made.
     labelled
@@ -171,8 +171,9 @@ class Known:
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
                 self.held_claims.pop(key, None)
-            if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
-                self.warm_claims[key] = claim
+            if claim is not None and _is_in(key, within.placeholders):
+                if _is_warm(claim):
+                    self.warm_claims[key] = claim
                 if is_held(claim):
                     self.held_claims[key] = claim
         for _, slice_before, item in _changes(self._slices, snapshot.slices):

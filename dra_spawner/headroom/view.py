@@ -207,7 +207,7 @@ class View:
         return self._warm_claims
 
     def held_claims(self) -> tuple[TrackedClaim, ...]:
-        """Those of them that a promise keeps, by its entry among their consumers."""
+        """Claims that a promise keeps, by its entry among their consumers."""
         return self._held_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:

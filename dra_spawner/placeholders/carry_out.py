@@ -11,6 +11,7 @@ from typing import Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
@@ -252,13 +253,39 @@ class CarryOut:
         await self._change_consumers(claim, uid, promise)
 
     async def _release(self, action: ReleaseClaim) -> tuple[Expectation, ...]:
+        key, uid = action.claim, action.uid
         try:
-            changed = await self._change_consumers(action.claim, action.uid, {"$patch": "delete", "uid": action.uid})
+            if action.given_back is None:
+                changed = await self._change_consumers(key, uid, {"$patch": "delete", "uid": uid})
+            else:
+                changed = await self._give_back(key, uid, action.given_back)
         except KubernetesError as error:
-            if error.not_found or error.other_uid:  # gone, or another claim of that name
+            # Gone, or another claim of that name; or somebody has come to use it since it was seen.
+            if error.not_found or error.other_uid or error.status == 422:
                 return ()
             raise
-        return (_at_least(Kind.RESOURCE_CLAIM, action.claim, changed),)
+        return (_at_least(Kind.RESOURCE_CLAIM, key, changed),)
+
+    async def _give_back(self, claim: ObjectKey, uid: str, consumers: Iterable[ConsumerReference]) -> JsonObject:
+        """Without consumers a claim would stay allocated: only of pods Kubernetes notices that they have gone."""
+        seen = [
+            {
+                **({"apiGroup": labels.PROMISE_GROUP} if each.resource == labels.PROMISE_RESOURCE else {}),
+                "resource": each.resource,
+                "name": each.name,
+                "uid": each.uid,
+            }
+            for each in consumers
+        ]
+        body = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": "/status/reservedFor", "value": seen},
+            {"op": "remove", "path": "/status/reservedFor"},
+            {"op": "remove", "path": "/status/allocation"},
+        ]
+        self._may_act()
+        path = resource_path(_DRA, _CLAIMS, claim.namespace, claim.name, "status")
+        return await self._api.patch(path, body, patch_type=PatchType.JSON)
 
     async def _change_consumers(self, claim: ObjectKey, uid: str, entry: JsonObject) -> JsonObject:
         """A strategic merge patch: consumers are a list by uid, which it changes without looking."""

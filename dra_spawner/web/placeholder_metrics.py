@@ -109,7 +109,7 @@ class _Collector(Collector):
 def _claims(view: View) -> Metric:
     numbers: Counter[str] = Counter()
     held = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
-    for tracked in view.warm_claims():
+    for tracked in {each.key: each for each in (*view.warm_claims(), *view.held_claims())}.values():
         if is_held(tracked) or (tracked.key in held and reservation_of(tracked) is not None):
             numbers["promised"] += 1
         elif tracked.key not in held:

@@ -359,6 +359,9 @@ class World:
                 claim = self.snapshot.claims[action.claim]
                 assert claim.claim.uid == action.uid
                 left = [each for each in claim.consumers if each.resource != labels.PROMISE_RESOURCE]
+                if action.given_back is not None:
+                    assert action.given_back == claim.consumers
+                    left, claim = [], claim.deallocated()
                 if claim.is_deleted and not left:
                     self.snapshot.remove_claim(action.claim)
                 else:
