@@ -107,8 +107,9 @@ def is_under_way(view: View, policy: Policy) -> bool:
 
 
 def _promises(view: View, pod: Pod) -> Iterator[Reservation]:
-    for reference in pod.claims:
-        reservation = reservation_of(view.known.warm_claims.get(ObjectKey(pod.namespace, reference.claim or "")))
+    known = view.known
+    for key in (ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims):
+        reservation = reservation_of(known.warm_claims.get(key) or known.held_claims.get(key))
         if reservation is not None:
             yield reservation
 
