@@ -122,9 +122,16 @@ class NodeSelector:
     terms: tuple[NodeSelectorTerm, ...] = ()
     problem: str = field(init=False, compare=False, repr=False)
     """What is malformed in it; empty if nothing is."""
+    valid_terms: tuple[NodeSelectorTerm, ...] = field(init=False, compare=False, repr=False)
+    """Those that may select something: neither malformed nor empty."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "problem", _first_problem(self.terms))
+        problem = _first_problem(self.terms)
+        valid = self.terms
+        if problem or any(term.is_empty for term in valid):
+            valid = tuple(term for term in valid if not term.is_empty and not _first_problem((term,)))
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "valid_terms", valid)
 
     @classmethod
     def decode(cls, reader: Reader) -> NodeSelector:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from dra_spawner.dra.node_selector import NodeSelector, NodeSelectorTerm
+from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Taint
 from dra_spawner.dra.taints import blocking_taint, tolerates
 from dra_spawner.simulator.nodes import NodeState
@@ -106,7 +106,7 @@ class NodeFit:
         self._by_devices = frozenset(name for name, wanted in pod.requests.items() if wanted and name in by_devices)
         self._affinity = PodAffinity.of(pod, nodes)
         self._spread = TopologySpread.of(pod, nodes) if pod.spread_constraints else TopologySpread()
-        self._selector_terms = _valid_terms(pod.required_nodes) if pod.required_nodes is not None else ()
+        self._selector_terms = pod.required_nodes.valid_terms if pod.required_nodes is not None else ()
 
     def verdict(self, state: NodeState) -> NodeVerdict:
         """What the filters say about a node."""
@@ -234,11 +234,7 @@ def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
 
 def selects(selector: NodeSelector, state: NodeState) -> bool:
     """Whether a pod's own node selector selects a node; terms that are malformed select none."""
-    return any(term.matches(state.node.name, state.node.labels) for term in _valid_terms(selector))
-
-
-def _valid_terms(selector: NodeSelector) -> tuple[NodeSelectorTerm, ...]:
-    return tuple(term for term in selector.terms if not term.is_empty and not NodeSelector((term,)).problem)
+    return any(term.matches(state.node.name, state.node.labels) for term in selector.valid_terms)
 
 
 def _resource_order(name: str) -> tuple[int, str]:

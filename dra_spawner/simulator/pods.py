@@ -150,8 +150,7 @@ class Pod:
         if any(labels.get(key) != value for key, value in self.node_selector.items()):
             return False
         return self.required_nodes is None or any(
-            not term.is_empty and not NodeSelector((term,)).problem and term.matches(name, labels)
-            for term in self.required_nodes.terms
+            term.matches(name, labels) for term in self.required_nodes.valid_terms
         )
 
     @property
