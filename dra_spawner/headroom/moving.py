@@ -47,12 +47,14 @@ _MOST_DRAIN_TRIES = 3
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
     pods = pods_by_kind(policy).values()
-    new = [
-        state
-        for state in view.nodes_younger_than(policy.newest)
-        if not is_labelled(state, labels.DRAINING) and any(is_open(state, pod) for pod in pods)
-    ]
-    newest = max(new, key=lambda state: (state.node.created, state.node.name), default=None)
+    # Where all nodes are new, most need not be looked at.
+    new = sorted(
+        view.nodes_younger_than(policy.newest), key=lambda state: (state.node.created, state.node.name), reverse=True
+    )
+    open_to_users = (
+        state for state in new if not is_labelled(state, labels.DRAINING) and any(is_open(state, pod) for pod in pods)
+    )
+    newest = next(open_to_users, None)
     gone = [
         LabelNode(name, labels.ATTRACT, None, "no longer the newest node")
         for name, state in view.nodes_labelled(labels.ATTRACT)
@@ -271,7 +273,7 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
     """Placeholders that should be elsewhere, with where to if that is one node."""
     found: list[tuple[Placeholder, Cause, str]] = []
     goal = _new_empty_node(view, policy)
-    for placeholder in sorted(view.placeholders.values(), key=newest_first):
+    for placeholder in view.placeholders.values():
         if not placeholder.is_free or placeholder.key in ending or placeholder.shape not in policy.shapes:
             continue
         if is_labelled(view.snapshot.nodes.get(placeholder.node), labels.DRAINING):
@@ -283,7 +285,7 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
         elif view.users_of_node.get(placeholder.node):
             # Room is wanted where users are: there placeholders stand in their way most.
             found.append((placeholder, Cause.MOVE, goal.node.name))
-    return found
+    return sorted(found, key=lambda each: newest_first(each[0]))
 
 
 def _new_empty_node(view: View, policy: Policy) -> NodeState | None:

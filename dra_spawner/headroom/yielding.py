@@ -304,12 +304,15 @@ def find_way(
     refused = failed_fits.without_placeholders if failed_fits is not None and _has_own_claims(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
-        state = snapshot.nodes.get(placeholder.node)
-        if state is not None and allows(state, pod):
-            by_node.setdefault(placeholder.node, []).append(placeholder)
+        by_node.setdefault(placeholder.node, []).append(placeholder)
+    # Elsewhere than where its claims are nobody need be tried out.
+    has_claims_at = snapshot.has_claims_at(pod)
     token_of = snapshot.tokens(pod)
     best: tuple[tuple[int, Fraction, int, str], Way] | None = None
     for name in sorted(by_node):
+        state = snapshot.nodes.get(name)
+        if state is None or not allows(state, pod) or not has_claims_at(name):
+            continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
             continue  # no fewer can be found; only a busier node would be better
         token = (token_of(name), frozenset(each.key for each in by_node[name]))

@@ -148,12 +148,18 @@ class Fitting:
         """
         if self._extended or self.general is not None or self._state.nominated[node_name]:
             return None
-        claims = self._to_allocate(frozenset())
+        claims = self._unallocated
         try:
             devices = self._state.devices.token(node_name, claims) if claims else ()
         except (AllocationError, KeyError):
             return None
         return self._state.nodes.get(node_name), devices
+
+    def has_claims_at(self, node_name: str) -> bool:
+        """Whether all claims that have devices already can be used on a node."""
+        node = self._state.nodes[node_name].node
+        selectors = (wish.claim.status.node_selector for wish in self.wishes)
+        return all(each is None or each.matches(node.name, node.labels) for each in selectors)
 
     def holds(self, node_name: str, verdict: NodeVerdict) -> bool:
         """Whether a refusal by a node holds for as long as the node and the pods there are the same."""
@@ -166,7 +172,7 @@ class Fitting:
         """
         if self.general is not None:
             return
-        claims = self._to_allocate(frozenset())
+        claims = self._unallocated
         if self._extended or not claims:
             yield from sorted(self._nodes_of_claims())
             return
@@ -263,16 +269,19 @@ class Fitting:
 
     def _to_allocate(self, by_devices: frozenset[str]) -> list[ResourceClaim]:
         """Claims without devices; on a node where devices stand for extended resources, with a claim for those."""
-        claims = [wish.claim for wish in self.wishes if not wish.claim.is_allocated]
-        if by_devices:
-            claims.append(extended_resource_claim(self.pod, by_devices, self._classes))
-        return claims
+        if not by_devices:
+            return self._unallocated
+        return [*self._unallocated, extended_resource_claim(self.pod, by_devices, self._classes)]
+
+    @cached_property
+    def _unallocated(self) -> list[ResourceClaim]:
+        return [wish.claim for wish in self.wishes if not wish.claim.is_allocated]
 
     def _devices_of_nodes(self, names: Sequence[str], explain: bool) -> dict[str, NodeAnswer]:
         """Answers of nodes where nothing else is in the way."""
         if self._extended or self._node_allocatable or len(names) < 2:
             return {name: self._with_devices(name, explain) for name in names}
-        claims = self._to_allocate(frozenset())
+        claims = self._unallocated
         answers: dict[str, NodeAnswer] = {}
         wanted = set(names)
         try:
@@ -328,13 +337,8 @@ class Fitting:
 
     def _where_claims_are(self, name: str, answer: NodeAnswer) -> NodeAnswer:
         """The answer, given that some claims have devices already, which may be elsewhere."""
-        if not answer.fits:
-            return answer
-        node = self._state.nodes[name].node
-        for wish in self.wishes:
-            selector = wish.claim.status.node_selector
-            if selector is not None and not selector.matches(node.name, node.labels):
-                return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
+        if answer.fits and not self.has_claims_at(name):
+            return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
         return answer
 
     def _with_room(self, name: str, answer: NodeAnswer) -> NodeAnswer:

@@ -135,6 +135,10 @@ class Snapshot(ForkableCluster):
         """See :meth:`Fitting.token <dra_spawner.simulator.fitting.Fitting.token>`; for the snapshot as it is now."""
         return self._fitting(pod).token
 
+    def has_claims_at(self, pod: Pod) -> Callable[[str], bool]:
+        """See :meth:`Fitting.has_claims_at <dra_spawner.simulator.fitting.Fitting.has_claims_at>`; likewise."""
+        return self._fitting(pod).has_claims_at
+
     def place_pending(self, choose: Callable[[Sequence[str]], str] | None = None) -> dict[ObjectKey, str | PodFit]:
         """Place all pods that wait: first those for which a node was cleared, then the most important, then the oldest.
 
