@@ -56,6 +56,8 @@ class ControlPlane:
     client_qps
         Client limit of the scheduler and the controller manager; None for Kubernetes' defaults
         (50 and 20 requests a second), which a benchmark wants and most tests do not.
+    node_grace_seconds
+        After how long without a word a node is taken for lost; None for Kubernetes' default (50).
     feature_gates
         Of all components, as far as they differ from their defaults.
     scheduler_profiles
@@ -75,12 +77,14 @@ class ControlPlane:
         directory: Path,
         *,
         client_qps: int | None = None,
+        node_grace_seconds: int | None = None,
         feature_gates: Mapping[str, bool] | None = None,
         scheduler_profiles: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
         self.binary = binary
         self.directory = directory
         self.client_qps = client_qps
+        self.node_grace_seconds = node_grace_seconds
         self.scheduler_profiles = scheduler_profiles
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in (feature_gates or {}).items())
         self._gates = [f"--feature-gates={gates}"] if gates else []
@@ -174,12 +178,16 @@ class ControlPlane:
             *limits,
             *self._gates,
         ]
+        grace = []
+        if self.node_grace_seconds is not None:
+            grace = [f"--node-monitor-grace-period={self.node_grace_seconds}s"]
         self._launch("kube-scheduler", *client, *self._scheduler_configuration())
         self._launch(
             "kube-controller-manager",
             *client,
             f"--service-account-private-key-file={self._certificates.service_account_key}",
             f"--root-ca-file={self._certificates.authority}",
+            *grace,
         )
 
     def _scheduler_configuration(self) -> list[str]:
