@@ -1,23 +1,24 @@
 """What one view of the cluster found out and the next need not find out again.
 
 Objects in a snapshot never change; they are replaced. So whatever was found out of an object holds while it is the very
-object, and to look which ones are is all that a view of a big cluster has to do. It holds nothing that is not in the
-snapshot: a fresh one gives the same views, later.
+object, and to look at those that are not is all that a view of a big cluster has to do. It holds nothing that is not in
+the snapshot: a fresh one gives the same views, later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from dra_spawner.dra.objects import PoolId, ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.nodes import NodeState, SchedulableNode
+from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.table import Table
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -134,10 +135,10 @@ class Known:
         self._forget()
 
     def _forget(self) -> None:
-        self._pods: dict[ObjectKey, Pod] = {}
-        self._nodes: dict[str, SchedulableNode] = {}
-        self._claims: dict[ObjectKey, TrackedClaim] = {}
-        self._slices: dict[str, ResourceSlice] = {}
+        self._pods = _Followed[ObjectKey, Pod]()
+        self._nodes = _Followed[str, NodeState]()
+        self._claims = _Followed[ObjectKey, TrackedClaim]()
+        self._slices = _Followed[str, ResourceSlice]()
         self.placeholders: dict[ObjectKey, Pod] = {}
         self.users: dict[ObjectKey, Pod] = {}
         self.waiting: dict[ObjectKey, Pod] = {}
@@ -163,10 +164,10 @@ class Known:
         if snapshot is not self._snapshot or within != self._namespaces:
             self._forget()
             self._snapshot, self._namespaces = snapshot, within
-        for key, pod_before, pod in _changes(self._pods, snapshot.pods):
+        for key, pod_before, pod in self._pods.changes(snapshot.state.pods):
             self._let_go_pod(key, pod_before)
             self._take_pod(key, pod)
-        for key, claim_before, claim in _changes(self._claims, snapshot.claims):
+        for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
             self._busyness_may_differ(key)
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
@@ -176,9 +177,10 @@ class Known:
                     self.warm_claims[key] = claim
                 if is_held(claim):
                     self.held_claims[key] = claim
-        for _, slice_before, item in _changes(self._slices, snapshot.slices):
+        for _, slice_before, item in self._slices.changes(snapshot.state.devices.slices):
             self._replace_slice(slice_before, item)
-        self._look_at_nodes(snapshot.nodes)
+        for name, state_before, state in self._nodes.changes(snapshot.state.nodes):
+            self._replace_node(name, state_before, state)
 
     def note_busyness(
         self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
@@ -248,22 +250,18 @@ class Known:
 
     # --- nodes and slices -----------------------------------------------------------------------------------------
 
-    def _look_at_nodes(self, nodes: Mapping[str, NodeState]) -> None:
-        known = self._nodes
-        changed = [(name, state.node) for name, state in nodes.items() if known.get(name) is not state.node]
-        for name, node in changed:
-            known[name] = node
+    def _replace_node(self, name: str, before: NodeState | None, after: NodeState | None) -> None:
+        if after is None:
+            del self.created[name]
+            self.busyness.pop(name, None)
+            self.busyness_at_hand.pop(name, None)
+            for names in self.labelled.values():
+                names.discard(name)
+        elif before is None or before.node is not after.node:
             self.touched_nodes.add(name)
-            self.created[name] = _moment(node.created)
+            self.created[name] = _moment(after.node.created)
             for label, names in self.labelled.items():
-                (names.add if label in node.labels else names.discard)(name)
-        if len(known) > len(nodes):
-            for name in known.keys() - nodes.keys():
-                del known[name], self.created[name]
-                self.busyness.pop(name, None)
-                self.busyness_at_hand.pop(name, None)
-                for names in self.labelled.values():
-                    names.discard(name)
+                (names.add if label in after.node.labels else names.discard)(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
         self.touched_nodes.update(item.node_name for item in (before, after) if item is not None and item.node_name)
@@ -280,16 +278,29 @@ class Known:
                 _add(self.slices_of_node, after.node_name, after)
 
 
-def _changes(known: dict[K, V], table: Mapping[K, V]) -> Iterator[tuple[K, V | None, V | None]]:
-    """What is not as it was, with before and after; it is known from here on."""
-    changed = [(key, item) for key, item in table.items() if known.get(key) is not item]
-    for key, item in changed:
-        before = known.get(key)
-        known[key] = item
-        yield key, before, item
-    if len(known) > len(table):
-        for key in known.keys() - table.keys():
-            yield key, known.pop(key), None
+class _Followed(Generic[K, V]):
+    """The items of a table as they were when it was last looked at."""
+
+    def __init__(self) -> None:
+        self._items: dict[K, V] = {}
+        self._changes = 0
+
+    def changes(self, table: Table[K, V]) -> list[tuple[K, V | None, V | None]]:
+        """What is not as it was, with before and after; None is nothing."""
+        keys = table.changed_since(self._changes)
+        self._changes = table.changes
+        items = self._items
+        found: list[tuple[K, V | None, V | None]] = []
+        for key in keys if keys is not None else {**table, **items}:
+            before, after = items.get(key), table.get(key)
+            if after is before:
+                continue
+            found.append((key, before, after))
+            if after is None:
+                del items[key]
+            else:
+                items[key] = after
+        return found
 
 
 def _named(pod: Pod) -> list[ObjectKey]:

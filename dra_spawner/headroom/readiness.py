@@ -31,7 +31,9 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
     judge = _Judge(view, policy, memory)
     gone: list[LabelNode] = []
     come: list[LabelNode] = []
-    since = {name: memory.ready_since[name] for name in memory.ready_since.keys() & view.snapshot.nodes.keys()}
+    since = dict(memory.ready_since)
+    for name in since.keys() - view.snapshot.nodes.keys():
+        del since[name]
     lost_readiness = {}
     unsettled = set()
     for name in judge.to_look_at():

@@ -27,6 +27,7 @@ from dra_spawner.simulator.divisions import Divisions
 from dra_spawner.simulator.holders import Held, Holders
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.pool_views import Concerned, PoolViews
+from dra_spawner.simulator.table import Table
 from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
 
 __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
@@ -84,8 +85,8 @@ class DeviceState:
         return MappingProxyType(self._nodes)
 
     @property
-    def slices(self) -> Mapping[str, ResourceSlice]:
-        return MappingProxyType(self._pools.slices)
+    def slices(self) -> Table[str, ResourceSlice]:
+        return self._pools.slices
 
     def in_order(self) -> tuple[list[ResourceSlice], list[Node]]:
         """All slices and nodes in the order in which they count."""

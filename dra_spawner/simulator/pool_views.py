@@ -20,6 +20,8 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Candidate, Pool, PoolState, gather_pools, local_pool, pool_order
+from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.table import Table
 
 __all__ = ["Concerned", "NodeView", "PoolViews"]
 
@@ -109,7 +111,8 @@ class PoolViews:
     """
 
     def __init__(self, features: Features, quirks: Quirks, slices: Iterable[ResourceSlice] = ()) -> None:
-        self.slices: dict[str, ResourceSlice] = {}
+        # What takes its changes back is in another's journal.
+        self.slices: Table[str, ResourceSlice] = Table(Journal())
         self.serials: dict[str, int] = {}
         self._features = features
         self._quirks = quirks
@@ -151,7 +154,8 @@ class PoolViews:
 
     def remove(self, name: str) -> tuple[int, Concerned]:
         """Remove a slice; returns the place it had, too. KeyError when there is none."""
-        item = self.slices.pop(name)
+        item = self.slices[name]
+        self.slices.discard(name)
         del self.serials[name]
         return self._places.pop(name), self._leave(item)
 
@@ -220,7 +224,7 @@ class PoolViews:
         return not item.node_name or bool(item.shared_counters), self._places[item.name]
 
     def _enter(self, item: ResourceSlice) -> None:
-        self.slices[item.name] = item
+        self.slices.put(item.name, item)
         self.serials[item.name] = next(self._next_serial)
         if item.name not in self._places:
             self._places[item.name] = next(self._next_place)

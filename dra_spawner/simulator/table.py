@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Hashable, ItemsView, Iterator, KeysView, Mapping, ValuesView
 from functools import partial
-from typing import Generic, TypeVar
+from itertools import islice
+from typing import Final, Generic, TypeVar
 
 from dra_spawner.simulator.journal import Journal
 
@@ -13,18 +15,35 @@ __all__ = ["Groups", "Table"]
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+_REMEMBERED: Final = 10_000
+"""Of so many changes it is known of which key they were."""
+
 
 class Table(Mapping[K, V], Generic[K, V]):
     """A mapping of immutable values; every change goes into the journal.
 
     The order of the keys is that of their last insertion and means nothing.
+
+    Attributes
+    ----------
+    changes
+        How often an item was put or removed; taking that back counts, too.
     """
 
-    __slots__ = ("_items", "_journal")
+    __slots__ = ("_items", "_journal", "_latest", "changes")
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._items: dict[K, V] = {}
+        self._latest: deque[K] = deque(maxlen=_REMEMBERED)
+        self.changes = 0
+
+    def changed_since(self, changes: int) -> dict[K, None] | None:
+        """Keys whose items may be others than when there had been so many changes; None if that is not known."""
+        count = self.changes - changes
+        if count > len(self._latest):
+            return None
+        return dict.fromkeys(islice(reversed(self._latest), count))
 
     def __getitem__(self, key: K) -> V:
         return self._items[key]
@@ -51,21 +70,30 @@ class Table(Mapping[K, V], Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Add or replace an item."""
-        if key in self._items:
-            undo = partial(self._items.__setitem__, key, self._items[key])
-            self._items[key] = value
-            self._journal.record(undo)
-        else:
-            self._items[key] = value
-            self._journal.record(partial(self._items.__delitem__, key))
+        undo = partial(self._set, key, self._items[key]) if key in self._items else partial(self._drop, key)
+        self._set(key, value)
+        self._journal.record(undo)
 
     def discard(self, key: K) -> V | None:
         """Remove an item and return it; None if there is none."""
         if key not in self._items:
             return None
-        value = self._items.pop(key)
-        self._journal.record(partial(self._items.__setitem__, key, value))
+        value = self._items[key]
+        self._drop(key)
+        self._journal.record(partial(self._set, key, value))
         return value
+
+    def _set(self, key: K, value: V) -> None:
+        self._items[key] = value
+        self._note(key)
+
+    def _drop(self, key: K) -> None:
+        del self._items[key]
+        self._note(key)
+
+    def _note(self, key: K) -> None:
+        self.changes += 1
+        self._latest.append(key)
 
 
 class Groups(Generic[K, V]):
