@@ -148,6 +148,7 @@ class Known:
         self.warm_claims: dict[ObjectKey, TrackedClaim] = {}
         self.held_claims: dict[ObjectKey, TrackedClaim] = {}
         self.created: dict[str, datetime | None] = {}
+        self._newest: list[str] | None = None
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
         self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
@@ -250,7 +251,16 @@ class Known:
 
     # --- nodes and slices -----------------------------------------------------------------------------------------
 
+    def newest_nodes(self) -> list[str]:
+        """Names of nodes, those that were made last first."""
+        if self._newest is None:
+            nodes = self._nodes.items
+            self._newest = sorted(nodes, key=lambda name: (nodes[name].node.created, name), reverse=True)
+        return self._newest
+
     def _replace_node(self, name: str, before: NodeState | None, after: NodeState | None) -> None:
+        if before is None or after is None or before.node.created != after.node.created:
+            self._newest = None
         if after is None:
             del self.created[name]
             self.busyness.pop(name, None)
@@ -282,14 +292,14 @@ class _Followed(Generic[K, V]):
     """The items of a table as they were when it was last looked at."""
 
     def __init__(self) -> None:
-        self._items: dict[K, V] = {}
+        self.items: dict[K, V] = {}
         self._changes = 0
 
     def changes(self, table: Table[K, V]) -> list[tuple[K, V | None, V | None]]:
         """What is not as it was, with before and after; None is nothing."""
         keys = table.changed_since(self._changes)
         self._changes = table.changes
-        items = self._items
+        items = self.items
         found: list[tuple[K, V | None, V | None]] = []
         for key in keys if keys is not None else {**table, **items}:
             before, after = items.get(key), table.get(key)

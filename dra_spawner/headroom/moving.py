@@ -47,12 +47,10 @@ _MOST_DRAIN_TRIES = 3
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
     pods = pods_by_kind(policy).values()
-    # Where all nodes are new, most need not be looked at.
-    new = sorted(
-        view.nodes_younger_than(policy.newest), key=lambda state: (state.node.created, state.node.name), reverse=True
-    )
     open_to_users = (
-        state for state in new if not is_labelled(state, labels.DRAINING) and any(is_open(state, pod) for pod in pods)
+        state
+        for state in view.nodes_younger_than(policy.newest)
+        if not is_labelled(state, labels.DRAINING) and any(is_open(state, pod) for pod in pods)
     )
     newest = next(open_to_users, None)
     gone = [

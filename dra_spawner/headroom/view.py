@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -227,11 +227,13 @@ class View:
         created = self.known.created.get(name)
         return self.now - created if created is not None else timedelta(0)
 
-    def nodes_younger_than(self, limit: timedelta) -> list[NodeState]:
-        """Nodes that were made less than so long ago, or nobody knows when."""
+    def nodes_younger_than(self, limit: timedelta) -> Iterator[NodeState]:
+        """Nodes that were made less than so long ago, or nobody knows when; those made last first."""
         since = self.now - limit
-        created = self.known.created.items()
-        return [self.snapshot.nodes[name] for name, moment in created if moment is None or moment > since]
+        for name in self.known.newest_nodes():
+            moment = self.known.created[name]
+            if moment is None or moment > since:
+                yield self.snapshot.nodes[name]
 
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
         """Nodes that have one of the labels that are given to few, whatever its value."""
