@@ -183,15 +183,19 @@ class ReleaseClaim:
 
     Attributes
     ----------
-    given_back
-        All consumers that it has, if its devices are to be free with that: nobody else uses it. None if others may.
+    consumers
+        All that it has, if all of them go: nobody uses it. None if the others stay, whoever they are.
+    frees_devices
+        Whether its devices go, too, where all consumers do. Without consumers alone it keeps them: Kubernetes frees
+        what the last pod leaves, but not what nobody has begun to use.
     """
 
     kind: ClassVar = "release-claim"
     claim: ObjectKey
     uid: str
     reason: str
-    given_back: tuple[ConsumerReference, ...] | None = None
+    consumers: tuple[ConsumerReference, ...] | None = None
+    frees_devices: bool = True
 
     @property
     def subject(self) -> str:

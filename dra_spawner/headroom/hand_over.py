@@ -11,10 +11,13 @@ A promise that is among the consumers (it holds the claim) is taken away when th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import timedelta
 
+from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.known import is_held
+from dra_spawner.headroom.placeholder_objects import is_claim_of
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.headroom.yielding import Waiting
@@ -81,8 +84,23 @@ def decide_let_go(view: View, waiting: Iterable[Waiting]) -> tuple[ReleaseClaim,
         _giving_back(claim, f"{pod} finds no room where it is, and may go elsewhere now")
         for claim in view.held_claims()
         for pod in view.pods_naming(claim.key)
-        if ObjectKey.of(pod) in refused and view.scheduler_says(pod) and not claim.is_reserved_for(pod)
+        if ObjectKey.of(pod) in refused and view.scheduler_says(pod)
     )
+
+
+def last_releases(view: View) -> tuple[ReleaseClaim, ...]:
+    """What a service does before it ends, should none come after it: nothing is left that only it could end.
+
+    The pods that claims are promised to get their devices all the same.
+    """
+    found = []
+    for claim in view.held_claims():
+        release = ReleaseClaim(claim.key, claim.claim.uid, "the service ends")
+        if _is_nobodys(claim) and not view.pods_naming(claim.key):
+            # Where its placeholder still stands among them, Kubernetes would free the devices as those of the last pod.
+            release = replace(release, consumers=claim.consumers, frees_devices=False)
+        found.append(release)
+    return tuple(found)
 
 
 def is_under_way(view: View, policy: Policy) -> bool:
@@ -186,7 +204,20 @@ def _why_over(view: View, policy: Policy, claim: TrackedClaim) -> str:
 
 
 def _giving_back(claim: TrackedClaim, reason: str) -> ReleaseClaim:
-    return ReleaseClaim(claim.key, claim.claim.uid, reason, given_back=claim.consumers)
+    """Free a claim's devices; where pods are among its consumers, Kubernetes does that when the last of them goes."""
+    consumers = claim.consumers if _is_nobodys(claim) else None
+    return ReleaseClaim(claim.key, claim.claim.uid, reason, consumers)
+
+
+def _is_nobodys(claim: TrackedClaim) -> bool:
+    """Whether no pod is among the consumers of a claim but its placeholder, which is gone if nobody names the claim.
+
+    Pods that are not seen yet may use it. Until Kubernetes 1.35 the placeholder stays among them as long as something
+    unknown does.
+    """
+    return all(
+        each.resource == labels.PROMISE_RESOURCE or is_claim_of(claim.key.name, each.name) for each in claim.consumers
+    )
 
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:

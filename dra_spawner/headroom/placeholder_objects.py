@@ -13,6 +13,10 @@ from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#: For so long a placeholder goes on on its node once the API server has deleted it. Then the kubelet has it beside the
+#: user's pod that takes its claims over, which stay prepared: a kubelet that is about to undo that does not notice who
+#: comes meanwhile (`unprepareResources` in pkg/kubelet/cm/dra, as of 1.36), and that pod's containers never start.
+_LINGER_SECONDS = 2
 _UNPRIVILEGED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -51,6 +55,11 @@ class PlaceholderSettings:
 def claim_name(placeholder: str, entry: str) -> str:
     """Name of a placeholder's claim."""
     return f"{placeholder}-{entry}"
+
+
+def is_claim_of(claim: str, placeholder: str) -> bool:
+    """Whether a claim was made for a placeholder of this name."""
+    return claim.startswith(claim_name(placeholder, ""))
 
 
 def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -> tuple[JsonObject, ...]:
@@ -97,10 +106,13 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> J
         "enableServiceLinks": False,
         "resourceClaims": [{"name": entry, "resourceClaimName": claim_name(name, entry)} for entry in shape.claims],
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": 0,
+        "terminationGracePeriodSeconds": _LINGER_SECONDS,
     }
-    if not shape.claims:
+    if shape.claims:
+        spec["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": _LINGER_SECONDS}}}
+    else:
         del spec["resourceClaims"]
+        spec["terminationGracePeriodSeconds"] = 0
     if settings.image_pull_secrets:
         spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
     if settings.priority_class:

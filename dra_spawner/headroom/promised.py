@@ -58,7 +58,8 @@ def promised_places(view: View) -> tuple[PromisedPlace, ...]:
         pod = ObjectKey(claim.key.namespace, reservation.pod)
         naming = view.pods_naming(claim.key)
         waiting = next((each for each in naming if ObjectKey.of(each) == pod and not each.node_name), None)
-        if waiting is None and (naming or pod in view.users or reservation.until <= view.now):
+        has_come = bool(naming) or view.came_without(pod.namespace, reservation, (claim.key,))
+        if waiting is None and (has_come or reservation.until <= view.now):
             continue
         if not any(ObjectKey.of(each) in view.known.placeholders for each in naming):
             found[pod] = PromisedPlace(pod, node, claim.labels.get(labels.SHAPE, ""), waiting)

@@ -163,7 +163,9 @@ class _Yields:
             claim = view.snapshot.claims.get(key)
             if claim is not None and is_held(claim):
                 for each in view.pods_naming(key):
-                    if each.node_name and ObjectKey.of(each) in view.known.placeholders:
+                    # Another pod may have been found to take it over.
+                    keeper = ObjectKey.of(each)
+                    if each.node_name and keeper in view.known.placeholders and keeper in view.snapshot.pods:
                         return each
         return None
 

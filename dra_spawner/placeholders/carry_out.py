@@ -11,6 +11,7 @@ from typing import Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.rights import missing_right
 from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
@@ -255,19 +256,19 @@ class CarryOut:
     async def _release(self, action: ReleaseClaim) -> tuple[Expectation, ...]:
         key, uid = action.claim, action.uid
         try:
-            if action.given_back is None:
+            if action.consumers is None:
                 changed = await self._change_consumers(key, uid, {"$patch": "delete", "uid": uid})
             else:
-                changed = await self._give_back(key, uid, action.given_back)
+                changed = await self._take_all_away(action, action.consumers)
         except KubernetesError as error:
             # Gone, or another claim of that name; or somebody has come to use it since it was seen.
-            if error.not_found or error.other_uid or error.status == 422:
+            if error.not_found or error.other_uid or (error.status == 422 and not missing_right(error)):
                 return ()
             raise
         return (_at_least(Kind.RESOURCE_CLAIM, key, changed),)
 
-    async def _give_back(self, claim: ObjectKey, uid: str, consumers: Iterable[ConsumerReference]) -> JsonObject:
-        """Without consumers a claim would stay allocated: only of pods Kubernetes notices that they have gone."""
+    async def _take_all_away(self, action: ReleaseClaim, consumers: Iterable[ConsumerReference]) -> JsonObject:
+        """Take away all consumers, if they are still those that were seen."""
         seen = [
             {
                 **({"apiGroup": labels.PROMISE_GROUP} if each.resource == labels.PROMISE_RESOURCE else {}),
@@ -278,13 +279,14 @@ class CarryOut:
             for each in consumers
         ]
         body = [
-            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "test", "path": "/metadata/uid", "value": action.uid},
             {"op": "test", "path": "/status/reservedFor", "value": seen},
             {"op": "remove", "path": "/status/reservedFor"},
-            {"op": "remove", "path": "/status/allocation"},
         ]
+        if action.frees_devices:
+            body.append({"op": "remove", "path": "/status/allocation"})
         self._may_act()
-        path = resource_path(_DRA, _CLAIMS, claim.namespace, claim.name, "status")
+        path = resource_path(_DRA, _CLAIMS, action.claim.namespace, action.claim.name, "status")
         return await self._api.patch(path, body, patch_type=PatchType.JSON)
 
     async def _change_consumers(self, claim: ObjectKey, uid: str, entry: JsonObject) -> JsonObject:

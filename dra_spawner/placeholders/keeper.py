@@ -129,7 +129,7 @@ class PlaceholderKeeper:
         self._promises: Promises | None = None
         self._known: _Wanted | None = None
         self._told: frozenset[str] = frozenset()
-        self._refused_promise = self._not_held = ""
+        self._refused_promise = ""
         self._record = PromiseRecord(decisions, self.now, self.name_of)
         self.counts = KeeperCounts()
         decisions.on_append(self._count)
@@ -175,8 +175,8 @@ class PlaceholderKeeper:
             found += self._reconciler.problems()
         if self._refused_promise:
             found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
-        if self._not_held:
-            found.append(f"Placeholders: hand-overs on full nodes are slow: {self._not_held}.")
+        if self._promises is not None and self._promises.lacks:
+            found.append(f"Placeholders: hand-overs on full nodes are slow: {self._promises.lacks}.")
         return tuple(found)
 
     @property
@@ -310,8 +310,6 @@ class PlaceholderKeeper:
             self._record.failed(known, namespace, pod, self._refused_promise or str(error))
             raise
         self._refused_promise = ""
-        if promise.claims and not promise.placement.fits_beside:
-            self._not_held = promise.problem
         self._record.answered(known, namespace, pod, promise)
         self.counts.placements[promise.placement.kind] += 1
         if promise.placement.kind is PlacementKind.WARM:

@@ -77,12 +77,15 @@ class Promises:
         Of this process: it knows the cluster, and must know what was promised.
     lasting
         How long a promise holds.
+    lacks
+        The right without which placeholders cannot go before their users' pods are there; empty if it is there.
     """
 
     api: KubernetesApi
     reconciler: Reconciler
     may_act: Callable[[], None]
     lasting: timedelta = timedelta(seconds=30)
+    lacks: str = ""
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> Promise:
@@ -97,6 +100,10 @@ class Promises:
         KubernetesError
             When the API server cannot be reached.
         """
+        with self.reconciler.promising():
+            return await self._place(shape, namespace, pod)
+
+    async def _place(self, shape: Shape, namespace: str, pod: str) -> Promise:
         for _ in range(_TRIES):
             self.may_act()
             reconciler = self.reconciler
@@ -159,13 +166,14 @@ class Promises:
             for each in claims:
                 await reconciler.carry_out.hold(each.key, each.claim.uid, pod)
         except KubernetesError as error:
-            problem = missing_right(error) or str(error)
-            log.warning("What is promised is not held: pod=%s error=%s", pod, problem)
-            return problem
+            self.lacks = missing_right(error)
+            log.warning("What is promised is not held: pod=%s error=%s", pod, self.lacks or error)
+            return self.lacks or str(error)
+        self.lacks = ""
         if not placement.others_wait:
             key = ObjectKey(placeholder.pod.namespace, pod)
             reason = f"{pod} takes over what it kept, and needs its room"
-            await reconciler.act_now(
+            await reconciler.end_now(
                 EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
             )
         return ""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
+from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, DeleteClaim, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.placement import Placement, PlacementKind
 from dra_spawner.headroom.promised import PromisedPlace, promised_places
@@ -93,8 +95,8 @@ def test_a_pod_that_came_without_it_costs_its_claim() -> None:
     _, claim = promised(world)
     world.pass_time(seconds=5)
     world.user("ada", {"gpu": gpu_claim()}, cpu="6")
-    world.run(minutes=2)
-    assert claim not in world.snapshot.claims
+    world.run(minutes=0.2)
+    assert not world.snapshot.claims[claim].claim.is_allocated, "long before the promise is over"
     assert world.where("ada") == "a"
 
 
@@ -206,3 +208,89 @@ def test_what_is_no_promise_keeps_no_room(change: Callable[[object], object]) ->
     _, claim = promised(world)
     world.snapshot.put(change(world.snapshot.claims[claim]))
     assert promised_places(world.view()) == ()
+
+
+def test_all_claims_of_a_pod_are_held() -> None:
+    two = user_shape({"gpu": gpu_claim(), "more": gpu_claim()}, cpu="6")
+    world = hub((two, 1, 1), (PLAIN, 0, 0))
+    world.node("a", cpu="10", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.promise(placement(world, two), "ada")
+    assert promised_places(world.view()) == (PromisedPlace(ADA, "a", two.id),), "one pod"
+    assert placement(world, PLAIN).kind is PlacementKind.SCALE_UP
+    names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
+    world.user("ada", claim_names=names, cpu="6")
+    world.settle()
+    assert world.where("ada") == "a"
+    assert sorted(each.claim for each in world.actions(ReleaseClaim)) == sorted(kept.claims)
+
+
+def test_one_claim_that_is_not_held_keeps_the_placeholder() -> None:
+    """An answer of the API server was lost: that claim becomes the pod's before the placeholder goes."""
+    two = user_shape({"gpu": gpu_claim(), "more": gpu_claim()}, cpu="6")
+    world = hub((two, 1, 1))
+    world.node("a", cpu="10", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    for each in kept.claims:
+        world.reserve(each, "ada", world.now + timedelta(seconds=30))
+    world.hold(kept.claims[0], "ada")
+    names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
+    world.user("ada", claim_names=names, cpu="6")
+    world.pass_time(seconds=4)
+    world.decide()
+    reserved = {each.claim for each in world.actions(ReserveClaim)}
+    assert kept.claims[1] in reserved
+    assert kept.key not in world.snapshot.pods
+
+
+@pytest.mark.parametrize("why", ["over", "deleted"])
+def test_devices_are_not_taken_from_a_pod_that_is_not_seen_yet(why: str) -> None:
+    """What is known of pods may be older than what is known of claims."""
+    world = full_node()
+    _, claim = promised(world)
+    tracked = world.snapshot.claims[claim]
+    unseen = ConsumerReference("pods", "ada", "uid-unseen")
+    world.snapshot.put(replace(tracked.with_consumers((*tracked.consumers, unseen)), is_deleted=why == "deleted"))
+    if why == "over":
+        world.pass_time(seconds=31)
+    world.decide()
+    assert [each.consumers for each in world.actions(ReleaseClaim)] == [None]
+    assert world.snapshot.claims[claim].consumers == (unseen,)
+    assert world.snapshot.claims[claim].claim.is_allocated
+
+
+def test_a_pod_that_is_a_consumer_already_may_go_elsewhere_too() -> None:
+    """Its bind has failed, say. The scheduler gives up what a pod has all to itself."""
+    world = full_node()
+    claim = room_is_taken(world)
+    ada = world.snapshot.pods[ADA]
+    world.snapshot.reserve(claim, ada)
+    world.refused["ada"] = "0/1 nodes are available: 1 Insufficient cpu."
+    world.decide()
+    assert [(each.claim, each.consumers) for each in world.actions(ReleaseClaim)] == [(claim, None)]
+    assert [each.uid for each in world.snapshot.claims[claim].consumers] == [ada.uid]
+
+
+@pytest.mark.parametrize("is_node_of_old_pod", [False, True])
+def test_an_older_pod_of_that_name_is_another(is_node_of_old_pod: bool) -> None:
+    """A server that was stopped a moment ago, and starts anew."""
+    world = full_node()
+    world.user("ada", cpu="1")
+    if is_node_of_old_pod:
+        world.schedule()
+    world.pass_time(minutes=1)
+    promised(world)
+    assert promised_places(world.view()) == (PromisedPlace(ADA, "a", BIG.id),)
+
+
+def test_two_pods_that_name_what_is_held_stop_nothing() -> None:
+    world = full_node()
+    world.user("eve", cpu="6")
+    world.refused["eve"] = "it comes later"
+    claim = world.promise(placement(world, BIG), "ada")
+    world.user("ada", claim_names={"gpu": claim}, cpu="6")
+    world.user("bob", claim_names={"gpu": claim}, cpu="6")
+    decided = world.decide()
+    assert {each.pod.name for each in decided.waiting} == {"ada", "bob", "eve"}

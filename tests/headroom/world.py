@@ -359,9 +359,9 @@ class World:
                 claim = self.snapshot.claims[action.claim]
                 assert claim.claim.uid == action.uid
                 left = [each for each in claim.consumers if each.resource != labels.PROMISE_RESOURCE]
-                if action.given_back is not None:
-                    assert action.given_back == claim.consumers
-                    left, claim = [], claim.deallocated()
+                if action.consumers is not None:
+                    assert action.consumers == claim.consumers
+                    left, claim = [], claim.deallocated() if action.frees_devices else claim
                 if claim.is_deleted and not left:
                     self.snapshot.remove_claim(action.claim)
                 else:
@@ -393,19 +393,20 @@ class World:
         Returns
         -------
         str
-            The claim's name.
+            Name of its claim, of the first if there are more.
         """
-        assert placement.placeholder is not None
-        (key,) = placement.placeholder.claims
-        self.reserve(key, pod, self.now + timedelta(seconds=30))
-        if not placement.fits_beside:
-            self.hold(key, pod)
-            if not placement.others_wait:
-                kept = placement.placeholder
-                end = EndPlaceholder(kept.key, kept.pod.uid, Cause.HANDED_OVER, "x", ObjectKey(key.namespace, pod))
-                self.log.append((self.now, end))
-                self._carry_out(end)
-        return key.name
+        kept = placement.placeholder
+        assert kept is not None
+        for key in kept.claims:
+            self.reserve(key, pod, self.now + timedelta(seconds=30))
+            if not placement.fits_beside:
+                self.hold(key, pod)
+        if not placement.fits_beside and not placement.others_wait:
+            end = EndPlaceholder(kept.key, kept.pod.uid, Cause.HANDED_OVER, "x", ObjectKey(NAMESPACE, pod))
+            self.log.append((self.now, end))
+            self.memory = replace(self.memory, creations=self.memory.creations.without(end))
+            self._carry_out(end)
+        return kept.claims[0].name
 
     def hold(self, claim: ObjectKey, pod: str) -> None:
         """A promise stands among a claim's consumers."""

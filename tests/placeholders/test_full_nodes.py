@@ -5,9 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+import pytest
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.cluster.api import KubernetesApi
 from dra_spawner.cluster.errors import KubernetesError, RequestTarget
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.policy import Headroom
+from dra_spawner.cluster.leader import NotLeading
+from dra_spawner.headroom import labels, placement
+from dra_spawner.headroom.actions import Action, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
+from dra_spawner.headroom.policy import Headroom, Renewal
 from dra_spawner.placeholders.carry_out import CarryOut
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
@@ -112,6 +119,107 @@ async def test_a_service_that_ends_leaves_no_promise(prepared: ClusterUnderTest)
     assert left["status"]["allocation"]["devices"]["results"][0]["device"] == device[0].id.device
     await prepared.publish(user_pod("ada", {"gpu": {"resourceClaimName": claim}}, cpu="5"))
     await prepared.wait_running("ada")
+
+
+async def test_a_pod_that_is_a_consumer_already_starts_elsewhere_too(prepared: ClusterUnderTest) -> None:
+    """As after a bind that has failed: the promise alone keeps the scheduler from giving up what the pod has."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        claim = await promised(world)
+        key = ObjectKey(prepared.namespace, claim)
+        await prepared.publish(user_pod("eve", {}, cpu="5", ready=False))
+        await world.until(lambda: node_of(world, "eve") == "node-a")
+        await prepared.publish(*node("node-b", whole("gpu-1")))
+        await world.until(lambda: labels.IMAGES_READY in world.watch.snapshot.nodes["node-b"].node.labels)
+        world.policy = replace(world.policy, headroom={GPU.id: Headroom(0, 0)})
+        await world.until(lambda: not world.reconciler.view().placeholders)
+        do = world.reconciler.carry_out.do
+        world.reconciler.carry_out.do = nothing
+        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
+        pod = await prepared.admin.get(prepared.path("pods", "ada"))
+        await do(ReserveClaim(key, ObjectKey(prepared.namespace, "ada"), pod["metadata"]["uid"], "x"), {})
+        world.reconciler.carry_out.do = do
+        await world.until(lambda: node_of(world, "ada") == "node-b", 30)
+
+
+async def nothing(action: Action, shapes: object) -> tuple[()]:
+    return ()
+
+
+async def test_devices_are_not_taken_from_who_came_meanwhile(prepared: ClusterUnderTest) -> None:
+    """All consumers go only if they are still those that were seen."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        claim = await promised(world)
+        tracked = world.watch.snapshot.claims[ObjectKey(prepared.namespace, claim)]
+        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
+        await world.until(lambda: ("pods", "ada") in consumers(world, claim))
+        stale = ReleaseClaim(tracked.key, tracked.claim.uid, "x", tracked.consumers)
+        assert await world.reconciler.carry_out.do(stale, {}) == ()
+        status = (await prepared.admin.get(prepared.path("resourceclaims", claim)))["status"]
+        assert status["allocation"]
+        assert "ada" in [each["name"] for each in status["reservedFor"]]
+
+
+async def test_the_placeholder_stays_while_another_waits_for_its_room(
+    prepared: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It goes when its user's pod is there, and the claim is held from the promise on."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(GPU)) == 1)
+        (kept,) = world.warm(GPU)
+        monkeypatch.setattr(placement, "would_take_room", lambda view, placeholder: True)
+        promise = await world.promises.place(GPU, prepared.namespace, "ada")
+        claim = promise.claims["gpu"]
+        await world.until(lambda: (labels.PROMISE_RESOURCE, "ada") in consumers(world, claim))
+        assert kept.key in world.reconciler.view().placeholders
+        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
+        await world.until(lambda: node_of(world, "ada") == "node-a")
+        await world.until(lambda: kept.key not in world.watch.snapshot.pods)
+        reserved = [each for each in world.decisions.newest(100) if each.decision.kind == "reserve-claim"]
+        assert all(each.decision.outcome == "done" for each in reserved)
+
+
+async def test_what_goes_with_a_promise_is_replaced_whatever_else_has_gone(prepared: ClusterUnderTest) -> None:
+    """It costs nothing of what may be made in a storm, as nothing that goes for users does."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(GPU)) == 1)
+        world.policy = replace(world.policy, renewal=Renewal(per_second=1e-6, whole_in=timedelta(days=1)))
+        memory = world.reconciler._memory
+        world.reconciler._memory = replace(memory, creations=replace(memory.creations, spent=50.0))
+        await promised(world)
+        await prepared.publish(*node("node-b", whole("gpu-1")))
+        await world.until(lambda: len(world.warm(GPU)) == 1)
+        assert world.reconciler._memory.creations.spent <= 50.1
+
+
+async def test_nothing_is_promised_by_a_service_that_ends(prepared: ClusterUnderTest) -> None:
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(GPU)) == 1)
+    with pytest.raises(NotLeading):
+        await world.promises.place(GPU, prepared.namespace, "ada")
+
+
+async def test_a_missing_right_to_release_is_told(prepared: ClusterUnderTest) -> None:
+    """From Kubernetes 1.36 on it is refused as what makes no sense is."""
+    message = (
+        'status.reservedFor: Forbidden: changing it requires resource="resourceclaims/binding", verb="patch" permission: '
+        'User "x" cannot patch resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
+    )
+
+    async def refuse(*_: object, **__: object) -> None:
+        target = RequestTarget("patch", "ResourceClaim", prepared.namespace, "x")
+        raise KubernetesError(target, status=422, reason="Invalid", message=message)
+
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    api.patch = refuse  # type: ignore[method-assign]
+    settings = PlaceholderSettings(namespace=prepared.namespace)
+    carry_out = CarryOut(api, settings, may_act=lambda: None, new_name=lambda each: each.id)
+    with pytest.raises(KubernetesError, match="binding"):
+        await carry_out.do(ReleaseClaim(ObjectKey(prepared.namespace, "x"), "uid", "x"), {})
 
 
 class MayNotHold(CarryOut):
