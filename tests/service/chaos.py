@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dra_spawner.cluster.api import KubernetesError, resource_path
@@ -17,16 +17,28 @@ from tests.service.chaos_observer import claims_named
 from tests.service.chaos_world import ChaosWorld
 from tests.service.replica import WHOLE, node
 
-GPU, PLAIN = shape(WHOLE), shape({})
 PAIR = {"gpu": claim_spec()}
 PAIR["gpu"]["devices"]["requests"][0]["exactly"]["count"] = 2
+BOTH = {"one": claim_spec(), "other": claim_spec()}
+#: Of a node's eight: no user's pod has room beside its placeholder, which goes before that is there.
+_MOST_OF_A_NODE = "5"
+
+
+def _choice(claims: Mapping[str, Any], cpu: str = "1") -> Choice:
+    return Choice(shape(claims, cpu), claims, cpu)
+
+
 CHOICES = {
-    "gpu": Choice(GPU, WHOLE),
-    "plain": Choice(PLAIN, {}),
+    "gpu": _choice(WHOLE),
+    "plain": _choice({}),
+    "full": _choice(WHOLE, _MOST_OF_A_NODE),
+    "both": _choice(BOTH, _MOST_OF_A_NODE),
     # Nothing is kept for it; placeholders make way.
-    "pair": Choice(shape(PAIR), PAIR),
+    "pair": _choice(PAIR),
 }
-MOST_NODES, MOST_USERS = 4, 12
+#: How often each is chosen.
+_SHARES = (4, 2, 6, 2, 1)
+MOST_NODES, MOST_USERS = 6, 8
 FAULTS = (
     Fault.lose_answer(),
     Fault.refuse(),
@@ -41,7 +53,7 @@ WRITES = (
     ("patch", "pods"),
     ("delete", "pods"),
     ("delete", "resourceclaims"),
-    ("update", "resourceclaims/status"),
+    ("patch", "resourceclaims/status"),
     ("patch", "nodes"),
     ("get", "resourceclaims"),
 )
@@ -70,9 +82,9 @@ class Chaos(ChaosWorld):
         """As from a pack of cards, so that each comes soon enough."""
         if not self.cards:
             happenings: dict[Callable[[], Any], int] = {
-                self.arrive: 16,
-                self.leave: 8,
-                self.node_comes: 4,
+                self.arrive: 18,
+                self.leave: 12,
+                self.node_comes: 6,
                 self.node_is_lost: 3,
                 self.images_come: 3,
                 self.placeholder_fails: 1,
@@ -81,6 +93,7 @@ class Chaos(ChaosWorld):
                 self.watches_are_cut: 3,
                 self.api_is_away: 1,
                 self.watches_stay_broken: 1,
+                self.pods_are_unseen: 2,
                 self.many_ask: 1,
                 self.leader_is_killed: 1,
                 self.leader_stops: 1,
@@ -97,7 +110,7 @@ class Chaos(ChaosWorld):
         if len(self.hub.users) >= MOST_USERS:
             return
         self.number += 1
-        choice = self.random.choices(list(CHOICES), (7, 3, 1))[0]
+        choice = self.random.choices(list(CHOICES), _SHARES)[0]
         deaths = (Death.NEVER, *Death) if self.random.random() < 0.3 else (Death.NEVER,)
         start = Start(f"user-{self.number}-{choice}", CHOICES[choice], self.random.choice(deaths))
         running = [each.running for each in self.replicas if each.is_running]
@@ -110,13 +123,15 @@ class Chaos(ChaosWorld):
 
     async def many_ask(self) -> None:
         """More than places are kept; their hubs take their time, or die."""
+        wanted = self.random.choice(("gpu", "full"))
+        choice = CHOICES[wanted]
         for _ in range(4):
             running = [each.running for each in self.replicas if each.is_running]
             self.number += 1
-            start = Start(f"user-{self.number}-gpu", CHOICES["gpu"], Death.PROMISED)
+            start = Start(f"user-{self.number}-{wanted}", choice, Death.PROMISED)
             await self.hub.ask(start, self.random.choice(running))
             with contextlib.suppress(AssertionError):  # there may be no room for another one
-                await self.until(lambda: bool(self.observer.warm(GPU.id)), "another is warm", 0.3)
+                await self.until(lambda: bool(self.observer.warm(choice.shape.id)), "another is warm", 0.3)
 
     async def leave(self) -> None:
         if self.hub.users:
@@ -210,6 +225,24 @@ class Chaos(ChaosWorld):
         after = [each.running.context.decisions.count for each in leaders if each.leads]
         assert after == before or len(after) < len(before), self.picture()
         await self.heal()
+
+    async def pods_are_unseen(self) -> None:
+        """By the leader, while it knows enough to decide: who has come for a promise, it learns from the claim alone."""
+        for each in [each for each in self.replicas if each.leads]:
+            self.number += 1
+            start = Start(f"user-{self.number}-full", CHOICES["full"], Death.NEVER)
+            await self.hub.ask(start, each.running)
+            claims = start.answer["claims"].values() if start.answer is not None else ()
+            with contextlib.suppress(AssertionError):  # who waits for its room lets the placeholder stay
+                await self.until(lambda: not each.knows_who_names(claims), "the placeholder has gone", 1)  # noqa: B023 (as below)
+            if claims:
+                each.break_watches("pods")
+            await self.hub.finish(start)
+            await self.pass_time(35)
+            with contextlib.suppress(AssertionError):  # it may know too little all the same
+                await self.until(lambda: not self.observer.is_any_held(claims), "the promise ends", 1)  # noqa: B023 (as below)
+            await self.check()
+            each.heal()
 
     async def leader_is_killed(self) -> None:
         """In the middle of whatever it does; another begins with what is in the cluster."""

@@ -47,10 +47,13 @@ class Choice:
     ----------
     claims
         Specs by entry of the pod.
+    cpu
+        How much the pod requests.
     """
 
     shape: Shape
     claims: Mapping[str, Json]
+    cpu: str
 
 
 @dataclass
@@ -118,7 +121,7 @@ class Hub:
             await objects.ensure({each["metadata"]["name"] for each in objects.templates.values()})
         if start.death is Death.MADE:
             return
-        manifest = user_pod(start.name, entries, ready=answer is not None)
+        manifest = user_pod(start.name, entries, start.choice.cpu, ready=answer is not None)
         manifest["metadata"]["labels"][labels.SHAPE] = start.choice.shape.id
         manifest["metadata"]["annotations"] = {START_ANNOTATION: objects.nonce}
         pod = await self._api.create(self._cluster.path("pods"), manifest)

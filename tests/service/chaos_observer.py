@@ -12,6 +12,7 @@ from dra_spawner.cluster.api_objects import START_ENDS_ANNOTATION
 from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause
+from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.policy import Grace, Headroom
 from dra_spawner.headroom.view import Reservation, reservation_of
 from dra_spawner.history.decision_log import NumberedDecision
@@ -64,6 +65,10 @@ class Observer:
         What must never be, and was.
     ended
         Placeholders that the replicas ended, by cause.
+    handed
+        The users' pods that have named a claim, by their uids.
+    held
+        Claims that a promise was among the consumers of.
     """
 
     def __init__(
@@ -76,6 +81,7 @@ class Observer:
         self.wrong: list[str] = []
         self.ended: Counter[str] = Counter()
         self.handed: dict[ObjectKey, set[str]] = {}
+        self.held: set[ObjectKey] = set()
         self._time = time
         self._namespace = namespace
         self._headroom = headroom
@@ -101,6 +107,10 @@ class Observer:
     def users(self) -> list[Pod]:
         return [pod for pod in self.pods() if pod.labels.get(labels.COMPONENT) == labels.USER_SERVER]
 
+    def running_users(self) -> list[Pod]:
+        """Those that have a node and have not finished."""
+        return [pod for pod in self.users() if pod.node_name and not pod.is_finished]
+
     def waiting_users(self) -> list[Pod]:
         """Those without a node."""
         return [pod for pod in self.users() if not pod.node_name and not pod.is_finished]
@@ -111,6 +121,10 @@ class Observer:
     def claims(self) -> list[TrackedClaim]:
         claims = self.watch.snapshot.claims.values()
         return [each for each in claims if each.key.namespace == self._namespace]
+
+    def is_any_held(self, names: Collection[str]) -> bool:
+        """Whether a promise is among the consumers of any of these claims."""
+        return any(claim.key.name in names and is_held(claim) for claim in self.claims())
 
     def warm(self, shape: str) -> set[ObjectKey]:
         """Placeholders that keep a place which the next user can have."""
@@ -194,6 +208,8 @@ class Observer:
         now = self._time.now()
         for claim in self.claims():
             self._made.setdefault(claim.key, now)
+            if is_held(claim):
+                self.held.add(claim.key)
             if (reservation := reservation_of(claim)) is not None:
                 self._promised[claim.key] = reservation
                 pod = self.watch.snapshot.pods.get(ObjectKey(claim.key.namespace, reservation.pod))
@@ -206,9 +222,15 @@ class Observer:
         self._since = {key: self._since.get(key, now) for key in found}
 
     def _orphans(self) -> Iterator[tuple[tuple[str, ObjectKey], None]]:
-        """Claims and placeholders that are good for nothing, and whose end nobody has asked for."""
+        """Claims, promises and placeholders that are good for nothing, and whose end nobody has asked for."""
         named = {key for pod in self.pods() for key in claims_named(pod)}
+        running = {key: pod for pod in self.running_users() for key in claims_named(pod)}
         for claim in self.claims():
+            taker = running.get(claim.key)
+            if is_held(claim) and claim.key not in named:
+                yield ("promise", claim.key), None
+            if is_held(claim) and taker is not None and claim.is_reserved_for(taker):
+                yield ("kept promise", claim.key), None
             is_warm = claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
             if is_warm and claim.key not in named and not claim.consumers and not claim.is_deleted:
                 yield ("claim", claim.key), None
@@ -238,12 +260,18 @@ class Observer:
                 self._tell(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")
 
     def judge_orphans(self) -> None:
-        """Nothing is left over for longer than its grace."""
+        """Nothing is left over for longer than its grace.
+
+        A promise among the consumers has none: it is of use until the moment it ends, or its pod has the claim, and the
+        leader, which has had its say by now, takes it away in its next round. Of the policy's times none comes between:
+        that for orphans is for what is left then, a claim without consumers.
+        """
         now = self._time.now()
         for (kind, key), since in self._since.items():
-            claim = self.watch.snapshot.claims.get(key) if kind == "claim" else None
+            claim = self.watch.snapshot.claims.get(key) if kind in ("claim", "promise") else None
             reservation = reservation_of(claim)
-            until = max(since + self._grace.orphan, reservation.until if reservation is not None else since)
+            grace = timedelta(0) if kind in ("promise", "kept promise") else self._grace.orphan
+            until = max(since + grace, reservation.until if reservation is not None else since)
             if now > until + _SLACK:
                 self._tell(f"{kind} {key} is left over since {now - since}")
         for pod in self.placeholders():

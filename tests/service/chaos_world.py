@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
+from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.service.chaos_hub import Hub, Start
-from tests.service.chaos_observer import Observer
+from tests.service.chaos_observer import Observer, claims_named
 from tests.service.test_faults import writes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 
@@ -129,17 +131,49 @@ class ChaosWorld:
         for each in self.replicas:
             if each.is_running:
                 await self.check_causes(each)
+        await self.check_running()
         assert self.observer.wrong + self.hub.wrong == [], self.picture()
         assert sum(each.leads for each in self.replicas) <= 1, self.picture()
 
+    async def check_running(self) -> None:
+        """Who runs has all of his claims, and is among their consumers: no other claim can get the devices.
+
+        Claims are read after the pods were seen to run, as a watch may tell of a pod before it tells of its claims.
+        """
+        running = self.observer.running_users()
+        answer = await self.cluster.admin.list(self.cluster.path("resourceclaims"))
+        claims = {claim.key: claim for claim in map(TrackedClaim.from_json, answer["items"])}
+        for pod in running:
+            found = [claims.get(key) for key in claims_named(pod)]
+            found += [claim for claim in claims.values() if claim.belongs_to(pod)]
+            is_whole = all(each is not None and each.claim.is_allocated and each.is_reserved_for(pod) for each in found)
+            if (len(found) < len(pod.claims) or not is_whole) and await self._still_runs(pod):
+                shown = [each and (str(each.key), each.claim.status) for each in found]
+                raise AssertionError(f"{pod} runs on {pod.node_name} without its claims: {shown}\n{self.picture()}")
+
+    async def _still_runs(self, pod: Pod) -> bool:
+        """As of now: whoever ends loses his claims."""
+        try:
+            seen = await self.cluster.admin.get(self.cluster.path("pods", pod.name))
+        except KubernetesError as error:
+            if error.not_found:
+                return False
+            raise
+        is_same = seen["metadata"]["uid"] == pod.uid and "deletionTimestamp" not in seen["metadata"]
+        return is_same and seen["status"].get("phase") not in ("Succeeded", "Failed")
+
     async def check_causes(self, replica: VirtualReplica) -> None:
-        """Every user's pod that waits has a cause that the API names; of a replica that is cut off, those it knows."""
+        """Every user's pod that waits has a cause that the API names; of a replica that is cut off, those it knows.
+
+        So has the other one, which passes on what the leader says.
+        """
         service = replica.running
+        blind = [each for each in self.replicas if each.is_cut_off and (each is replica or each.leads)]
         for _ in range(500):
             answer = {each["name"]: each["cause"] for each in (await service.get_json("waiting"))["items"]}
             waiting = {pod.name for pod in self.observer.waiting_users()}
-            if replica.is_cut_off:
-                waiting &= {pod.name for pod in service.keeper.watch.snapshot.pods.values()}
+            for each in blind:
+                waiting &= {pod.name for pod in each.running.keeper.watch.snapshot.pods.values()}
             missing = [name for name in waiting if not answer.get(name)]
             if not missing:
                 self.waited.update(_kind_of_cause(answer[name]) for name in waiting)
@@ -152,7 +186,7 @@ class ChaosWorld:
         told = [
             *self.observer.wrong,
             *self.hub.wrong,
-            f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)}",
+            f"{self.lasted} {dict(self.did)} {dict(self.waited)} {dict(self.observer.ended)} {dict(self.seen())}",
         ]
         for each in self.replicas:
             if each.is_running:
@@ -168,6 +202,12 @@ class ChaosWorld:
         ]
         told += [f"{each.key} {each.labels} {each.consumers}" for each in self.observer.claims()]
         return "\n".join(told)
+
+    def seen(self) -> Counter[str]:
+        """What must be in a run that is worth its name."""
+        observer = self.observer
+        not_taken = sum(key not in observer.handed for key in observer.held)
+        return Counter({"taken over": self.hub.taken_over, "held": len(observer.held), "held in vain": not_taken})
 
     def done_so_far(self) -> list[int]:
         """Of each replica, what it decided and what it tried to write."""

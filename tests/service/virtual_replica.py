@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -147,6 +147,11 @@ class VirtualReplica:
         latest = self.running.keeper.latest
         return latest is None or bool(latest.frozen)
 
+    def knows_who_names(self, claims: Collection[str]) -> bool:
+        """Whether it knows of a pod that names one of these."""
+        pods = self.running.keeper.watch.snapshot.pods.values()
+        return any(each.claim in claims for pod in pods for each in pod.claims)
+
     async def start(self) -> Replica:
         """Begin anew, with nothing but what is in the cluster."""
         kubeconfig = self._cluster.admin_kubeconfig_for(self.proxy.url)
@@ -172,12 +177,13 @@ class VirtualReplica:
         self.proxy.fail(Fault.refuse(), times=None)
         self.proxy.cut()
 
-    def break_watches(self) -> None:
-        """It learns of nothing any more, and could still act."""
+    def break_watches(self, resource: str | None = None) -> None:
+        """It learns of nothing any more, or of nothing of one kind, and could still act."""
         self.is_cut_off = True
         self.proxy.heal()
-        self.proxy.fail(Fault.refuse(), matching=lambda request: request.verb in ("list", "watch"), times=None)
-        self.proxy.cut()
+        for verb in ("list", "watch"):
+            self.proxy.fail(Fault.refuse(), verb=verb, resource=resource, times=None)
+        self.proxy.cut(resource=resource)
 
     def heal(self) -> None:
         self.is_cut_off = False
