@@ -25,7 +25,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
 #: From the promise to the pod, and from there to its node.
-_UNDER_WAY = timedelta(seconds=5)
+_UNDER_WAY = timedelta(seconds=10)
 #: Clocks of two leaders differ by less.
 _CLOCKS_APART = timedelta(minutes=5)
 
@@ -222,7 +222,9 @@ def _is_nobodys(claim: TrackedClaim) -> bool:
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
     """Whether the scheduler is about to enter it among a claim's consumers: who writes there now makes that fail."""
-    return not pod.node_name and age(pod.created, view.now) < policy.grace.binding
+    if pod.node_name or view.scheduler_says(pod):
+        return False
+    return age(pod.created, view.now) < policy.grace.binding
 
 
 def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:

@@ -99,7 +99,8 @@ class Grace:
     scheduler
         A user's pod for which there is room has a node after so long, or what the scheduler says of it is believed.
     binding
-        The scheduler has so long to bind a pod that names a warm claim before it is helped.
+        The scheduler has so long to bind a pod that names a warm claim, unless it says why not, before it is helped.
+        Where many start at once its requests wait for seconds, and who writes to the claim meanwhile makes it fail.
     promise
         A warm claim is kept so long for the pod that it was promised to.
     new_node
@@ -114,7 +115,7 @@ class Grace:
 
     yield_again: timedelta = timedelta(seconds=10)
     scheduler: timedelta = timedelta(seconds=15)
-    binding: timedelta = timedelta(seconds=3)
+    binding: timedelta = timedelta(seconds=15)
     promise: timedelta = timedelta(seconds=30)
     new_node: timedelta = timedelta(minutes=10)
     freed_node: timedelta = timedelta(minutes=10)

@@ -253,6 +253,15 @@ class CarryOut:
         }
         await self._change_consumers(claim, uid, promise)
 
+    async def drop_consumer(self, claim: ObjectKey, uid: str, consumer: str) -> None:
+        """Take a pod that is gone, by its uid, away from the consumers of a claim that others hold.
+
+        The claim controller would do so in its time, which is short of requests where many start at once; what it
+        writes while the scheduler enters another pod makes that try again.
+        """
+        with contextlib.suppress(KubernetesError):
+            await self._change_consumers(claim, uid, {"$patch": "delete", "uid": consumer})
+
     async def _release(self, action: ReleaseClaim) -> tuple[Expectation, ...]:
         key, uid = action.claim, action.uid
         try:

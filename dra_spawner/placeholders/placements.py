@@ -173,9 +173,10 @@ class Promises:
         if not placement.others_wait:
             key = ObjectKey(placeholder.pod.namespace, pod)
             reason = f"{pod} takes over what it kept, and needs its room"
-            await reconciler.end_now(
-                EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
-            )
+            end = EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
+            if await reconciler.end_now(end):
+                for each in claims:
+                    await reconciler.carry_out.drop_consumer(each.key, each.claim.uid, placeholder.pod.uid)
         return ""
 
     async def _promise(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:

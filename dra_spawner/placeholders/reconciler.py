@@ -263,10 +263,12 @@ class Reconciler:
         finally:
             self._note_ending(set())
 
-    async def end_now(self, action: EndPlaceholder) -> None:
-        """End a placeholder for a user besides the rounds; if that does not work, a round does it."""
-        if await self._do(action, self.policy()) is not None:
-            self._memory = replace(self._memory, creations=self._memory.creations.without(action))
+    async def end_now(self, action: EndPlaceholder) -> bool:
+        """End a placeholder for a user besides the rounds, and whether that worked; if not, a round does it."""
+        if await self._do(action, self.policy()) is None:
+            return False
+        self._memory = replace(self._memory, creations=self._memory.creations.without(action))
+        return True
 
     def view(self) -> View:
         """The cluster as it is known now, with what was promised and what is being done."""

@@ -105,7 +105,7 @@ def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
     world.settle()
     (kept,) = world.view().placeholders.values()
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
-    world.pass_time(seconds=4)
+    world.pass_time(seconds=16)
     world.decide()
     assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
 
@@ -154,6 +154,6 @@ def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
         world.user("ada", claim_names={"gpu": kept.claims[0].name}, nodeSelector={"no": "such"})
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made
-    world.pass_time(seconds=6)
+    world.pass_time(seconds=11)
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made + 1

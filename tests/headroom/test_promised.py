@@ -238,7 +238,7 @@ def test_one_claim_that_is_not_held_keeps_the_placeholder() -> None:
     world.hold(kept.claims[0], "ada")
     names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
     world.user("ada", claim_names=names, cpu="6")
-    world.pass_time(seconds=4)
+    world.pass_time(seconds=16)
     world.decide()
     reserved = {each.claim for each in world.actions(ReserveClaim)}
     assert kept.claims[1] in reserved

@@ -243,4 +243,4 @@ async def test_a_promise_that_cannot_be_held_is_kept_all_the_same(prepared: Clus
         assert kept.key in world.watch.snapshot.pods
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        assert consumers(world, claim)[-1] == ("pods", "ada")
+        await world.until(lambda: ("pods", "ada") in consumers(world, claim))
