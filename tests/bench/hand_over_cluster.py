@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
@@ -79,6 +80,8 @@ class Bench:
         When each pod was first seen to have a node.
     promised
         Seconds that promises took.
+    taken
+        Claims that are starts' own, which the hub removes.
     """
 
     api: KubernetesApi
@@ -91,6 +94,7 @@ class Bench:
     bound: dict[str, float] = field(default_factory=dict)
     promised: list[float] = field(default_factory=list)
     number: int = 0
+    taken: set[str] = field(default_factory=set)
 
     def note(self, change: Change) -> None:
         if change.kind is Kind.POD and change.key.name not in self.bound:
@@ -188,7 +192,7 @@ class Bench:
         return Start(name, {"gpu": {"resourceClaimName": name}})
 
     async def hand_over(self, wanted: Shape) -> Start:
-        """Prepares a pod that takes a warm claim over: asks for the promise, as the spawner does."""
+        """Prepares a pod that takes a warm claim over, as the spawner does: asks for the promise, and marks the claim."""
         name = self.name("beside" if wanted is BESIDE else "full")
         asked = time.perf_counter()
         promise = await self.promises.place(wanted, NAMESPACE, name)
@@ -196,6 +200,10 @@ class Bench:
         if not promise.claims:
             raise RuntimeError(f"no warm claim: {promise.placement.reason}")
         self.reconciler.wake()
+        for claim in promise.claims.values():
+            marks = {"labels": {labels.COMPONENT: labels.USER_SERVER}, "annotations": {START_ANNOTATION: name}}
+            await self.api.patch(resource_path(*_CLAIMS, NAMESPACE, claim), {"metadata": marks})
+            self.taken.add(claim)
         entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
         return Start(name, entries, wanted, "1" if wanted is BESIDE else "4")
 
@@ -218,7 +226,7 @@ class Bench:
         await self.api.delete(resource_path(*_TEMPLATES, NAMESPACE))
         await self.until(lambda: not self.reconciler.view().users, "all users gone")
         for key in self.left_over():
-            if key.name.startswith("hand-"):
+            if key.name.startswith("hand-") or key.name in self.taken:
                 await self.api.delete(resource_path(*_CLAIMS, NAMESPACE, key.name), missing_ok=True)
         await self.until(lambda: not self.left_over(), "no claims left over")
 
