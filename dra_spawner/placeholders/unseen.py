@@ -27,17 +27,17 @@ class Unseen:
     def __init__(self, watch: ClusterWatch, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._watch = watch
         self._clock = clock
-        self._made: list[Expectation] = []
-        self._until = 0.0
+        self._made: list[tuple[Expectation, float]] = []
 
     def note(self, expected: Iterable[Expectation], seconds: float) -> None:
-        """Remember what is missing, for so long; after that it is gone again."""
-        self._made = [each for each in expected if each.kind is Kind.POD and each.is_new]
-        self._until = self._clock() + seconds
+        """Remember what else is missing, for so long; after that it is gone again."""
+        until = self._clock() + seconds
+        self._made += [(each, until) for each in expected if each.kind is Kind.POD and each.is_new]
 
     def without_more(self, actions: tuple[Action, ...]) -> tuple[Action, ...]:
         """The actions; no placeholder is made while some that were made are yet to be seen, or there were too many."""
-        self._made = [each for each in self._made if not each.is_met(self._watch)]
-        if not self._made or self._clock() >= self._until:
+        now = self._clock()
+        self._made = [(each, until) for each, until in self._made if now < until and not each.is_met(self._watch)]
+        if not self._made:
             return actions
         return tuple(each for each in actions if not isinstance(each, CreatePlaceholder))

@@ -67,13 +67,13 @@ async def account_at(cluster: ClusterUnderTest, server: str) -> Path:
     return write_kubeconfig(cluster.directory / "service.kubeconfig", {"server": server}, token, cluster.namespace)
 
 
-async def blind(proxy: FaultProxy, world: PlaceholderWorld) -> None:
-    """From here on the reconciler sees nothing of pods and claims that are made."""
+async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> None:
+    """From here on the reconciler sees nothing of pods and claims that are made, nor of other resources."""
     await world.watch.wait_synced()
     world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
     # What is refused is tried again at once: else the test would be over before.
     world.reconciler._refusals = Refusals(0.05, 0.05)
-    for resource in ("pods", "resourceclaims"):
+    for resource in ("pods", "resourceclaims", *others):
         proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
     proxy.cut()
 
@@ -112,6 +112,23 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
         if of is GPU:
             claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
             assert len(claims) == 2
+
+
+async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: ClusterUnderTest) -> None:
+    """Labels of nodes are written in each round, for none is seen; the placeholders of the first are not forgotten."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world, "nodes")
+            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            written = proxy.count("patch", "nodes")
+            await world.until(lambda: proxy.count("patch", "nodes") >= written + 3, what="labels again and again")
+            proxy.heal()
+            await world.until(lambda: len(world.warm(GPU)) == 2, what="it sees them")
+            assert observer.most == 2
 
 
 @pytest.mark.parametrize("of", [pytest.param(GPU, id="with-claims"), pytest.param(PLAIN, id="without")])
