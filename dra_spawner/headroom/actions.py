@@ -42,6 +42,21 @@ class Cause(StrEnum):
         return self in (Cause.HANDED_OVER, Cause.YIELD, Cause.EXPIRED)
 
 
+class PromiseEnd(StrEnum):
+    """How a promise ends that stood among the consumers of a claim."""
+
+    #: The pod that it was made to has the claim, and its node.
+    KEPT = "kept"
+    #: The pod did not come, or came with claims of its own.
+    EXPIRED = "expired"
+    #: The pod finds no room where the devices are.
+    NO_ROOM = "no-room"
+    #: The claim is being deleted, or does not say to whom it is promised.
+    BROKEN = "broken"
+    #: The service ends.
+    STOPPED = "stopped"
+
+
 class Denial(StrEnum):
     """Why a placeholder that should go is not evicted yet."""
 
@@ -183,6 +198,8 @@ class ReleaseClaim:
 
     Attributes
     ----------
+    end
+        Why it goes; in words, ``reason``.
     consumers
         All that it has, if all of them go: nobody uses it. None if the others stay, whoever they are.
     frees_devices
@@ -193,6 +210,7 @@ class ReleaseClaim:
     kind: ClassVar = "release-claim"
     claim: ObjectKey
     uid: str
+    end: PromiseEnd
     reason: str
     consumers: tuple[ConsumerReference, ...] | None = None
     frees_devices: bool = True

@@ -15,7 +15,15 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.actions import (
+    Action,
+    Cause,
+    DeleteClaim,
+    EndPlaceholder,
+    PromiseEnd,
+    ReleaseClaim,
+    ReserveClaim,
+)
 from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.placeholder_objects import is_claim_of
 from dra_spawner.headroom.policy import Policy
@@ -81,7 +89,7 @@ def decide_let_go(view: View, waiting: Iterable[Waiting]) -> tuple[ReleaseClaim,
     """
     refused = {each.pod for each in waiting if each.needs_node and not each.has_way}
     return tuple(
-        _giving_back(claim, f"{pod} finds no room where it is, and may go elsewhere now")
+        _giving_back(claim, PromiseEnd.NO_ROOM, f"{pod} finds no room where it is, and may go elsewhere now")
         for claim in view.held_claims()
         for pod in view.pods_naming(claim.key)
         if ObjectKey.of(pod) in refused and view.scheduler_says(pod)
@@ -95,7 +103,7 @@ def last_releases(view: View) -> tuple[ReleaseClaim, ...]:
     """
     found = []
     for claim in view.held_claims():
-        release = ReleaseClaim(claim.key, claim.claim.uid, "the service ends")
+        release = ReleaseClaim(claim.key, claim.claim.uid, PromiseEnd.STOPPED, "the service ends")
         if _is_nobodys(claim) and not view.pods_naming(claim.key):
             # Where its placeholder still stands among them, Kubernetes would free the devices as those of the last pod.
             release = replace(release, consumers=claim.consumers, frees_devices=False)
@@ -184,29 +192,29 @@ def _releases(view: View, policy: Policy) -> Iterator[ReleaseClaim]:
         naming = [pod for pod in view.pods_naming(claim.key) if not pod.is_finished]
         taker = next((pod for pod in naming if pod.node_name and claim.is_reserved_for(pod)), None)
         if taker is not None and ObjectKey.of(taker) in view.users:
-            yield ReleaseClaim(claim.key, claim.claim.uid, f"{taker} has it")
-        elif not naming and (why := _why_over(view, policy, claim)):
-            yield _giving_back(claim, why)
+            yield ReleaseClaim(claim.key, claim.claim.uid, PromiseEnd.KEPT, f"{taker} has it")
+        elif not naming and (over := _why_over(view, policy, claim)) is not None:
+            yield _giving_back(claim, *over)
 
 
-def _why_over(view: View, policy: Policy, claim: TrackedClaim) -> str:
-    """Why nobody is going to have a claim that is promised; empty if somebody may."""
+def _why_over(view: View, policy: Policy, claim: TrackedClaim) -> tuple[PromiseEnd, str] | None:
+    """Why nobody is going to have a claim that is promised; None if somebody may."""
     reservation = reservation_of(claim)
     if claim.is_deleted:
-        return "it is being deleted"
+        return PromiseEnd.BROKEN, "it is being deleted"
     if reservation is None:
-        return "nobody knows for whom it is kept"
+        return PromiseEnd.BROKEN, "nobody knows for whom it is kept"
     if _is_over(reservation, view, policy):
-        return f"was kept for {reservation.pod}, which did not come in time"
+        return PromiseEnd.EXPIRED, f"was kept for {reservation.pod}, which did not come in time"
     if view.came_without(claim.key.namespace, reservation, (claim.key,)):
-        return f"was kept for {reservation.pod}, which came with claims of its own"
-    return ""
+        return PromiseEnd.EXPIRED, f"was kept for {reservation.pod}, which came with claims of its own"
+    return None
 
 
-def _giving_back(claim: TrackedClaim, reason: str) -> ReleaseClaim:
+def _giving_back(claim: TrackedClaim, end: PromiseEnd, reason: str) -> ReleaseClaim:
     """Free a claim's devices; where pods are among its consumers, Kubernetes does that when the last of them goes."""
     consumers = claim.consumers if _is_nobodys(claim) else None
-    return ReleaseClaim(claim.key, claim.claim.uid, reason, consumers)
+    return ReleaseClaim(claim.key, claim.claim.uid, end, reason, consumers)
 
 
 def _is_nobodys(claim: TrackedClaim) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,6 +55,21 @@ class PlaceholderSettings:
 def claim_name(placeholder: str, entry: str) -> str:
     """Name of a placeholder's claim."""
     return f"{placeholder}-{entry}"
+
+
+def placeholder_and_entry(claim: str, entries: Iterable[str]) -> tuple[str, str]:
+    """For which placeholder a claim was made, and for which entry of ``resourceClaims``; itself and none if for none.
+
+    Parameters
+    ----------
+    claim
+        Its name.
+    entries
+        Of the placeholder's shape.
+    """
+    fitting = [each for each in entries if claim.endswith(claim_name("", each))]
+    entry = max(fitting, key=len, default="")
+    return (claim.removesuffix(claim_name("", entry)), entry) if entry else (claim, "")
 
 
 def is_claim_of(claim: str, placeholder: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -49,8 +49,6 @@ class Placement:
         Where; empty if a node must come.
     placeholder
         That is taken over.
-    fits_beside
-        Whether there is room beside the placeholder; else that should go before the scheduler sees the server's pod.
     others_wait
         Whether a pod that waits would take the room of the placeholder, if that went before the server's pod is there.
     way
@@ -63,7 +61,6 @@ class Placement:
     reason: str
     node: str = ""
     placeholder: Placeholder | None = None
-    fits_beside: bool = True
     others_wait: bool = False
     way: Way | None = None
 
@@ -134,24 +131,7 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
     if chosen is None:
         return None
     reason = f"kept ready on node {chosen.node}"
-    if _fits_beside(view, shape, chosen):
-        return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
-    others_wait = would_take_room(view, chosen)
-    return Placement(PlacementKind.WARM, reason, chosen.node, chosen, fits_beside=False, others_wait=others_wait)
-
-
-def _fits_beside(view: View, shape: Shape, placeholder: Placeholder) -> bool:
-    """Whether there is room beside a placeholder, and beside all who were promised a place there and may yet come."""
-    pod, _ = simulated_user(shape, placeholder.pod.namespace)
-    snapshot, node = view.snapshot, placeholder.node
-    promised = [each for each in view.placeholders_of_node[node] if each.reservation is not None]
-    with snapshot.trial():
-        for number, each in enumerate(promised):
-            other = replace(each.pod, name=f"{pod.name}-{number}", uid=f"{pod.uid}-{number}", node_name="", claims=())
-            snapshot.add_pod(other)
-            if not snapshot.schedule(other, node).fits:
-                return False
-        return snapshot.fits_on(replace(pod, claims=placeholder.pod.claims), node, explain=False).fits
+    return Placement(PlacementKind.WARM, reason, chosen.node, chosen, others_wait=would_take_room(view, chosen))
 
 
 def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:

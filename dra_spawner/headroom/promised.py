@@ -1,8 +1,8 @@
 """Places that are promised to servers whose pods are yet to come, where the placeholder has gone already.
 
-On a node that is full, the placeholder goes before the server's pod is there, so that the scheduler finds room for that
-at once. A claim with a promise among its consumers keeps the devices meanwhile. What keeps the room is that whoever
-decides here takes it for used.
+The placeholder goes before the server's pod is there, so that the scheduler finds room for that at once. A claim with
+a promise among its consumers keeps the devices meanwhile. What keeps the room is that whoever decides here takes it for
+used.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 
 from dra_spawner.dra.node_selector import NodeSelector, node_name_selector
@@ -37,6 +38,10 @@ class PromisedPlace:
         To which it is promised.
     shape
         Of the placeholder that has gone.
+    until
+        When the promise ends if the pod does not come.
+    claims
+        That keep the devices, one at least.
     waiting
         The pod, if it is there and has no node yet.
     """
@@ -44,6 +49,8 @@ class PromisedPlace:
     pod: ObjectKey
     node: str
     shape: str
+    until: datetime
+    claims: tuple[ObjectKey, ...]
     waiting: Pod | None = None
 
 
@@ -62,7 +69,9 @@ def promised_places(view: View) -> tuple[PromisedPlace, ...]:
         if waiting is None and (has_come or reservation.until <= view.now):
             continue
         if not any(ObjectKey.of(each) in view.known.placeholders for each in naming):
-            found[pod] = PromisedPlace(pod, node, claim.labels.get(labels.SHAPE, ""), waiting)
+            claims = (*found[pod].claims, claim.key) if pod in found else (claim.key,)
+            shape = claim.labels.get(labels.SHAPE, "")
+            found[pod] = PromisedPlace(pod, node, shape, reservation.until, claims, waiting)
     return tuple(found.values())
 
 

@@ -7,7 +7,15 @@ from datetime import datetime
 
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import ACTIONS, Action, CreatePlaceholder, EndPlaceholder, LabelNode, ReserveClaim
+from dra_spawner.headroom.actions import (
+    ACTIONS,
+    Action,
+    CreatePlaceholder,
+    EndPlaceholder,
+    LabelNode,
+    ReleaseClaim,
+    ReserveClaim,
+)
 from dra_spawner.history.decision_log import Decision
 
 __all__ = ["KINDS_OF_DECISIONS", "PROMISE", "REFUSAL", "decision_of"]
@@ -44,6 +52,11 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
         case LabelNode():
             node = action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
+        case ReleaseClaim():
+            code = action.end.value
+            claim = watch.snapshot.claims.get(action.claim)
+            if claim is not None:
+                shape = claim.labels.get(labels.SHAPE, "")
         case ReserveClaim():
             details["for"] = str(action.pod)
         case _:

@@ -16,7 +16,7 @@ from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.cluster.rights import missing_right
-from dra_spawner.headroom.actions import Denial
+from dra_spawner.headroom.actions import Denial, EndPlaceholder, ReleaseClaim
 from dra_spawner.headroom.choice_names import find_choice
 from dra_spawner.headroom.decide import Decisions
 from dra_spawner.headroom.known import Known
@@ -80,12 +80,15 @@ class KeeperCounts:
         Answers by kind.
     ended
         Placeholders that ended, by cause.
+    promises
+        Promises of claims that ended, by `headroom.actions.PromiseEnd`.
     denials
         Placeholders that should have gone and were not evicted, by rule.
     """
 
     placements: Counter[PlacementKind] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
+    promises: Counter[str] = field(default_factory=Counter)
     denials: Counter[Denial] = field(default_factory=Counter)
 
 
@@ -176,7 +179,7 @@ class PlaceholderKeeper:
         if self._refused_promise:
             found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
         if self._promises is not None and self._promises.lacks:
-            found.append(f"Placeholders: hand-overs on full nodes are slow: {self._promises.lacks}.")
+            found.append(f"Placeholders: hand-overs are slow: {self._promises.lacks}.")
         return tuple(found)
 
     @property
@@ -333,8 +336,12 @@ class PlaceholderKeeper:
 
     def _count(self, numbered: NumberedDecision) -> None:
         decision = numbered.decision
-        if decision.kind == "end-placeholder" and decision.outcome == "done":
+        if decision.outcome != "done":
+            return
+        if decision.kind == EndPlaceholder.kind:
             self.counts.ended[decision.code] += 1
+        elif decision.kind == ReleaseClaim.kind:
+            self.counts.promises[decision.code] += 1
 
     def _count_denial(self, denial: Denial) -> None:
         self.counts.denials[denial] += 1

@@ -126,7 +126,7 @@ class Promises:
                     reconciler.promised.pop(placeholder.key, None)
                 raise
             if is_promised:
-                problem = "" if placement.fits_beside else await self._make_room(placement, placeholder, pod)
+                problem = await self._make_room(placement, placeholder, pod)
                 return Promise(placement, _entries(placeholder), until, problem)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
@@ -153,7 +153,8 @@ class Promises:
     async def _make_room(self, placement: Placement, placeholder: Placeholder, pod: str) -> str:
         """Let a placeholder go before the pod is there, which the scheduler then finds room for at once.
 
-        The promise keeps its claims' devices meanwhile. What does not work here is done when the pod is there, slower.
+        Nothing is written to the claims while the scheduler is at the pod, either. The promise keeps their devices
+        meanwhile. What does not work here is done when the pod is there, slower.
 
         Returns
         -------
@@ -172,7 +173,7 @@ class Promises:
         self.lacks = ""
         if not placement.others_wait:
             key = ObjectKey(placeholder.pod.namespace, pod)
-            reason = f"{pod} takes over what it kept, and needs its room"
+            reason = f"{pod} takes over what it kept"
             end = EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
             if await reconciler.end_now(end):
                 for each in claims:

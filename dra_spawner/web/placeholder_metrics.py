@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.headroom.actions import Cause, Denial
+from dra_spawner.headroom.actions import Cause, Denial, PromiseEnd
 from dra_spawner.headroom.choice_names import is_combination
 from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.placement import PlacementKind
@@ -98,6 +98,7 @@ class _Collector(Collector):
         for name, text, label, values, found in (
             ("placements", "Answers to where a server gets its place", "kind", PlacementKind, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
+            ("promises", "Promised claims, by how that ended", "end", PromiseEnd, counts.promises),
             ("evictions_denied", "Placeholders that should go and may not yet", "rule", Denial, counts.denials),
         ):
             family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])

@@ -6,10 +6,10 @@ figures for many pods at once are due. All kinds of start are measured in the sa
 another, many at once in several rounds.
 
 Hand-overs are those of the service, with new placeholders made for those that went: a promise is asked for, then the pod is
-made that names the claim; the time is that from the pod's creation. On full nodes the placeholder goes with the promise,
-and beside means that there is room for both. By hand is the least that a hand-over can be: a pod names an
-allocated claim, and nobody but the scheduler has to do with it. Aims: one by one at most 1.5 times a plain pod, 30 at once
-at most 2.5 times, 100 at once at most 0.6 times the template path, 95 of 100 yields within a second.
+made that names the claim; the time is that from the pod's creation. Beside means that there was room for the pod and its
+placeholder, full that there was not. By hand is the least that a hand-over can be: a pod names an allocated claim, and
+nobody but the scheduler has to do with it. Aims: one by one at most 1.5 times a plain pod, 30 at once at most 2.5 times,
+100 at once at most 0.6 times the template path, 95 of 100 yields within a second.
 """
 
 from __future__ import annotations

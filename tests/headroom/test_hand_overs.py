@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, ReserveClaim
 from dra_spawner.headroom.placement import PlacementKind
 from tests.headroom.device_hub import ended, hub, placement
-from tests.headroom.world import GPU, gpu_claim, user_shape
+from tests.headroom.world import GPU, gpu_claim
 
 
 def test_hand_over_of_a_warm_claim() -> None:
@@ -108,20 +108,6 @@ def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
     world.pass_time(seconds=16)
     world.decide()
     assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
-
-
-def test_room_beside_is_promised_to_one_only() -> None:
-    """Else the scheduler preempts a placeholder whose claim is not its user's yet."""
-    shape = user_shape({"gpu": gpu_claim()}, cpu="3")
-    world = hub((shape, 2, 2))
-    world.node("a", cpu="10", gpus=2)
-    world.settle()
-    first = placement(world, shape)
-    assert first.fits_beside
-    world.reserve(first.placeholder.claims[0], "ada", world.now + timedelta(seconds=30))
-    second = placement(world, shape)
-    assert second.kind is PlacementKind.WARM
-    assert not second.fits_beside
 
 
 def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:

@@ -11,7 +11,7 @@ import pytest
 from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, DeleteClaim, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.placement import Placement, PlacementKind
-from dra_spawner.headroom.promised import PromisedPlace, promised_places
+from dra_spawner.headroom.promised import promised_places
 from dra_spawner.simulator.claims import ObjectKey
 from tests.headroom.device_hub import ended, hub, placement
 from tests.headroom.world import NAMESPACE, World, gpu_claim, user_shape
@@ -29,9 +29,13 @@ def full_node(*more: tuple[object, int, int], keep: int = 1) -> World:
     return world
 
 
+def places(world: World) -> list[tuple[ObjectKey, str, str]]:
+    return [(each.pod, each.node, each.shape) for each in promised_places(world.view())]
+
+
 def promised(world: World) -> tuple[Placement, ObjectKey]:
     found = placement(world, BIG)
-    assert (found.kind, found.fits_beside) == (PlacementKind.WARM, False)
+    assert found.kind is PlacementKind.WARM
     return found, ObjectKey(NAMESPACE, world.promise(found, "ada"))
 
 
@@ -61,7 +65,7 @@ def test_the_pod_gets_its_place_and_the_very_device() -> None:
 def test_nobody_else_is_sent_there_meanwhile(shape: object) -> None:
     world = full_node()
     promised(world)
-    assert promised_places(world.view()) == (PromisedPlace(ADA, "a", BIG.id),)
+    assert places(world) == [(ADA, "a", BIG.id)]
     found = placement(world, shape)
     assert found.kind is PlacementKind.SCALE_UP
     before = dict(world.snapshot.pods)
@@ -146,7 +150,7 @@ def test_the_placeholder_stays_where_another_pod_waits_for_just_that_room() -> N
     world.user("eve", cpu="6")
     world.refused["eve"] = "it comes later"
     found = placement(world, BIG)
-    assert (found.fits_beside, found.others_wait) == (False, True)
+    assert found.others_wait
     claim = ObjectKey(NAMESPACE, world.promise(found, "ada"))
     kept = found.placeholder.key
     world.decide()
@@ -183,7 +187,7 @@ def test_pods_with_a_promise_of_their_own_do_not_count_as_waiting() -> None:
     claim = world.promise(first, "ada")
     world.user("ada", claim_names={"gpu": claim}, cpu="6")
     second = placement(world, BIG)
-    assert (second.kind, second.fits_beside, second.others_wait) == (PlacementKind.WARM, False, False)
+    assert (second.kind, second.others_wait) == (PlacementKind.WARM, False)
 
 
 @pytest.mark.parametrize("more", [20, 21])
@@ -217,7 +221,9 @@ def test_all_claims_of_a_pod_are_held() -> None:
     world.settle()
     (kept,) = world.view().placeholders.values()
     world.promise(placement(world, two), "ada")
-    assert promised_places(world.view()) == (PromisedPlace(ADA, "a", two.id),), "one pod"
+    (place,) = promised_places(world.view())
+    assert (place.pod, place.node, place.shape) == (ADA, "a", two.id)
+    assert sorted(place.claims) == sorted(kept.claims)
     assert placement(world, PLAIN).kind is PlacementKind.SCALE_UP
     names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
     world.user("ada", claim_names=names, cpu="6")
@@ -282,7 +288,7 @@ def test_an_older_pod_of_that_name_is_another(is_node_of_old_pod: bool) -> None:
         world.schedule()
     world.pass_time(minutes=1)
     promised(world)
-    assert promised_places(world.view()) == (PromisedPlace(ADA, "a", BIG.id),)
+    assert places(world) == [(ADA, "a", BIG.id)]
 
 
 def test_two_pods_that_name_what_is_held_stop_nothing() -> None:

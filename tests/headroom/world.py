@@ -388,7 +388,7 @@ class World:
         self._label("ResourceClaim", claim, written)
 
     def promise(self, placement: Placement, pod: str) -> str:
-        """What `placeholders.placements` does: the warm claim is a user's, and on a full node the placeholder goes.
+        """What `placeholders.placements` does: the warm claim is a user's, and the placeholder goes.
 
         Returns
         -------
@@ -399,9 +399,8 @@ class World:
         assert kept is not None
         for key in kept.claims:
             self.reserve(key, pod, self.now + timedelta(seconds=30))
-            if not placement.fits_beside:
-                self.hold(key, pod)
-        if not placement.fits_beside and not placement.others_wait:
+            self.hold(key, pod)
+        if not placement.others_wait:
             end = EndPlaceholder(kept.key, kept.pod.uid, Cause.HANDED_OVER, "x", ObjectKey(NAMESPACE, pod))
             self.log.append((self.now, end))
             self.memory = replace(self.memory, creations=self.memory.creations.without(end))

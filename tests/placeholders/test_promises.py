@@ -48,7 +48,8 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         (entry,) = world.watch.snapshot.pods[ada].claims
         assert entry.claim not in promise.claims.values()
         decisions = [each.decision for each in world.decisions.newest(100)]
-        assert [each.code for each in decisions if each.kind == "end-placeholder"] == ["yield"]
+        assert [each.code for each in decisions if each.kind == "end-placeholder"] == ["handed-over"]
+        assert [each.code for each in decisions if each.kind == "release-claim"] == ["expired"]
         assert not [each for each in decisions if each.details.get("beside")]
 
 

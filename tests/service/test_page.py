@@ -47,12 +47,12 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "create-placeholder" in text
         assert "2 wanted, 0 there" in text
         assert "Latest decisions" in text
-        (placeholder,) = (each for each in service.placeholders().values() if each.reservation is not None)
-        told = f"it gets the place of {placeholder.key.name} on node node-a, with its devices, if it is there by"
-        (line,) = (await service.get_json("decisions?kind=promise-place"))["items"]
-        assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
-        assert line["details"]["claim.gpu"] == answer["claims"]["gpu"]
-        assert line["reason"].startswith(told)
+        placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
+        told = f"it gets the place of {placeholder} on node node-a, with its devices, if it is there by"
+        (promise,) = (await service.get_json("decisions?kind=promise-place"))["items"]
+        assert (promise["subject"], promise["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
+        assert promise["details"]["claim.gpu"] == answer["claims"]["gpu"]
+        assert promise["reason"].startswith(told)
         assert told in text
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-promise"))["items"]
@@ -77,13 +77,15 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert reason in text
         promised = [each for each in kept["items"] if each["promised_to"]]
         assert [each["promised_to"] for each in promised] == ["jupyter-ada"]
-        assert list(promised[0]["claims"].values()) == list(answer["claims"].values())
+        assert (promised[0]["name"], promised[0]["node"]) == (placeholder, "node-a"), "it has gone; its claim has not"
+        assert (promised[0]["claims"], promised[0]["reason"]) == (answer["claims"], promise["reason"])
         assert promised[0]["promised_until"][:19] == answer["until"][:19]
         metrics = await service.get("metrics")
         for line in (
             'dra_spawner_seats{profile="gpu-whole",state="held"} 1.0',
             'dra_spawner_seats{profile="gpu-slice",state="used"} 0.0',
             'dra_spawner_placeholder_claims{state="promised"} 1.0',
+            'dra_spawner_promises_total{end="kept"} 0.0',
             'dra_spawner_evictions_denied_total{rule="floor"} 0.0',
             "dra_spawner_hand_over_seconds_count 0.0",
             'dra_spawner_idle_device_seconds_total{class="gpu.example.com"} 0.0',

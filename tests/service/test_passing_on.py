@@ -124,8 +124,8 @@ async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderT
         again, refused = await send(leader, signed, body)
         assert again == 401
         assert refused["message"].startswith("No replica of this service has just signed this")
-        promised = [each.reservation.pod for each in leader.placeholders().values() if each.reservation]
-        assert promised == ["ada"]
+        promised = await leader.get_json("placeholders")
+        assert [each["promised_to"] for each in promised["items"] if each["promised_to"]] == ["ada"]
 
 
 async def test_what_was_passed_on_is_not_passed_on_again(

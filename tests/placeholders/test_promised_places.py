@@ -1,4 +1,4 @@
-"""A place on a full node is promised: the placeholder goes before its user's pod is there, and nothing is lost by it."""
+"""The placeholder goes when its place is promised, before its user's pod is there, and nothing is lost by it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_spawner.cluster.api import KubernetesApi
 from dra_spawner.cluster.errors import KubernetesError, RequestTarget
 from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom import labels, placement
-from dra_spawner.headroom.actions import Action, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.actions import Action, PromiseEnd, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
 from dra_spawner.headroom.policy import Headroom, Renewal
 from dra_spawner.placeholders.carry_out import CarryOut
@@ -41,7 +41,6 @@ async def promised(world: PlaceholderWorld) -> str:
     await world.until(lambda: len(world.warm(GPU)) == 1)
     (kept,) = world.warm(GPU)
     promise = await world.promises.place(GPU, world.cluster.namespace, "ada")
-    assert not promise.placement.fits_beside
     await world.until(lambda: kept.key not in world.watch.snapshot.pods, what="the placeholder goes")
     return promise.claims["gpu"]
 
@@ -154,7 +153,7 @@ async def test_devices_are_not_taken_from_who_came_meanwhile(prepared: ClusterUn
         tracked = world.watch.snapshot.claims[ObjectKey(prepared.namespace, claim)]
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: ("pods", "ada") in consumers(world, claim))
-        stale = ReleaseClaim(tracked.key, tracked.claim.uid, "x", tracked.consumers)
+        stale = ReleaseClaim(tracked.key, tracked.claim.uid, PromiseEnd.EXPIRED, "x", tracked.consumers)
         assert await world.reconciler.carry_out.do(stale, {}) == ()
         status = (await prepared.admin.get(prepared.path("resourceclaims", claim)))["status"]
         assert status["allocation"]
@@ -219,7 +218,7 @@ async def test_a_missing_right_to_release_is_told(prepared: ClusterUnderTest) ->
     settings = PlaceholderSettings(namespace=prepared.namespace)
     carry_out = CarryOut(api, settings, may_act=lambda: None, new_name=lambda each: each.id)
     with pytest.raises(KubernetesError, match="binding"):
-        await carry_out.do(ReleaseClaim(ObjectKey(prepared.namespace, "x"), "uid", "x"), {})
+        await carry_out.do(ReleaseClaim(ObjectKey(prepared.namespace, "x"), "uid", PromiseEnd.KEPT, "x"), {})
 
 
 class MayNotHold(CarryOut):
