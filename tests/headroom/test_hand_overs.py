@@ -9,8 +9,17 @@ import pytest
 
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder, ReserveClaim
 from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.headroom.view import Placeholder
 from tests.headroom.device_hub import ended, hub, placement
-from tests.headroom.world import GPU, gpu_claim
+from tests.headroom.world import GPU, World, gpu_claim
+
+
+def with_one_kept(*, most: int = 5, gpus: int = 1) -> tuple[World, Placeholder]:
+    world = hub((GPU, 1, most))
+    world.node("a", gpus=gpus)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    return world, kept
 
 
 def test_hand_over_of_a_warm_claim() -> None:
@@ -31,10 +40,7 @@ def test_hand_over_of_a_warm_claim() -> None:
 
 
 def test_a_reserved_claim_is_given_to_nobody_else() -> None:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept()
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     assert placement(world, GPU).kind is PlacementKind.SCALE_UP
     world.user("bob", {"gpu": gpu_claim()})
@@ -45,10 +51,7 @@ def test_a_reserved_claim_is_given_to_nobody_else() -> None:
 
 def test_a_placeholder_goes_with_its_claim() -> None:
     """The hub deletes what was kept for a start that has failed; the claim is there until nobody uses it."""
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept()
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     world.snapshot.put(replace(world.snapshot.claims[kept.claims[0]], is_deleted=True))
     world.settle()
@@ -58,10 +61,7 @@ def test_a_placeholder_goes_with_its_claim() -> None:
 
 
 def test_a_reservation_expires() -> None:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept()
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     world.pass_time(seconds=31)
     world.settle()
@@ -72,10 +72,7 @@ def test_a_reservation_expires() -> None:
 
 
 def test_the_warm_slot_is_made_again() -> None:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=2)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept(gpus=2)
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
     world.settle()
     assert world.where("ada") == "a"
@@ -85,10 +82,7 @@ def test_the_warm_slot_is_made_again() -> None:
 
 def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
     """Who writes to the claim at the same time makes it try again a second later."""
-    world = hub((GPU, 1, 1))
-    world.node("a", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept(most=1)
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
     world.decide()
@@ -100,10 +94,7 @@ def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
 
 
 def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
-    world = hub((GPU, 1, 1))
-    world.node("a", gpus=1)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept(most=1)
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
     world.pass_time(seconds=16)
     world.decide()
@@ -112,10 +103,7 @@ def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
 
 def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
     """They would go through the same scheduler at the same time."""
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=2)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept(gpus=2)
     made = len(world.actions(CreatePlaceholder))
     world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
     world.decide()
@@ -130,10 +118,7 @@ def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
 
 @pytest.mark.parametrize("came", [pytest.param(False, id="no-pod"), pytest.param(True, id="stuck-pod")])
 def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
-    world = hub((GPU, 1, 5))
-    world.node("a", gpus=2)
-    world.settle()
-    (kept,) = world.view().placeholders.values()
+    world, kept = with_one_kept(gpus=2)
     made = len(world.actions(CreatePlaceholder))
     world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
     if came:
