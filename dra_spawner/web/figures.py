@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.dra.objects import AllocatedDevice, Device, DeviceId
+from dra_spawner.headroom import labels
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
@@ -155,6 +156,7 @@ class NodeFigures:
             "consumed": {name: str(amount) for name, amount in sorted((part.consumed_capacity or {}).items())},
             "admin_access": part.admin_access,
             "pods": sorted(each.name for each in consumers if each.resource == "pods"),
+            "promised_to": next((each.name for each in consumers if each.resource == labels.PROMISE_RESOURCE), ""),
         }
 
     def _holders(self) -> _Holders:

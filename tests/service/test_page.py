@@ -42,7 +42,8 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         text = text_of(page)
         assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
-        assert "promised to jupyter-ada" in text
+        assert "promised to jupyter-ada until" in text
+        assert f"gpu.example.com promised to jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
         assert "gpu-slice and 3 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
         assert "create-placeholder" in text
         assert "2 wanted, 0 there" in text
