@@ -155,7 +155,7 @@ def _promised_json(keeper: PlaceholderKeeper, place: PromisedPlace, decided: Map
         "claims": {entry or name: name for name, (_, entry) in parts.items()},
         "promised_to": place.pod.name,
         "promised_until": _iso(place.until),
-        "reason": last.reason if last is not None else "",
+        "reason": f"{place.pod.name} gets its place; its claims keep the devices, and the placeholder has gone",
         "there_because": "",
         "decided_at": last.at.isoformat() if last is not None else None,
         "stays_because": "",
