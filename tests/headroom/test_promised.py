@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner.dra.claims import ConsumerReference
-from dra_spawner.headroom.actions import Cause, CreatePlaceholder, DeleteClaim, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.actions import Cause, CreatePlaceholder, DeleteClaim, PromiseEnd, ReleaseClaim, ReserveClaim
 from dra_spawner.headroom.placement import Placement, PlacementKind
 from dra_spawner.headroom.promised import promised_places
 from dra_spawner.simulator.claims import ObjectKey
@@ -102,6 +102,21 @@ def test_a_pod_that_came_without_it_costs_its_claim() -> None:
     world.run(minutes=0.2)
     assert not world.snapshot.claims[claim].claim.is_allocated, "long before the promise is over"
     assert world.where("ada") == "a"
+
+
+def test_a_pod_that_has_ended_keeps_no_promise() -> None:
+    """It failed before its promise was seen to be kept."""
+    world = full_node()
+    _, claim = promised(world)
+    world.user("ada", claim_names={"gpu": claim.name}, cpu="6")
+    world.schedule()
+    world.snapshot.put(replace(world.snapshot.pods[ADA], phase="Failed"))
+    world.decide()
+    assert not world.actions(ReleaseClaim), "it may be made again by that name"
+    world.pass_time(seconds=31)
+    world.decide()
+    assert [each.end for each in world.actions(ReleaseClaim)] == [PromiseEnd.EXPIRED]
+    assert not world.snapshot.claims[claim].claim.is_allocated
 
 
 def room_is_taken(world: World) -> ObjectKey:

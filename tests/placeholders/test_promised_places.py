@@ -66,6 +66,27 @@ async def test_nothing_is_left_of_a_promise_that_was_kept(prepared: ClusterUnder
         await world.until(lambda: len(world.warm(GPU)) == 1, what="a new one is kept")
 
 
+async def test_all_claims_of_a_promise_are_held(prepared: ClusterUnderTest) -> None:
+    """None is anybody's when the placeholder has gone."""
+    claims = {"gpu": WHOLE["gpu"], "more": WHOLE["gpu"]}
+    two = shape(claims)
+    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with at_work(prepared, (two, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(two)) == 1)
+        (kept,) = world.warm(two)
+        names = dict((await world.promises.place(two, prepared.namespace, "ada")).claims)
+        assert list(names) == ["gpu", "more"]
+        await world.until(lambda: kept.key not in world.watch.snapshot.pods, what="the placeholder goes")
+        devices = {name: device_of(world, name) for name in names.values()}
+        assert len(set(devices.values())) == 2
+        for name in names.values():
+            await world.until(lambda: consumers(world, name) == [(labels.PROMISE_RESOURCE, "ada")])  # noqa: B023 (awaited at once)
+        await world.named_user("ada", names, claims)
+        for name in names.values():
+            await world.until(lambda: consumers(world, name) == [("pods", "ada")])  # noqa: B023 (awaited at once)
+        assert {name: device_of(world, name) for name in names.values()} == devices
+
+
 async def test_nothing_is_left_when_nobody_comes(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
