@@ -144,6 +144,16 @@ class ClusterWatch:
             found.append(f"The cluster does not serve {_DRA}: there are no devices, and only they are left out.")
         return tuple(found)
 
+    def has_reached(self, kind: Kind, resource_version: str) -> bool:
+        """Whether all that was written up to a version was seen: an object that is not there by then has gone again.
+
+        Versions of one cluster are compared as numbers (KEP-5504); what is none is taken for reached.
+        """
+        reached = self._informers[kind].resource_version
+        if reached is None:
+            return False
+        return not (reached.isdigit() and resource_version.isdigit()) or int(reached) >= int(resource_version)
+
     def observed(self, kind: Kind, key: ObjectKey) -> ObservedObject | None:
         """Metadata and conditions of an object; None if it is not there. The namespace of a node is ""."""
         return self._observed[kind].get(key)

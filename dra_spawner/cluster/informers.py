@@ -173,6 +173,11 @@ class Informer:
         """Whether everything was seen once, or there is nothing to see."""
         return self._synced.is_set()
 
+    @property
+    def resource_version(self) -> str | None:
+        """Up to where everything was seen; None while that is not known."""
+        return self._resource_version
+
     def staleness_seconds(self) -> float:
         """How long ago it was last known that nothing is missing; infinite before that, 0 if there is nothing."""
         return 0.0 if self._state is InformerState.OFF else self._clock() - self._complete_at

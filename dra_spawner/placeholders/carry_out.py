@@ -134,9 +134,11 @@ class CarryOut:
         manifest = placeholder_pod(shape, name, self._settings)
         manifest["metadata"]["annotations"][labels.REASON] = reason
         made: list[JsonObject] = []
+        there: list[JsonObject] = []
         try:
             for each in manifests:
                 claim, is_new = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
+                there.append(claim)
                 if is_new:
                     made.append(claim)
                 if not _is_kept_for(claim, each, name):
@@ -152,10 +154,9 @@ class CarryOut:
             raise
         for each in manifests:
             await self._own(each["metadata"], pod["metadata"])
-        claims = [ObjectKey(namespace, each["metadata"]["name"]) for each in manifests]
         return (
-            *(_present(Kind.RESOURCE_CLAIM, claim) for claim in claims),
-            _present(Kind.POD, ObjectKey(namespace, name)),
+            *(_written(Kind.RESOURCE_CLAIM, claim, is_new=True) for claim in there),
+            _written(Kind.POD, pod, is_new=True),
         )
 
     async def _create_or_find(self, path: str, manifest: JsonObject) -> tuple[JsonObject, bool]:
@@ -230,7 +231,7 @@ class CarryOut:
         for answer in answers:
             if isinstance(answer, BaseException) and not await self._is_nobodys(key, answer):
                 raise answer
-        return tuple(_at_least(Kind.RESOURCE_CLAIM, key, each) for each in answers if isinstance(each, dict))
+        return tuple(_written(Kind.RESOURCE_CLAIM, each) for each in answers if isinstance(each, dict))
 
     async def hold(self, claim: ObjectKey, uid: str, pod: str) -> None:
         """Enter a promise among the consumers of a claim, which keeps its devices from here on, whoever goes.
@@ -274,7 +275,7 @@ class CarryOut:
             if error.not_found or error.other_uid or (error.status == 422 and not missing_right(error)):
                 return ()
             raise
-        return (_at_least(Kind.RESOURCE_CLAIM, key, changed),)
+        return (_written(Kind.RESOURCE_CLAIM, changed),)
 
     async def _take_all_away(self, action: ReleaseClaim, consumers: Iterable[ConsumerReference]) -> JsonObject:
         """Take away all consumers, if they are still those that were seen."""
@@ -353,7 +354,7 @@ class CarryOut:
             if error.not_found or error.conflict or error.other_uid:  # gone, or another object of that name
                 return ()
             raise
-        return (_at_least(kind, key, changed),)
+        return (_written(kind, changed),)
 
 
 def _is_kept_for(claim: JsonObject, manifest: JsonObject, placeholder: str) -> bool:
@@ -379,10 +380,6 @@ def _owner(pod: str, uid: str) -> JsonObject:
     }
 
 
-def _present(kind: Kind, key: ObjectKey) -> Expectation:
-    return Expectation(kind, key, lambda watch: watch.observed(kind, key) is not None, is_new=True)
-
-
 def _leaving(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
     def is_met(watch: ClusterWatch) -> bool:
         seen = watch.observed(kind, key)
@@ -391,12 +388,9 @@ def _leaving(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
     return Expectation(kind, key, is_met)
 
 
-def _at_least(kind: Kind, key: ObjectKey, written: JsonObject) -> Expectation:
-    """The object as it was written, or a later one; gone will do, too."""
-    version = int(written["metadata"].get("resourceVersion") or 0)
-
-    def is_met(watch: ClusterWatch) -> bool:
-        seen = watch.observed(kind, key)
-        return seen is None or not seen.resource_version.isdigit() or int(seen.resource_version) >= version
-
-    return Expectation(kind, key, is_met)
+def _written(kind: Kind, obj: JsonObject, *, is_new: bool = False) -> Expectation:
+    """The object as it was written, or what has become of it since."""
+    metadata = obj["metadata"]
+    key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+    version = metadata.get("resourceVersion", "")
+    return Expectation(kind, key, lambda watch: watch.has_reached(kind, version), is_new)

@@ -72,6 +72,7 @@ class ReconcilerTimes:
         What was written and has not been seen after so long is not waited for any more; no placeholder is made, though.
     never
         A placeholder that was made and has not been seen after so long more is gone: watches are begun anew before.
+        Only where versions run backwards it is not known earlier, as when an etcd was restored.
     pause
         After several requests have failed one after the other, nothing is done for so long.
     first_refusal, longest_refusal

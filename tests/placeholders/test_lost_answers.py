@@ -131,6 +131,26 @@ async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: 
             assert observer.most == 2
 
 
+async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: ClusterUnderTest) -> None:
+    """As when its node is lost while the watch is broken: that comes back later than what it missed."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            rounds = world.decisions.decided_at
+            await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")
+            gone = set(observer.names)
+            for name in gone:
+                await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
+            proxy.heal()
+            await world.until(lambda: len(world.warm(GPU)) == 2, what="others are made")
+            assert len(observer.names - gone) == 2
+
+
 @pytest.mark.parametrize("of", [pytest.param(GPU, id="with-claims"), pytest.param(PLAIN, id="without")])
 async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUnderTest, of: Shape) -> None:
     """A quota that is full by now, say: what is there stays, with its claims, and is found when there is room again."""
