@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, NoReturn
 
 import pytest
 from kubernetes_asyncio.client import ApiClient
@@ -45,6 +46,11 @@ async def promised(world: PlaceholderWorld) -> str:
     return promise.claims["gpu"]
 
 
+async def until_kept_anew(world: PlaceholderWorld, claim: str) -> None:
+    await world.until(lambda: not is_there(world, claim), what="the claim goes")
+    await world.until(lambda: len(world.warm(GPU)) == 1, what="its device is kept anew")
+
+
 async def test_nothing_is_left_of_a_promise_that_was_kept(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
@@ -79,11 +85,10 @@ async def test_all_claims_of_a_promise_are_held(prepared: ClusterUnderTest) -> N
         await world.until(lambda: kept.key not in world.watch.snapshot.pods, what="the placeholder goes")
         devices = {name: device_of(world, name) for name in names.values()}
         assert len(set(devices.values())) == 2
-        for name in names.values():
-            await world.until(lambda: consumers(world, name) == [(labels.PROMISE_RESOURCE, "ada")])  # noqa: B023 (awaited at once)
+        promise = [[(labels.PROMISE_RESOURCE, "ada")]] * 2
+        await world.until(lambda: [consumers(world, name) for name in names.values()] == promise)
         await world.named_user("ada", names, claims)
-        for name in names.values():
-            await world.until(lambda: consumers(world, name) == [("pods", "ada")])  # noqa: B023 (awaited at once)
+        await world.until(lambda: [consumers(world, name) for name in names.values()] == [[("pods", "ada")]] * 2)
         assert {name: device_of(world, name) for name in names.values()} == devices
 
 
@@ -92,9 +97,7 @@ async def test_nothing_is_left_when_nobody_comes(prepared: ClusterUnderTest) -> 
     async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
         world.promises.lasting = timedelta(seconds=2)
         world.policy = replace(world.policy, grace=replace(world.policy.grace, orphan=timedelta(seconds=1)))
-        claim = await promised(world)
-        await world.until(lambda: not is_there(world, claim), what="the claim goes")
-        await world.until(lambda: len(world.warm(GPU)) == 1, what="its device is kept anew")
+        await until_kept_anew(world, await promised(world))
 
 
 async def test_a_start_that_fails_takes_its_claim_along(prepared: ClusterUnderTest) -> None:
@@ -103,8 +106,7 @@ async def test_a_start_that_fails_takes_its_claim_along(prepared: ClusterUnderTe
     async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
         claim = await promised(world)
         await prepared.admin.delete(prepared.path("resourceclaims", claim))
-        await world.until(lambda: not is_there(world, claim), what="the claim goes")
-        await world.until(lambda: len(world.warm(GPU)) == 1, what="its device is kept anew")
+        await until_kept_anew(world, claim)
 
 
 async def test_a_pod_whose_room_was_taken_starts_elsewhere(prepared: ClusterUnderTest) -> None:
@@ -223,23 +225,25 @@ async def test_nothing_is_promised_by_a_service_that_ends(prepared: ClusterUnder
         await world.promises.place(GPU, prepared.namespace, "ada")
 
 
-async def test_a_missing_right_to_release_is_told(prepared: ClusterUnderTest) -> None:
-    """From Kubernetes 1.36 on it is refused as what makes no sense is."""
-    message = (
-        'status.reservedFor: Forbidden: changing it requires resource="resourceclaims/binding", verb="patch" permission: '
-        'User "x" cannot patch resource "resourceclaims/binding" in API group "resource.k8s.io" at the cluster scope'
-    )
+class MayNotBind(KubernetesApi):
+    """Its account lacks the right; from Kubernetes 1.36 on that is refused as what makes no sense is."""
 
-    async def refuse(*_: object, **__: object) -> None:
-        target = RequestTarget("patch", "ResourceClaim", prepared.namespace, "x")
+    async def patch(self, *_: Any, **__: Any) -> NoReturn:
+        message = (
+            'status.reservedFor: Forbidden: changing it requires resource="resourceclaims/binding", verb="patch" '
+            'permission: User "x" cannot patch resource "resourceclaims/binding" in API group "resource.k8s.io" at the '
+            "cluster scope"
+        )
+        target = RequestTarget("patch", "ResourceClaim", "hub", "x")
         raise KubernetesError(target, status=422, reason="Invalid", message=message)
 
-    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
-    api.patch = refuse  # type: ignore[method-assign]  # what the API server answers
-    settings = PlaceholderSettings(namespace=prepared.namespace)
+
+async def test_a_missing_right_to_release_is_told() -> None:
+    api = MayNotBind(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    settings = PlaceholderSettings(namespace="hub")
     carry_out = CarryOut(api, settings, may_act=lambda: None, new_name=lambda each: each.id)
     with pytest.raises(KubernetesError, match="binding"):
-        await carry_out.do(ReleaseClaim(ObjectKey(prepared.namespace, "x"), "uid", PromiseEnd.KEPT, "x"), {})
+        await carry_out.do(ReleaseClaim(ObjectKey("hub", "x"), "uid", PromiseEnd.KEPT, "x"), {})
 
 
 class MayNotHold(CarryOut):
