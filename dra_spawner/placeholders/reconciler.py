@@ -43,7 +43,7 @@ from dra_spawner.placeholders.waiting_shapes import WaitingShapes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes"]
+__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes", "in_order"]
 
 log = logging.getLogger(__name__)
 
@@ -316,7 +316,7 @@ class Reconciler:
         self._note_ending({each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)})
         expected: list[Expectation] = []
         # What users wait for, and what comes before other things, is done first; the rest goes side by side.
-        for group in _groups(steps, rest):
+        for group in in_order(steps, rest):
             async with asyncio.TaskGroup() as side_by_side:
                 tasks = [side_by_side.create_task(self._do_all(chain, policy, limit)) for chain in group]
             for task in tasks:
@@ -397,7 +397,7 @@ def _loop_time() -> float:
     return asyncio.get_running_loop().time()
 
 
-def _groups(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
+def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
     """What may be done side by side, group after group."""
     first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
     for each in rest:
