@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from dra_spawner.headroom.placeholder_objects import placeholder_pod
 from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom
 from dra_spawner.placeholders.settings import HeadroomError, read_headroom
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
 from tests.headroom.world import PLAIN
 
@@ -166,6 +169,21 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
             DRASpawnerService(namespace="hub").initialize(arguments)
         assert refused.value.code == 1
         assert said in capsys.readouterr().err
+
+
+def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
+    """It has all settings with what they do; what is filled in is taken."""
+    command = [Path(sys.executable).with_name("dra-spawner"), "service", "--generate-config"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    empty = "# c.DRASpawnerService.headroom = {}"
+    names = {line.split(" ")[1] for line in printed.splitlines() if line.startswith("# c.DRASpawnerService.")}
+    assert {f"c.DRASpawnerService.{name}" for name in PlaceholderTraits.class_trait_names(config=True)} <= names
+    path = tmp_path / "config.py"
+    path.write_text(printed.replace(empty, "c.DRASpawnerService.headroom = {'gpu': {'min': 1, 'max': 2}}"))
+    service = DRASpawnerService(namespace="hub")
+    service.initialize(["--config", str(path)])
+    assert service.headroom == {"gpu": {"min": 1, "max": 2}}
+    assert service.new_context().problems() == ()
 
 
 def test_defaults_are_those_of_the_policy() -> None:
