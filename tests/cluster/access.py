@@ -9,6 +9,8 @@ import yaml
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, resource_path
 
+from .policy import apply_policy
+
 RBAC_API = "rbac.authorization.k8s.io/v1"
 SHIPPED_RULES = Path(__file__).parents[2] / "helm-values" / "rbac.yaml"
 SERVICE_RULES = SHIPPED_RULES.with_name("service-rbac.yaml")
@@ -59,7 +61,7 @@ async def grant(api: KubernetesApi, namespace: str, rules: Path, account: str = 
 
 
 async def service_token(api: KubernetesApi, namespace: str) -> str:
-    """Make the service's account in `namespace` with the rules this project ships; a token for it."""
+    """Make the service's account in `namespace` with the rules and the policy this project ships; a token for it."""
     objects = shipped_objects(namespace, SERVICE_RULES)
     (account,) = [obj for obj in objects if obj["kind"] == "ServiceAccount"]
     rules = [obj for obj in objects if obj is not account]
@@ -68,6 +70,7 @@ async def service_token(api: KubernetesApi, namespace: str) -> str:
         await _put(api, obj)
     name = account["metadata"]["name"]
     await _until_granted(api, namespace, rules, name)
+    await apply_policy(api, namespace, name)
     path = resource_path("v1", "serviceaccounts", namespace, name, "token")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     return str((await api.create(path, request))["status"]["token"])

@@ -24,7 +24,7 @@ from dra_spawner.placeholders.reconciler import Reconciler
 from tests.cluster.under_test import ClusterUnderTest
 
 IMAGE = "example.com/notebook:1"
-PRIORITY_CLASS = "placeholders"
+PRIORITY_CLASS = "dra-spawner-placeholder"
 
 Json = dict[str, Any]
 

@@ -32,7 +32,7 @@ from tests.integration.devices import classes, node_with
 from tests.placeholders.world import IMAGE, claim_spec, user_pod
 
 TOKEN = "0123456789abcdef" * 2
-PRIORITY_CLASS = "placeholders"
+PRIORITY_CLASS = "dra-spawner-placeholder"
 WHOLE = {"gpu": claim_spec()}
 SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
 
