@@ -43,7 +43,7 @@ async def hub_token(api: KubernetesApi, namespace: str) -> str:
     """Make the hub's account in `namespace`; a token for it, once the API server grants what the rules say."""
     account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": HUB_ACCOUNT}}
     await api.create(resource_path("v1", "serviceaccounts", namespace), account)
-    objects = [*_chart_objects(namespace), *shipped_objects(namespace)]
+    objects = [*chart_objects(namespace), *shipped_objects(namespace)]
     for obj in objects:
         await _put(api, obj)
     await _until_granted(api, namespace, objects)
@@ -87,7 +87,8 @@ def shipped_objects(namespace: str, rules: Path = SHIPPED_RULES) -> list[JsonObj
     return objects
 
 
-def _chart_objects(namespace: str) -> list[JsonObject]:
+def chart_objects(namespace: str) -> list[JsonObject]:
+    """The Role of the hub in the chart, and its binding."""
     metadata = {"name": "hub", "namespace": namespace}
     subject = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": namespace}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hub"}

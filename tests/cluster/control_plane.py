@@ -157,6 +157,8 @@ class ControlPlane:
             f"--cert-dir={self.directory / 'pki'}",
             f"--token-auth-file={self.directory / 'tokens.csv'}",
             "--authorization-mode=Node,RBAC",
+            # As installers do: what keeps pods from privileges is admission.
+            "--allow-privileged=true",
             # No pod here runs where a service account's token could be mounted.
             "--disable-admission-plugins=ServiceAccount",
             "--service-account-issuer=https://kubernetes.default.svc",

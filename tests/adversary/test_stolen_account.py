@@ -1,0 +1,313 @@
+"""A thief with the token of the service's account, on a real control plane with the shipped roles and policy."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, PatchType, resource_path
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims
+from tests.adversary.stolen_account import (
+    DRA,
+    DRY,
+    GPU,
+    HUB,
+    OURS,
+    PODS,
+    Attempt,
+    Json,
+    Thief,
+    a_pod,
+    put,
+    refused_by_the_policy_alone,
+)
+from tests.cluster.access import (
+    PLACEHOLDER_RULES,
+    SERVICE_ACCOUNT,
+    USER_NAMESPACES_RULES,
+    grant,
+    service_token,
+)
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import shareable
+from tests.placeholders.world import shape, user_pod
+from tests.service.replica import PRIORITY_CLASS, SHARE, node, prepare
+
+
+@pytest.fixture
+async def thief(real_cluster: ClusterUnderTest) -> AsyncIterator[Thief]:
+    cluster = real_cluster
+    await prepare(cluster, *node("node-a", shareable("gpu-0")))
+    token = await service_token(cluster.admin, cluster.namespace)
+    for rules in (PLACEHOLDER_RULES, USER_NAMESPACES_RULES):
+        await grant(cluster.admin, cluster.namespace, rules, SERVICE_ACCOUNT)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    kubeconfig = write_kubeconfig(cluster.directory / "stolen.kubeconfig", server, token, cluster.namespace)
+    settings = PlaceholderSettings(cluster.namespace, PRIORITY_CLASS)
+    async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
+        try:
+            yield Thief(api, cluster, settings)
+        finally:
+            await apply_policy(cluster.admin, cluster.namespace, SERVICE_ACCOUNT)
+
+
+async def test_pods_that_are_no_placeholders(thief: Thief) -> None:
+    await refused_by_the_policy_alone(thief, "makes-pods", PODS)
+    # What the service makes is let in, with and without devices.
+    await thief.make(thief.path("pods"), a_pod(thief))
+    await thief.make(thief.path("pods"), a_pod(thief, of=shape({})))
+
+
+async def test_pods_of_others(thief: Thief) -> None:
+    """Those of users' servers and of the hub; beside the service, and in a namespace of another user."""
+    cluster = thief.cluster
+    other = f"{cluster.namespace}-eve"
+    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": other}})
+    hub = user_pod("hub", {})
+    hub["metadata"]["labels"] = {"app": "jupyterhub", "component": "hub"}
+    await cluster.publish(user_pod("jupyter-ada", {}), hub, a_pod(thief, "placeholder-1", of=shape({})))
+    await cluster.admin.create(resource_path("v1", "pods", other), user_pod("jupyter-eve", {}))
+    ada, eve = thief.path("pods", "jupyter-ada"), thief.path("pods", "jupyter-eve", other)
+    pod = thief.path("pods", "hub")
+    image = {"op": "replace", "path": "/spec/containers/0/image", "value": "registry.example.com/thief:1"}
+    nothing_else, only = "of pods the label hub.jupyter.org/yielded-at is written", "only placeholders are deleted"
+    other_label = "metadata.labels: of pods hub.jupyter.org/yielded-at is written"
+    attempts: dict[str, tuple[Attempt, str]] = {
+        "his image in the hub": (lambda t: t.change(pod, image), nothing_else),
+        "his image in a server": (lambda t: t.change(ada, image), nothing_else),
+        "his image in a server of another namespace": (lambda t: t.change(eve, image), nothing_else),
+        "the end of the hub": (lambda t: t.delete(pod), only),
+        "the end of a server": (lambda t: t.delete(ada), only),
+        "a server that is called a placeholder": (lambda t: t.merge(ada, {"metadata": {"labels": OURS}}), other_label),
+        "the hub without labels": (lambda t: t.merge(pod, {"metadata": {"labels": {"component": None}}}), other_label),
+        "a server's end in an hour": (lambda t: t.merge(ada, {"spec": {"activeDeadlineSeconds": 3600}}), nothing_else),
+        "an annotation": (lambda t: t.merge(eve, {"metadata": {"annotations": {"a": "b"}}}), nothing_else),
+        "an owner": (lambda t: t.merge(ada, {"metadata": {"ownerReferences": [HUB]}}), nothing_else),
+        "a finalizer": (lambda t: t.merge(ada, {"metadata": {"finalizers": ["example.com/f"]}}), nothing_else),
+        "his image in a placeholder": (lambda t: t.change(t.path("pods", "placeholder-1"), image), nothing_else),
+    }
+    await refused_by_the_policy_alone(thief, "changes-pods", attempts)
+    # What the service does is let in.
+    for path in (ada, eve):
+        await thief.merge(path, {"metadata": {"labels": {labels.YIELDED_AT: "1790000000-2"}}})
+    await thief.merge(thief.path("pods", "placeholder-1"), {})
+    await thief.delete(thief.path("pods", "placeholder-1"))
+    await cluster.admin.delete(resource_path("v1", "namespaces", None, other))
+
+
+# --- claims ---------------------------------------------------------------------------------------------------------
+
+
+def a_claim(thief: Thief, name: str = "placeholder-0123abcd-1") -> Json:
+    (claim,) = placeholder_claims(GPU, name, thief.settings)
+    return copy.deepcopy(claim)
+
+
+def claim_with(**parts: Any) -> Attempt:
+    async def attempt(thief: Thief) -> None:
+        claim = a_claim(thief)
+        put(claim["metadata"], parts)
+        await thief.make(thief.path("resourceclaims"), claim)
+
+    return attempt
+
+
+async def admin_access(thief: Thief) -> None:
+    """To devices that others have; the namespace allows it, as one for monitoring may."""
+    claim = a_claim(thief)
+    claim["spec"]["devices"]["requests"][0]["exactly"] = {"deviceClassName": "gpu.example.com", "adminAccess": True}
+    await thief.make(thief.path("resourceclaims"), claim)
+
+
+async def test_claims_that_are_not_warm_claims(thief: Thief) -> None:
+    cluster = thief.cluster
+    allowed = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    await cluster.admin.patch(resource_path("v1", "namespaces", None, cluster.namespace), allowed)
+    whose, other = (
+        "metadata.labels: a warm claim has component",
+        "metadata: a warm claim's name begins with placeholder-",
+    )
+    attempts: dict[str, tuple[Attempt, str]] = {
+        "no labels": (claim_with(labels=None), whose),
+        "one label more": (claim_with(labels={**OURS, "a": "b"}), whose),
+        "the name of a claim that servers share": (claim_with(name="jupyter-shared-gpu"), other),
+        "an owner": (claim_with(ownerReferences=[HUB]), other),
+        "a finalizer": (claim_with(finalizers=["example.com/forever"]), other),
+        "devices that others have": (admin_access, "spec.devices.requests: a warm claim has no adminAccess"),
+    }
+    await refused_by_the_policy_alone(thief, "makes-claims", attempts)
+    await thief.make(thief.path("resourceclaims"), a_claim(thief))
+
+
+async def test_claims_of_servers(thief: Thief) -> None:
+    """A claim of a server's own, and a warm claim that a server has taken over."""
+    cluster = thief.cluster
+    admin, claims = cluster.admin, thief.path("resourceclaims")
+    own = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": {"name": "jupyter-ada-gpu"}, "spec": SHARE["gpu"]}
+    warm = a_claim(thief, "placeholder-0123abcd-2")
+    ready = {"metadata": {"labels": {labels.IMAGES_READY: labels.TRUE}}}
+    await admin.patch(resource_path("v1", "nodes", None, "node-a"), ready)
+    await cluster.publish(
+        own,
+        warm,
+        user_pod("ada", {"gpu": {"resourceClaimName": "jupyter-ada-gpu"}}),
+        user_pod("eve", {"gpu": {"resourceClaimName": "placeholder-0123abcd-2-gpu"}}),
+        a_claim(thief, "placeholder-0123abcd-3"),
+    )
+    for pod in ("ada", "eve"):
+        await cluster.wait_running(pod)
+    ada, eve = f"{claims}/jupyter-ada-gpu", f"{claims}/placeholder-0123abcd-2-gpu"
+    eve_pod = await admin.get(thief.path("pods", "eve"))
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "eve", "uid": eve_pod["metadata"]["uid"]}
+    taken = {labels.RESERVED_FOR: "eve", labels.RESERVED_SINCE: "1790000000", labels.RESERVED_UNTIL: "1790000030"}
+    changed = await admin.patch(eve, {"metadata": {"labels": taken, "ownerReferences": [owner]}})
+    allocation = changed["status"]["allocation"]
+    forged = copy.deepcopy(allocation)
+    forged["devices"]["results"][0]["device"] = "gpu-1"
+    nobody = {"op": "remove", "path": "/status/reservedFor"}
+    freed = {"op": "remove", "path": "/status/allocation"}
+    thief_pod = {"resource": "nodes", "name": "node-a", "uid": "1"}
+    promise = {"apiGroup": labels.PROMISE_GROUP, "resource": labels.PROMISE_RESOURCE, "name": "eve"}
+    only = "only warm claims are changed and deleted"
+    leave, enter = (
+        "status.reservedFor: of a claim's consumers its placeholder",
+        "status.reservedFor: pods and the promise",
+    )
+    attempts: dict[str, tuple[Attempt, str]] = {
+        "a running server's device": (lambda t: t.change(f"{ada}/status", nobody, freed), only),
+        "a running server's claim": (lambda t: t.delete(ada), only),
+        "a claim that is called a warm one": (lambda t: t.merge(ada, {"metadata": {"labels": OURS}}), only),
+        "a device that a server took over": (lambda t: t.change(f"{eve}/status", nobody, freed), leave),
+        "only the consumer": (lambda t: t.change(f"{eve}/status", nobody), leave),
+        "a claim that a server took over": (lambda t: t.delete(eve), leave),
+        "a consumer of another kind": (
+            lambda t: t.change(f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": thief_pod}),
+            enter,
+        ),
+        "a promise that nobody takes away": (
+            lambda t: t.change(
+                f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": {**promise, "uid": "1"}}
+            ),
+            enter,
+        ),
+        "another promise": (
+            lambda t: t.merge(eve, {"metadata": {"labels": {labels.RESERVED_FOR: "mallory"}}}),
+            "metadata.labels: of a warm claim",
+        ),
+        "the shape": (
+            lambda t: t.merge(eve, {"metadata": {"labels": {labels.SHAPE: None}}}),
+            "metadata.labels: of a warm claim",
+        ),
+        "no owner": (
+            lambda t: t.merge(eve, {"metadata": {"ownerReferences": None}}),
+            "metadata.ownerReferences: of a warm claim",
+        ),
+        "an owner that is no pod": (
+            lambda t: t.merge(eve, {"metadata": {"ownerReferences": [owner, {**HUB, "controller": False}]}}),
+            "metadata.ownerReferences: of a warm claim",
+        ),
+        "an annotation": (
+            lambda t: t.merge(eve, {"metadata": {"annotations": {"a": "b"}}}),
+            "of a warm claim labels, owners and consumers are written",
+        ),
+        "no finalizer": (
+            lambda t: t.merge(eve, {"metadata": {"finalizers": None}}),
+            "of a warm claim labels, owners and consumers are written",
+        ),
+    }
+    await refused_by_the_policy_alone(thief, "changes-claims", attempts)
+    # A claim of nobody's: the device is not his to choose.
+    forge = {"status": {"allocation": forged}}
+    warm_path = f"{claims}/placeholder-0123abcd-3-gpu/status"
+    await refused_by_the_policy_alone(
+        thief,
+        "changes-claims",
+        {"a device of his choice": (lambda t: t.merge(warm_path, forge), "status: devices of a claim are given back")},
+    )
+    # What the service does is let in.
+    uid = changed["metadata"]["uid"]
+    entry = {"metadata": {"uid": uid}, "status": {"reservedFor": [{**promise, "uid": uid}]}}
+    await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC, params=DRY)
+    await thief.delete(f"{claims}/placeholder-0123abcd-3-gpu")
+
+
+# --- nodes and Leases -----------------------------------------------------------------------------------------------
+
+
+async def test_nodes(thief: Thief) -> None:
+    path = resource_path("v1", "nodes", None, "node-a")
+    taint = {"spec": {"taints": [{"key": "thief", "effect": "NoExecute"}]}}
+    label = "metadata.labels: of nodes hub.jupyter.org/images-ready, attract-placeholders and draining are written"
+    nothing_else = "of nodes three labels are written"
+    attempts: dict[str, tuple[Attempt, str]] = {
+        "a taint": (lambda t: t.merge(path, taint), nothing_else),
+        "no new pods": (lambda t: t.merge(path, {"spec": {"unschedulable": True}}), nothing_else),
+        "an annotation": (lambda t: t.merge(path, {"metadata": {"annotations": {"a": "b"}}}), nothing_else),
+        "a finalizer": (lambda t: t.merge(path, {"metadata": {"finalizers": ["example.com/f"]}}), nothing_else),
+        "an owner": (lambda t: t.merge(path, {"metadata": {"ownerReferences": [HUB]}}), nothing_else),
+        "a label": (
+            lambda t: t.merge(path, {"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}),
+            label,
+        ),
+        "another name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": "b"}}}), label),
+        "no name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}), label),
+    }
+    await refused_by_the_policy_alone(thief, "labels-nodes", attempts)
+    for key in (labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING):
+        await thief.merge(path, {"metadata": {"labels": {key: "true"}}})
+        await thief.cluster.admin.patch(path, {"metadata": {"labels": {key: "true"}}})
+        await thief.merge(path, {"metadata": {"labels": {key: None}}})
+
+
+async def test_leases(thief: Thief) -> None:
+    def lease(name: str, **metadata: Any) -> Json:
+        return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name, **metadata}}
+
+    path = resource_path("coordination.k8s.io/v1", "leases", thief.cluster.namespace)
+    attempts: dict[str, tuple[Attempt, str]] = {
+        "the Lease of another": (lambda t: t.make(path, lease("ingress-leader")), "metadata: the Lease is dra-spawner"),
+        "an owner": (
+            lambda t: t.make(path, lease("dra-spawner", ownerReferences=[HUB])),
+            "metadata: the Lease is dra-spawner",
+        ),
+    }
+    await refused_by_the_policy_alone(thief, "makes-leases", attempts)
+    await thief.make(path, lease("dra-spawner"))
+
+
+async def test_the_api_server_finds_nothing_wrong_with_the_policy(thief: Thief) -> None:
+    """It says in the status of a policy which expressions do not fit the types of what they are about."""
+    admin = thief.cluster.admin
+    wrong = copy.deepcopy(policy_objects()[0])
+    wrong["metadata"]["name"] = "dra-spawner-wrong"
+    wrong["spec"]["validations"] = [{"expression": "object.spec.containers == 'one'"}]
+    path = resource_path(ADMISSION_API, "validatingadmissionpolicies")
+    await admin.create(path, wrong)
+    stored = await thief.cluster.wait_for(f"{path}/dra-spawner-wrong", is_checked)
+    assert stored["status"]["typeChecking"]["expressionWarnings"]
+    await admin.delete(f"{path}/dra-spawner-wrong")
+    for obj in policy_objects():
+        if obj["kind"] != "ValidatingAdmissionPolicy":
+            continue
+        stored = await thief.cluster.wait_for(f"{path}/{obj['metadata']['name']}", is_checked)
+        assert stored["status"]["typeChecking"] == {}, obj["metadata"]["name"]
+        assert stored["status"]["observedGeneration"] == stored["metadata"]["generation"]
+        assert stored["spec"]["failurePolicy"] == "Fail"
+
+
+def is_checked(policy: Json) -> bool:
+    return "typeChecking" in policy.get("status", {})
+
+
+async def test_others_are_not_hindered(thief: Thief) -> None:
+    """The policy is for the service's account alone."""
+    await thief.cluster.publish(user_pod("jupyter-ada", {}))
+    path = thief.path("pods", "jupyter-ada")
+    await thief.cluster.admin.patch(path, {"metadata": {"annotations": {"a": "b"}}})
+    await thief.cluster.admin.delete(path)
