@@ -72,7 +72,7 @@ def test_rules_of_user_namespaces_are_those_of_the_chart_and_of_what_starts_make
         [
             ("", "namespaces", "create"),
             *(("", "events", verb) for verb in ("get", "list", "watch")),
-            *(("", kind, verb) for kind in ("persistentvolumeclaims", "pods", "secrets", "services") for verb in chart),
+            *(("", kind, verb) for kind in ("persistentvolumeclaims", "pods") for verb in chart),
             *(
                 ("resource.k8s.io", kind, verb)
                 for kind in ("resourceclaims", "resourceclaimtemplates")

@@ -6,6 +6,7 @@ the rule's name and a sentence when it is.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -62,15 +63,25 @@ Attempt = Callable[[Thief], Awaitable[None]]
 async def refused_by_the_policy_alone(thief: Thief, rule: str, attempts: dict[str, tuple[Attempt, str]]) -> None:
     """Each attempt works without the policy, and with it is refused by `rule` with its sentence."""
     admin, namespace = thief.cluster.admin, thief.cluster.namespace
+    first, _ = next(iter(attempts.values()))
     await withdraw_policy(admin, namespace, SERVICE_ACCOUNT)
+    await until(thief, first, refused=False)
     without = {name: await outcome(thief, attempt) for name, (attempt, _) in attempts.items()}
     await apply_policy(admin, namespace, SERVICE_ACCOUNT)
+    await until(thief, first, refused=True)
     found = {name: await outcome(thief, attempt) for name, (attempt, _) in attempts.items()}
     assert {name: said for name, said in without.items() if said} == {}
     policy = f"ValidatingAdmissionPolicy 'dra-spawner-service-{rule}'"
     wrong = {name: found[name] for name, (_, sentence) in attempts.items() if f"request: {sentence}" not in found[name]}
     assert wrong == {}
     assert {name: said for name, said in found.items() if policy not in said} == {}
+
+
+async def until(thief: Thief, attempt: Attempt, *, refused: bool) -> None:
+    """Wait until the API server knows of a policy's coming or going."""
+    async with asyncio.timeout(30):
+        while bool(await outcome(thief, attempt)) != refused:  # noqa: ASYNC110 - nothing tells but asking
+            await asyncio.sleep(0.05)
 
 
 async def outcome(thief: Thief, attempt: Attempt) -> str:

@@ -11,6 +11,7 @@ from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, 
 from dra_spawner.cluster.api_connection import ApiRequest
 
 POLICY = Path(__file__).parents[2] / "helm-values" / "service-policy.yaml"
+HUB_POLICY = POLICY.with_name("hub-policy-user-namespaces.yaml")
 ADMISSION_API = "admissionregistration.k8s.io/v1"
 _PLURALS = {
     "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
@@ -21,9 +22,14 @@ _TIMEOUT_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
 
-def policy_objects() -> list[JsonObject]:
-    """The objects of ``helm-values/service-policy.yaml``."""
-    return [obj for obj in yaml.safe_load_all(POLICY.read_text()) if obj]
+def policy_objects(file: Path = POLICY) -> list[JsonObject]:
+    """The objects of ``helm-values/service-policy.yaml``, or another file."""
+    return [obj for obj in yaml.safe_load_all(file.read_text()) if obj]
+
+
+def policy_path(obj: JsonObject, *, named: bool = False) -> str:
+    """Where objects of a policy's kind are, or this one is."""
+    return resource_path(ADMISSION_API, _PLURALS[obj["kind"]], name=obj["metadata"]["name"] if named else None)
 
 
 async def apply_policy(api: KubernetesApi, namespace: str, account: str) -> None:
@@ -31,7 +37,7 @@ async def apply_policy(api: KubernetesApi, namespace: str, account: str) -> None
     created = False
     for obj in policy_objects():
         try:
-            await api.create(resource_path(ADMISSION_API, _PLURALS[obj["kind"]]), obj)
+            await api.create(policy_path(obj), obj)
             created = True
         except KubernetesError as error:
             if not error.already_exists:
@@ -44,8 +50,7 @@ async def withdraw_policy(api: KubernetesApi, namespace: str, account: str) -> N
     """Remove the bindings, as if nobody had applied the policy, and wait until it holds no more."""
     for obj in policy_objects():
         if obj["kind"] == "ValidatingAdmissionPolicyBinding":
-            path = resource_path(ADMISSION_API, _PLURALS[obj["kind"]], name=obj["metadata"]["name"])
-            await api.delete(path, missing_ok=True)
+            await api.delete(policy_path(obj, named=True), missing_ok=True)
     await until_in_force(api, namespace, account, in_force=False)
 
 

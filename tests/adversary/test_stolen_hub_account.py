@@ -1,0 +1,113 @@
+"""A thief with the token of the hub's account, where servers are in a namespace of each user, on a real control plane.
+
+It may make pods, which is much, but with the shipped policy only where the hub's users are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from tests.adversary.stolen_account import DRA, DRY
+from tests.cluster.access import SHIPPED_RULES, grant
+from tests.cluster.policy import HUB_POLICY, policy_objects, policy_path
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.world import user_pod
+from tests.service.replica import SHARE
+
+Json = dict[str, Any]
+
+POD = user_pod("jupyter-ada", {})
+CLAIM = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": {"name": "gpu"}, "spec": SHARE["gpu"]}
+VOLUME = {
+    "apiVersion": "v1",
+    "kind": "PersistentVolumeClaim",
+    "metadata": {"name": "home"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+KINDS = {"pods": ("v1", POD), "persistentvolumeclaims": ("v1", VOLUME), "resourceclaims": (DRA, CLAIM)}
+
+
+def of_hub_in(namespace: str) -> list[Json]:
+    """The shipped policy for a hub in a namespace, as its administrator fills it in; under a name of this test's."""
+    objects = copy.deepcopy(policy_objects(HUB_POLICY))
+    policy, binding = objects
+    for each in objects:
+        each["metadata"]["name"] += f"-{namespace}"
+    binding["spec"]["policyName"] = policy["metadata"]["name"]
+    (condition,) = policy["spec"]["matchConditions"]
+    assert "system:serviceaccount:jupyterhub:hub" in condition["expression"]
+    condition["expression"] = condition["expression"].replace(":jupyterhub:", f":{namespace}:")
+    return objects
+
+
+@pytest.fixture
+async def users_namespace(real_cluster: ClusterUnderTest) -> AsyncIterator[str]:
+    name = f"{real_cluster.namespace}-ada"
+    path = resource_path("v1", "namespaces")
+    await real_cluster.admin.create(path, {"metadata": {"name": name}})
+    yield name
+    await real_cluster.admin.delete(f"{path}/{name}", missing_ok=True)
+
+
+async def refusals(api: KubernetesApi, namespace: str) -> dict[str, str]:
+    """Why things cannot be made in a namespace, by what they are; empty where they can."""
+    found = {}
+    for plural, (version, manifest) in KINDS.items():
+        try:
+            await api.create(resource_path(version, plural, namespace), manifest, params=DRY)
+        except KubernetesError as error:
+            found[plural] = error.message
+    return found
+
+
+async def test_it_writes_where_its_users_are_and_nowhere_else(
+    real_cluster: ClusterUnderTest, users_namespace: str
+) -> None:
+    cluster = real_cluster
+    await grant(cluster.admin, cluster.namespace, SHIPPED_RULES.with_name("rbac-user-namespaces.yaml"))
+    namespaces = resource_path("v1", "namespaces")
+    foreign = {"metadata": {"name": f"not-{cluster.namespace}"}}
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
+        assert await refusals(thief, "kube-system") == {}
+        await thief.create(namespaces, foreign, params=DRY)
+        policy, binding = [await cluster.admin.create(policy_path(obj), obj) for obj in of_hub_in(cluster.namespace)]
+        try:
+            async with asyncio.timeout(30):
+                while (refused := await refusals(thief, "kube-system")).keys() != KINDS.keys():  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
+            sentence = (
+                f"request: namespace kube-system: the hub writes in {cluster.namespace} and in namespaces that begin "
+                f"with {cluster.namespace}-, and nowhere else"
+            )
+            assert all(sentence in each for each in refused.values()), refused
+            with pytest.raises(KubernetesError, match=f"namespace not-{cluster.namespace}: the hub writes in"):
+                await thief.create(namespaces, foreign, params=DRY)
+            for namespace in (cluster.namespace, users_namespace):
+                assert await refusals(thief, namespace) == {}
+            await thief.create(namespaces, {"metadata": {"name": f"{cluster.namespace}-eve"}}, params=DRY)
+            assert await refusals(cluster.admin, "kube-system") == {}
+            stored = await cluster.wait_for(
+                policy_path(policy, named=True), lambda found: "typeChecking" in found.get("status", {})
+            )
+            assert stored["status"]["typeChecking"] == {}
+        finally:
+            for obj in (binding, policy):
+                await cluster.admin.delete(policy_path(obj, named=True))
+
+
+async def test_it_reads_no_passwords_of_others(real_cluster: ClusterUnderTest, users_namespace: str) -> None:
+    """What KubeSpawner needs Secrets for, few hubs have."""
+    cluster = real_cluster
+    await grant(cluster.admin, cluster.namespace, SHIPPED_RULES.with_name("rbac-user-namespaces.yaml"))
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as thief:
+        for namespace in (users_namespace, "kube-system"):
+            with pytest.raises(KubernetesError, match='cannot list resource "secrets"'):
+                await thief.list(resource_path("v1", "secrets", namespace))
+        # Those of its own namespace the chart lets it read.
+        await thief.list(resource_path("v1", "secrets", cluster.namespace))
