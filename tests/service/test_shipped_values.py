@@ -78,6 +78,36 @@ def test_roles_are_bound_to_the_account_of_the_service() -> None:
         assert [subject["name"] for subject in binding["subjects"]] == [account]
 
 
+def test_the_policy_knows_the_defaults_of_the_service() -> None:
+    """Its account, labels, image, priority and Lease; each policy is bound, and refuses."""
+    policies = {
+        each["metadata"]["name"]: each["spec"]
+        for each in documents("service-policy.yaml")
+        if "Binding" not in each["kind"]
+    }
+    bindings = [each["spec"] for each in documents("service-policy.yaml") if "Binding" in each["kind"]]
+    assert sorted(each["policyName"] for each in bindings) == sorted(policies)
+    assert all(each["validationActions"] == ["Deny"] for each in bindings)
+    account = of_kind("ServiceAccount", "service-rbac.yaml")["metadata"]["name"]
+    for spec in policies.values():
+        (condition,) = spec["matchConditions"]
+        assert f"endsWith(':{account}')" in condition["expression"]
+        assert spec["failurePolicy"] == "Fail"
+        # 422, the default, the service takes for a change that came too late.
+        assert {each["reason"] for each in spec["validations"]} == {"Forbidden"}
+        assert all(len(each["message"]) > 20 for each in spec["validations"])
+    service = DRASpawnerService()
+    variables = {each["name"]: each["expression"] for each in policies["dra-spawner-service-makes-pods"]["variables"]}
+    assert variables["images"] == f"['{service.placeholder_image}']"
+    assert variables["priorityClasses"] == f"['{service.placeholder_priority_class}']"
+    assert f"['{service.lease_name}']" in str(policies["dra-spawner-service-makes-leases"])
+    text = str(policies)
+    ours = (labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING, labels.YIELDED_AT, labels.SHAPE)
+    kept = (labels.RESERVED_FOR, labels.RESERVED_SINCE, labels.RESERVED_UNTIL, labels.PROMISE_GROUP)
+    for word in (*ours, *kept, labels.PROMISE_RESOURCE, labels.PLACEHOLDER, labels.MANAGER, labels.MANAGED_BY):
+        assert f"'{word}'" in text, word
+
+
 def test_priority_is_the_one_that_placeholders_have() -> None:
     priority = of_kind("PriorityClass")
     assert priority["metadata"]["name"] == DRASpawnerService().placeholder_priority_class
