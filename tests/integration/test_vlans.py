@@ -133,8 +133,8 @@ async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.Monk
     assert len(running) == 3, errors
     for error in filter(None, errors):
         assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
-        # JupyterHub 5.0 replaces the reason of whatever fails while it starts.
-        assert error.reason == ("error" if jupyterhub.version_info[:2] == (5, 0) else "no-vlan")
+        # JupyterHub 5 replaces the reason of whatever fails while it starts.
+        assert error.reason == ("error" if jupyterhub.version_info < (6,) else "no-vlan")
     assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
     assert await hub.account() == {
         int(vlan): {f"user:{name.removeprefix('jupyter-')}"} for name, vlan in (await hub.vlans_of_pods()).items()
