@@ -26,7 +26,7 @@ PYPROJECT = ROOT / "pyproject.toml"
 #: What was looked up longer ago is a warning.
 MOST_DAYS = 90
 _LOCKED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)", re.MULTILINE)
-_KEYS = {"looked_up", "advisories", "accepted"}
+_KEYS = {"looked_up", "advisories", "accepted", "not_found"}
 _ADVISORY_KEYS = {"id", "affected", "what"}
 _ACCEPTED_KEYS = {"ids", "because"}
 
@@ -57,12 +57,15 @@ class Known:
         Advisories that the lower bound in pyproject.toml lets in on purpose; never the lock.
     because
         Why.
+    not_found
+        What should have been looked up and could not.
     """
 
     looked_up: date
     advisories: tuple[Advisory, ...]
     accepted: tuple[str, ...] = ()
     because: str = ""
+    not_found: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class Audit:
     warnings: tuple[str, ...]
     accepted: tuple[str, ...]
     checked: tuple[str, ...]
+    not_found: tuple[str, ...]
     unknown: tuple[str, ...]
 
 
@@ -105,7 +109,8 @@ def _known(name: str, table: object) -> Known:
     ids = accepted.get("ids", [])
     if not isinstance(ids, list) or not set(map(str, ids)) <= {each.id for each in advisories}:
         raise AdvisoriesError(f"{name}.accepted.ids: expected ids of its advisories, found {ids!r}")
-    return Known(looked_up, advisories, tuple(map(str, ids)), str(accepted.get("because", "")))
+    because, not_found = str(accepted.get("because", "")), str(entry.get("not_found", ""))
+    return Known(looked_up, advisories, tuple(map(str, ids)), because, not_found)
 
 
 def _advisory(table: object, path: str) -> Advisory:
@@ -161,7 +166,8 @@ def audit(
             problems.append(f"{name}: {each} is accepted, but the lower bound does not let it in")
     checked = tuple(f"{name} {locked[name]} ({known[name].looked_up})" for name in sorted(locked.keys() & known.keys()))
     unknown = tuple(f"{name} {locked[name]}" for name in sorted(locked.keys() - known.keys()))
-    return Audit(tuple(problems), tuple(warnings), tuple(accepted), checked, unknown)
+    not_found = tuple(f"{name}: {entry.not_found}" for name, entry in sorted(known.items()) if entry.not_found)
+    return Audit(tuple(problems), tuple(warnings), tuple(accepted), checked, not_found, unknown)
 
 
 def _met(where: str, name: str, entry: Known, version: Version | None, accepted: set[str]) -> Iterator[str]:
@@ -186,6 +192,7 @@ def report(found: Audit) -> Iterator[str]:
     """For people, line by line."""
     for title, lines in (
         ("Looked up (on the day that is told)", found.checked),
+        ("Could not be looked up", found.not_found),
         ("Nothing was looked up for these", found.unknown),
         ("Let in by the lower bounds on purpose", found.accepted),
         ("Warnings", found.warnings),

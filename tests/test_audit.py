@@ -84,6 +84,11 @@ def test_what_is_old_is_a_warning_alone() -> None:
     assert found.warnings == (f"tornado: was last looked up on {long_ago}, more than {audit.MOST_DAYS} days ago",)
 
 
+def test_what_could_not_be_looked_up_is_told() -> None:
+    found = audited(entry(more='not_found = "release notes of 6.6.1"\n'))
+    assert "Could not be looked up:\n  tornado: release notes of 6.6.1" in "\n".join(audit.report(found))
+
+
 def test_a_dependency_that_is_not_locked_is_a_problem() -> None:
     assert audited(entry(), {"six": Version("1")}).problems == ("pyproject.toml: tornado is not in the lock",)
 
@@ -92,7 +97,10 @@ def test_a_dependency_that_is_not_locked_is_a_problem() -> None:
     ("text", "said"),
     [
         ("[tornado", "not TOML: "),
-        ("[tornado]\nadvisories = []", "tornado: expected accepted, advisories, looked_up, found advisories"),
+        (
+            "[tornado]\nadvisories = []",
+            "tornado: expected accepted, advisories, looked_up, not_found, found advisories",
+        ),
         (
             '[tornado]\nlooked_up = "now"\nadvisories = []',
             "tornado.looked_up: expected a day such as 2026-11-22, found 'now'",
@@ -100,12 +108,12 @@ def test_a_dependency_that_is_not_locked_is_a_problem() -> None:
         ("[tornado]\nlooked_up = 2026-11-22\nadvisories = 1", "tornado.advisories: expected a list, found 1"),
         (entry("6.5.9"), "tornado.advisories[0].affected: "),
         (entry(""), "tornado.advisories[0].affected: expected versions such as <6.5.9, found ''"),
-        (entry(more="ids = []"), "tornado: expected accepted, advisories, looked_up, found "),
+        (entry(more="ids = []"), "tornado: expected accepted, advisories, looked_up, not_found, found "),
         (
             entry(more='[tornado.accepted]\nids = ["CVE-2"]\nbecause = "x"\n'),
             "tornado.accepted.ids: expected ids of its advisories, found ['CVE-2']",
         ),
-        ("tornado = 1", "tornado: expected accepted, advisories, looked_up, found 1"),
+        ("tornado = 1", "tornado: expected accepted, advisories, looked_up, not_found, found 1"),
     ],
 )
 def test_a_file_that_makes_no_sense_is_refused_with_the_place(text: str, said: str) -> None:

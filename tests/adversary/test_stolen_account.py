@@ -22,6 +22,7 @@ from tests.adversary.stolen_account import (
     Json,
     Thief,
     a_pod,
+    pod_with,
     put,
     refused_by_the_policy_alone,
 )
@@ -62,6 +63,13 @@ async def test_pods_that_are_no_placeholders(thief: Thief) -> None:
     # What the service makes is let in, with and without devices.
     await thief.make(thief.path("pods"), a_pod(thief))
     await thief.make(thief.path("pods"), a_pod(thief, of=shape({})))
+    more = {
+        "imagePullSecrets": [{"name": "registry"}],
+        "nodeSelector": {"pool": "gpu"},
+        "serviceAccountName": "default",
+    }
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    await pod_with(**more, tolerations=tolerations, schedulerName="another")(thief)
 
 
 async def test_pods_of_others(thief: Thief) -> None:
