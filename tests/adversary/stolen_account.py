@@ -245,6 +245,10 @@ PODS: dict[str, tuple[Attempt, str]] = {
         pod_with(priorityClassName=None),
         "spec.priorityClassName: a placeholder's is dra-spawner-placeholder, not ''",
     ),
+    "a long farewell": (
+        pod_with(terminationGracePeriodSeconds=86400),
+        "spec.terminationGracePeriodSeconds: a placeholder's is 10 at most",
+    ),
     "a node of his choice": (pod_with(nodeName="node-a"), PLACE),
     "that nobody be beside it": (pod_with(affinity={"podAntiAffinity": REQUIRED}), PLACE),
     "that somebody be beside it": (pod_with(affinity={"podAffinity": REQUIRED}), PLACE),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from dra_spawner.cluster.api import KubernetesApi, PatchType, resource_path
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims
 from tests.adversary.stolen_account import (
@@ -319,3 +322,18 @@ async def test_others_are_not_hindered(thief: Thief) -> None:
     path = thief.path("pods", "jupyter-ada")
     await thief.cluster.admin.patch(path, {"metadata": {"annotations": {"a": "b"}}})
     await thief.cluster.admin.delete(path)
+
+
+async def test_the_documented_quota_bounds_placeholders(thief: Thief) -> None:
+    """And nothing else: users' servers have another priority."""
+    text = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?kind: ResourceQuota.*?)```", text, re.DOTALL)
+    quota = yaml.safe_load(block)
+    quota["spec"]["hard"] = {"pods": "1"}
+    await thief.cluster.publish(quota)
+    path = resource_path("v1", "resourcequotas", thief.cluster.namespace, "placeholders")
+    await thief.cluster.wait_for(path, lambda found: "hard" in found.get("status", {}))
+    await thief.api.create(thief.path("pods"), a_pod(thief, "placeholder-1", of=shape({})))
+    with pytest.raises(KubernetesError, match="exceeded quota: placeholders"):
+        await thief.api.create(thief.path("pods"), a_pod(thief, "placeholder-2", of=shape({})))
+    await thief.cluster.publish(user_pod("jupyter-ada", {}))
