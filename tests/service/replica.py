@@ -27,6 +27,8 @@ from dra_spawner.web import handlers, page, placeholder_handlers, waiting_handle
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.settings import WebSettings
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.placeholders.world import IMAGE, claim_spec, user_pod
@@ -56,6 +58,19 @@ async def prepare(cluster: ClusterUnderTest, *objects: Json) -> None:
         "value": -10,
     }
     await cluster.publish(*classes(), priority, *objects)
+
+
+async def service_account(cluster: ClusterUnderTest) -> Path:
+    """A kubeconfig of an account with the shipped rights and policy; on the embedded cluster all may do all."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig
+    path = cluster.directory / "replica.kubeconfig"
+    if not path.exists():
+        token = await service_token(cluster.admin, cluster.namespace)
+        await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+        server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+        write_kubeconfig(path, server, token, cluster.namespace)
+    return path
 
 
 async def publish_shapes(
@@ -209,13 +224,16 @@ async def replica(
 
     Parameters
     ----------
+    kubeconfig
+        By default of the service's account.
     service
         Makes it of its traits.
     """
+    kubeconfig = kubeconfig or await service_account(cluster)
     (listening,) = bind_sockets(0, "127.0.0.1")
     application = service(
         **{
-            "kubeconfig": str(kubeconfig or cluster.admin_kubeconfig),
+            "kubeconfig": str(kubeconfig),
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
             "lease_seconds": 3.0,
