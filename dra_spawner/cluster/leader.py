@@ -106,6 +106,8 @@ class LeaderElector:
         random: Random | None = None,
     ) -> None:
         self.identity = identity or new_identity()
+        self.namespace = namespace
+        self.url = url
         self._times = times or LeaseTimes()
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (jitter)

@@ -47,12 +47,15 @@ def read_definition(text: str, expected: str) -> Shape:
     DefinitionError
         If it is another one, or none that a pod can have.
     """
-    if len(text.encode()) > MOST_BYTES:
-        raise DefinitionError(f"it has more than {MOST_BYTES} bytes")
     try:
-        value = json.loads(text)
+        is_long = len(text.encode()) > MOST_BYTES
+        value = json.loads(text) if not is_long else None
+        # Half of a surrogate pair is JSON, too, but nothing that can be hashed, logged or shown.
+        json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise DefinitionError("it is no JSON") from None
+    if is_long:
+        raise DefinitionError(f"it has more than {MOST_BYTES} bytes")
     shape = shape_from(value)
     if shape.id != expected:
         raise DefinitionError(f"it is of shape {shape.id}, not of {expected}")

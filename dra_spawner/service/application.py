@@ -19,7 +19,6 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
-from tornado.httpserver import HTTPServer
 from tornado.log import LogFormatter
 from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
 from traitlets.config import Application, Configurable, catch_config_error
@@ -32,21 +31,22 @@ from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.service.hub_traits import HubTraits
-from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.limit_traits import LimitTraits
+from dra_spawner.service.listening import interface_of, is_replica_url, log_request
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.limited_server import LimitedServer
 from dra_spawner.web.settings import cookie_secret
 
 __all__ = ["DRASpawnerService", "main"]
 
 _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
-_MOST_BODY_BYTES: Final = 2**20
 
 
-class DRASpawnerService(HubTraits, PlaceholderTraits, Application):
+class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     """The service beside the hub."""
 
     name = "dra-spawner-service"
@@ -167,9 +167,17 @@ class DRASpawnerService(HubTraits, PlaceholderTraits, Application):
     replica_url = Unicode(
         help="""
         Where other replicas reach this one, with prefix: they pass on to the leader what only it may answer. By default
-        `http://$POD_IP:<port><prefix>` where `$POD_IP` is set; without it, the hub must ask the leader itself.
+        `http://$POD_IP:<port><prefix>` where `$POD_IP` is set; without it, the hub must ask the leader itself. It
+        has an IP address: the pod's, by which other replicas find out that it is one of them, or a loopback address.
         """
     ).tag(config=True)
+
+    @validate("replica_url")
+    def _validate_replica_url(self, proposal: Any) -> str:
+        value: str = proposal["value"]
+        if value and not is_replica_url(value):
+            raise TraitError(f"replica_url must be like http://10.1.2.3:8181/, with an IP address, not {value!r}")
+        return f"{value.rstrip('/')}/" if value else ""
 
     @default("replica_url")
     def _default_replica_url(self) -> str:
@@ -318,10 +326,10 @@ class DRASpawnerService(HubTraits, PlaceholderTraits, Application):
 
     # --- listening ---------------------------------------------------------------------------------------------------
 
-    def _listen(self, context: ServiceContext) -> HTTPServer:
+    def _listen(self, context: ServiceContext) -> LimitedServer:
         secret = cookie_secret(os.environ.get("JUPYTERHUB_API_TOKEN", ""))
         application = web_application(context, cookie_secret=secret, log_function=log_request)
-        server = HTTPServer(application, max_body_size=_MOST_BODY_BYTES)
+        server = LimitedServer(application, limits=self.server_limits())
         parts = urlsplit(self.url)
         assert parts.port is not None
         address = interface_of(parts.hostname or "")

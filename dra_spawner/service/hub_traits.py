@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from jupyterhub.services.auth import HubOAuth
 from traitlets import Bool, HasTraits, Set, Unicode
 
+from dra_spawner.web.hub_login import BoundedHubOAuth
 from dra_spawner.web.settings import WebSettings
 
 __all__ = ["HubTraits"]
@@ -60,7 +60,7 @@ class HubTraits(HasTraits):
             own_token=token,
         )
 
-    def _hub_auth(self) -> HubOAuth:
+    def _hub_auth(self) -> BoundedHubOAuth:
         """With what an external service need not be told, as it follows from the service's name."""
         name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or "dra-spawner"
         more: dict[str, Any] = {}
@@ -68,4 +68,4 @@ class HubTraits(HasTraits):
             more["oauth_client_id"] = f"service-{name}"
         if not os.environ.get("JUPYTERHUB_SERVICE_PREFIX"):
             more["base_url"] = self.prefix
-        return HubOAuth(parent=self, **more)
+        return BoundedHubOAuth(parent=self, **more)

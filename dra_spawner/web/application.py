@@ -11,6 +11,7 @@ from tornado.web import Application, StaticFileHandler, URLSpec
 from dra_spawner.web import handlers, placeholder_handlers, waiting_handlers
 from dra_spawner.web.authentication import CallbackHandler, SecureHandler
 from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.guarded_handler import GuardedHandler
 from dra_spawner.web.metrics import register
 from dra_spawner.web.page import NodesPage
 from dra_spawner.web.placement_handler import PlacementsHandler
@@ -38,7 +39,7 @@ ADDRESSES: tuple[Address, ...] = (
 )
 
 
-class _StaticHandler(StaticFileHandler):
+class _StaticHandler(GuardedHandler, StaticFileHandler):
     """Files that everybody may have."""
 
     def set_extra_headers(self, path: str) -> None:

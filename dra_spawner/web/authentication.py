@@ -6,14 +6,16 @@ not wait for the hub.
 
 from __future__ import annotations
 
+import asyncio
+import hmac
 import json
-from http import HTTPStatus
-from typing import Any
+from typing import Any, Final
 
 from jupyterhub.services.auth import HubOAuth, HubOAuthCallbackHandler, HubOAuthenticated
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import HTTPError
 
 from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.guarded_handler import GuardedHandler, sentence_of
 from dra_spawner.web.settings import WebSettings
 
 __all__ = ["ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
@@ -30,19 +32,13 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
+#: So long the hub may take to say who somebody is.
+_HUB_SECONDS: Final = 10.0
 #: That one answer tells of.
 _MOST_ITEMS = 1000
-#: What people are told where nothing better is known.
-_SENTENCES = {
-    404: "There is nothing at this address.",
-    405: "This address does not answer to this method.",
-    500: "Something went wrong in the service; its log says what.",
-    502: "JupyterHub could not be asked who you are.",
-    503: "The service is not ready to answer this.",
-}
 
 
-class SecureHandler(RequestHandler):
+class SecureHandler(GuardedHandler):
     """Headers and errors that all answers share."""
 
     def initialize(self, context: ServiceContext) -> None:
@@ -57,24 +53,12 @@ class SecureHandler(RequestHandler):
         for name, value in _HEADERS.items():
             self.set_header(name, value)
 
-    def sentence(self, status: int, error: BaseException | None) -> str:
-        """What to tell of an error: what was raised for people, never what a bug may have put there."""
-        if isinstance(error, HTTPError) and error.log_message and status != 500:
-            message = error.log_message % error.args if error.args else error.log_message
-            return str(message)
-        if status in _SENTENCES:
-            return _SENTENCES[status]
-        try:
-            return f"{HTTPStatus(status).phrase}."
-        except ValueError:
-            return "Something went wrong."
-
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.write_json({"status": status_code, "message": self.sentence(status_code, error)})
+        self.write_json({"status": status_code, "message": sentence_of(status_code, error)})
 
     def write_json(self, body: Any) -> None:
-        """Answer with JSON."""
+        """Answer with JSON, in ASCII: text that is no Unicode, of whoever wrote it, can be told, too."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
 
@@ -102,7 +86,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
             raise HTTPError(
                 503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so nobody can be let in."
             )
-        user = await self.hub_auth.get_user(self, sync=False)
+        user = await self._ask_hub()
         # For whatever of JupyterHub or tornado asks for it; `get_current_user` would block.
         self.current_user = user
         if user is None:
@@ -114,6 +98,18 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
             )
         else:
             self.hub_user = user
+
+    async def _ask_hub(self) -> dict[str, Any] | None:
+        """Who asks; None if the hub does not know."""
+        try:
+            async with asyncio.timeout(_HUB_SECONDS):
+                user: dict[str, Any] | None = await self.hub_auth.get_user(self, sync=False)
+        except TimeoutError:
+            raise HTTPError(502) from None
+        except HTTPError as error:
+            # It is not this service that does not work.
+            raise HTTPError(502 if error.status_code >= 500 else error.status_code) from error
+        return user
 
     def get_current_user(self) -> None:
         """Nobody, unless `prepare` found out: the parent would ask the hub, and block."""
@@ -154,7 +150,7 @@ class PageHandler(_HubHandler):
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.render("error.html", status=status_code, message=self.sentence(status_code, error), web=self.web)
+        self.render("error.html", status=status_code, message=sentence_of(status_code, error), web=self.web)
 
 
 class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
@@ -170,6 +166,15 @@ class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
         """Nobody: the parent would ask the hub, and block, only to find out who is logged in already."""
         return
 
+    async def get(self) -> None:
+        """End a login, unless another browser began it: the parent says so, too, but in its log, with the states."""
+        state = self.get_query_argument("state", "")
+        if self.get_query_argument("code", "") and state:
+            begun = self.get_secure_cookie(self.hub_auth.get_state_cookie_name(state)) or b""
+            if not hmac.compare_digest(begun, state.encode()):
+                raise HTTPError(403, "This login was not begun in this browser, or too long ago. Log in again.")
+        await HubOAuthCallbackHandler.get(self)
+
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = (kwargs.get("exc_info") or (None, None, None))[1]
-        self.render("error.html", status=status_code, message=self.sentence(status_code, error), web=self.web)
+        self.render("error.html", status=status_code, message=sentence_of(status_code, error), web=self.web)

@@ -17,6 +17,7 @@ from dra_spawner.placeholders.availability import Availability
 from dra_spawner.placeholders.keeper import PlaceholderKeeper
 from dra_spawner.web.figures import NodeFigures
 from dra_spawner.web.placeholder_metrics import register_placeholders
+from dra_spawner.web.replica_addresses import ReplicaAddresses
 from dra_spawner.web.replica_signature import ReplicaSignatures
 from dra_spawner.web.settings import WebSettings
 from dra_spawner.web.time_metrics import IdleDevices, register_times
@@ -84,6 +85,11 @@ class ServiceContext:
             self.availability = Availability(keeper)
             register_placeholders(self.registry, keeper)
             register_times(self.registry, keeper)
+
+    @property
+    def replicas(self) -> ReplicaAddresses:
+        """Where the other replicas answer."""
+        return ReplicaAddresses(self.watch, self.elector)
 
     @property
     def role(self) -> Role:

@@ -39,6 +39,10 @@ class ReplicaHandler(ApiHandler):
         """Whether another replica asks: what was passed on is not passed on again."""
         return bool(self._signed)
 
+    def is_signed(self, body: bytes) -> bool:
+        """Whether the replica that asks has signed this body."""
+        return self.context.signatures.is_body(self._signed, body)
+
     async def prepare(self) -> None:
         kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
         if kind == SCHEME:
@@ -48,9 +52,11 @@ class ReplicaHandler(ApiHandler):
 
     def _accept_replica(self, signed: str) -> None:
         request = self.request
-        method, address = request.method or "", request.uri or ""
-        if not self.context.signatures.accept_question(signed, method, address, request.body):
-            raise HTTPError(401, "No replica of this service has just signed this, or it was answered already.")
+        own_address = self.context.replicas.own_authority
+        if not self.context.signatures.accept_question(signed, request.method or "", own_address, request.uri or ""):
+            raise HTTPError(
+                401, "No replica of this service has just signed this for this one, or it was answered already."
+            )
         self._signed = signed
 
     def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> Future[None]:
@@ -133,17 +139,17 @@ async def ask_leader(
     most_bytes
         Longer answers are none.
     """
-    elector, signatures = context.elector, context.signatures
-    leader_url = elector.leader_url if elector is not None else ""
+    signatures = context.signatures
+    leader_url = context.replicas.leader_url
     # Only replicas that a hub knows can sign.
     if not leader_url or not context.web.own_token:
         return None
-    url = f"{leader_url.rstrip('/')}/{address}"
+    url = f"{leader_url}{address}"
     parts = urlsplit(url)
     client = AsyncHTTPClient(force_instance=True, max_body_size=most_bytes)
     try:
         uri = f"{parts.path}?{parts.query}" if parts.query else parts.path
-        signed = signatures.sign_question(method, uri, body or b"")
+        signed = signatures.sign_question(method, parts.netloc, uri, body or b"")
         request = HTTPRequest(
             url,
             method=method,

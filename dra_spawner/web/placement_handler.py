@@ -14,14 +14,17 @@ from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.headroom.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.placeholders.keeper import UnknownShape
 from dra_spawner.placeholders.placements import Frozen, Promise
+from dra_spawner.web.context import ServiceContext
 from dra_spawner.web.passing_on import ask_leader
 from dra_spawner.web.placeholder_handlers import KeeperHandler, placement_json
 from dra_spawner.web.replica_signature import SCHEME
 
-__all__ = ["PlacementsHandler"]
+__all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
 
 log = logging.getLogger(__name__)
 
+#: Of a question: a definition is quoted in it, so that some of its characters are two or three.
+MOST_BODY_BYTES = 4 * MOST_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
@@ -41,6 +44,14 @@ class PlacementsHandler(KeeperHandler):
     whoever may manage the service. A login's cookie does not do: another site's page could send that, too.
     """
 
+    def initialize(self, context: ServiceContext) -> None:
+        super().initialize(context)
+        self._body = bytearray()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep it: who asks is known by now, and the server bounds it."""
+        self._body += chunk
+
     @property
     def wanted_scopes(self) -> frozenset[str]:
         return self.web.manage_scopes
@@ -57,7 +68,10 @@ class PlacementsHandler(KeeperHandler):
             await super().prepare()
 
     async def post(self) -> None:
-        question = _question(self.request.body)
+        body = bytes(self._body)
+        if self.is_passed_on and not self.is_signed(body):
+            raise HTTPError(401, "No replica of this service has signed this body.")
+        question = _question(body)
         try:
             promise = await self.keeper.place(
                 question["shape"], question["namespace"], question["pod"], question.get("definition", "")
@@ -69,7 +83,7 @@ class PlacementsHandler(KeeperHandler):
         except DefinitionError as error:
             raise HTTPError(400, "definition: %s.", error) from None
         except NotLeading:
-            await self._pass_on()
+            await self._pass_on(body)
             return
         except Frozen as error:
             raise HTTPError(503, "Nothing is promised at present: %s.", error) from None
@@ -80,14 +94,14 @@ class PlacementsHandler(KeeperHandler):
 
     # --- other replicas ----------------------------------------------------------------------------------------------
 
-    async def _pass_on(self) -> None:
+    async def _pass_on(self, body: bytes) -> None:
         """Let the leader answer: a load balancer may send the hub to any replica."""
         if not self.is_passed_on:
             answer = await ask_leader(
                 self.context,
                 "POST",
                 "api/placements",
-                self.request.body,
+                body,
                 seconds=_LEADER_SECONDS,
                 most_bytes=_MOST_ANSWER_BYTES,
             )

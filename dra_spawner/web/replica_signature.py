@@ -1,7 +1,7 @@
 """What replicas of the service tell each other: signed with what all of them know, which is never sent.
 
-Where the leader answers stands in a Lease. Whoever may write that can send a replica's question anywhere; so the
-question carries nothing that could be used for another one, and an answer that the leader did not give is none.
+Where the leader answers stands in a Lease, and others may be able to write that. So a question is signed for the one
+address that it is sent to, and good nowhere else; and an answer that the leader did not give is none.
 """
 
 from __future__ import annotations
@@ -42,8 +42,15 @@ class ReplicaSignatures:
         self._now = now
         self._answered: dict[str, float] = {}
 
-    def sign_question(self, method: str, path: str, body: bytes) -> str:
+    def sign_question(self, method: str, authority: str, path: str, body: bytes) -> str:
         """What goes with a question: when it was asked, a number that is used once, and the signature of all.
+
+        Parameters
+        ----------
+        authority
+            Host and port that it is sent to.
+        path
+            With the query.
 
         Raises
         ------
@@ -52,15 +59,20 @@ class ReplicaSignatures:
         """
         if not self._key:
             raise ValueError("without a token nothing can be signed")
-        moment, nonce = str(int(self._now())), secrets.token_hex(16)
-        return f"{moment}.{nonce}.{self._question(moment, nonce, method, path, body)}"
+        moment, nonce, digest = str(int(self._now())), secrets.token_hex(16), _digest(body)
+        return f"{moment}.{nonce}.{digest}.{self._question(moment, nonce, method, authority, path, digest)}"
 
-    def accept_question(self, signed: str, method: str, path: str, body: bytes) -> bool:
-        """Whether a replica asked this, just now, and for the first time. How long that takes tells nothing."""
-        moment, _, rest = signed.partition(".")
-        nonce, _, signature = rest.partition(".")
-        expected = self._question(moment, nonce, method, path, body)
-        if not self._key or not hmac.compare_digest(signature.encode(), expected.encode()):
+    def accept_question(self, signed: str, method: str, authority: str, path: str) -> bool:
+        """Whether a replica asked this here, just now, and for the first time. How long that takes tells nothing.
+
+        Parameters
+        ----------
+        authority
+            Host and port by which this replica is known to the others; empty if it is not.
+        """
+        moment, nonce, digest, signature = (signed.split(".") + [""] * 4)[:4]
+        expected = self._question(moment, nonce, method, authority, path, digest)
+        if not self._key or not authority or not hmac.compare_digest(signature.encode(), expected.encode()):
             return False
         # Nobody but a replica has written this: the time is a number.
         now = self._now()
@@ -73,6 +85,11 @@ class ReplicaSignatures:
         self._answered[signature] = now + 2 * _VALID_SECONDS
         return True
 
+    @staticmethod
+    def is_body(signed: str, body: bytes) -> bool:
+        """Whether a question that was accepted came with this body, which is read after that."""
+        return hmac.compare_digest(signed.split(".")[2].encode(), _digest(body).encode())
+
     def sign_answer(self, signed: str, status: int, body: bytes) -> str:
         """What goes with the answer to a signed question: good for that one only."""
         return self._mac("answer", signed, str(status), _digest(body))
@@ -82,8 +99,8 @@ class ReplicaSignatures:
         expected = self.sign_answer(signed, status, body)
         return bool(self._key) and hmac.compare_digest(signature.encode(), expected.encode())
 
-    def _question(self, moment: str, nonce: str, method: str, path: str, body: bytes) -> str:
-        return self._mac("question", moment, nonce, method, path, _digest(body))
+    def _question(self, moment: str, nonce: str, method: str, authority: str, path: str, digest: str) -> str:
+        return self._mac("question", moment, nonce, method, authority, path, digest)
 
     def _mac(self, *parts: str) -> str:
         # No part has a line's end but by malice, and then the signature is of something that nobody asks.

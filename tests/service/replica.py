@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 
 from dra_spawner.cluster.api import resource_path
@@ -26,6 +25,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.web import handlers, page, placeholder_handlers, waiting_handlers
 from dra_spawner.web.application import web_application
 from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.limited_server import LimitedServer
 from dra_spawner.web.settings import WebSettings
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
@@ -247,7 +247,9 @@ async def replica(
         DecisionLog(),
         max_staleness_seconds=application.max_staleness_seconds,
     )
-    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=OPEN))
+    server = LimitedServer(
+        web_application(context, cookie_secret=b"x" * 32, more=OPEN), limits=application.server_limits()
+    )
     server.add_sockets([listening])
     work = asyncio.create_task(application.work(context))
     try:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -58,6 +59,10 @@ async def stranger() -> AsyncIterator[Stranger]:
     await runner.cleanup()
 
 
+def authority(service: Replica) -> str:
+    return urlsplit(service.url).netloc
+
+
 async def lead_as(cluster: ClusterUnderTest, url: str) -> None:
     """A Lease that somebody holds for an hour, and who is said to answer there."""
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
@@ -104,26 +109,48 @@ async def test_a_stranger_learns_nothing_and_is_not_believed(
 
 
 async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderTest, stranger: Stranger) -> None:
-    """The leader answers it once at most, and nothing else for it."""
+    """It is signed for where the stranger is: the leader does not answer it, nor anything else for it."""
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     headroom = {"gpu-whole": {"min": 2}}
-    async with replica(cluster, headroom=headroom, replica_url=stranger.url) as leader:
+    async with replica(cluster, headroom=headroom, lease_seconds=3600.0) as leader:
         await leader.until_warm(GPU, 2)
+        path = resource_path(LEASES, "leases", cluster.namespace, "dra-spawner")
+        await cluster.admin.patch(path, {"metadata": {"annotations": {"hub.jupyter.org/leader-url": stranger.url}}})
         async with replica(cluster, headroom=headroom) as standby:
             await until_standby(standby)
             assert (await standby.ask(question(cluster)))[0] == 503
-        ((headers, body),) = stranger.got
+            assert (await standby.get_json("placeholders"))["items"] != []
+        headers, body = next(each for each in stranger.got if each[1])
         signed = headers["Authorization"]
-        other = json.dumps(question(cluster, "eve")).encode()
-        assert (await send(leader, signed, other))[0] == 401
-        assert (await send(leader, signed, body, path="api/profiles"))[0] in (401, 405, 503)
-        first, answer = await send(leader, signed, body)
-        assert (first, answer["kind"]) == (200, "warm"), "the real thing, late, is answered"
-        again, refused = await send(leader, signed, body)
-        assert again == 401
-        assert refused["message"].startswith("No replica of this service has just signed this")
+        for path, method in (("api/placements", "POST"), ("api/placeholders", "GET"), ("api/profiles", "GET")):
+            for headers, _ in stranger.got:
+                status, refused = await send(leader, headers["Authorization"], body, path, method)
+                assert status in (401, 503), refused
+        assert (await send(leader, signed, body))[0] == 401
+        promised = await leader.get_json("placeholders")
+        assert [each["promised_to"] for each in promised["items"] if each["promised_to"]] == []
+
+
+async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
+    embedded_cluster: ClusterUnderTest,
+) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    async with replica(cluster, headroom={"gpu-whole": {"min": 2}}) as leader:
+        await leader.until_warm(GPU, 2)
+        body, other = (json.dumps(question(cluster, pod)).encode() for pod in ("ada", "eve"))
+        sign = ReplicaSignatures(TOKEN).sign_question
+        first = f"DRA-Spawner-Replica {sign('POST', authority(leader), '/api/placements', body)}"
+        status, answer = await send(leader, first, other)
+        assert (status, answer["message"]) == (401, "No replica of this service has signed this body.")
+        assert (await send(leader, first, body))[0] == 401, "it was asked before"
+        second = f"DRA-Spawner-Replica {sign('POST', authority(leader), '/api/placements', body)}"
+        status, answer = await send(leader, second, body)
+        assert (status, answer["kind"]) == (200, "warm")
+        assert (await send(leader, second, body))[0] == 401
         promised = await leader.get_json("placeholders")
         assert [each["promised_to"] for each in promised["items"] if each["promised_to"]] == ["ada"]
 
@@ -136,7 +163,7 @@ async def test_what_was_passed_on_is_not_passed_on_again(
     body = json.dumps(question(cluster)).encode()
     async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
-        signed = ReplicaSignatures(TOKEN).sign_question("POST", "/api/placements", body)
+        signed = ReplicaSignatures(TOKEN).sign_question("POST", authority(standby), "/api/placements", body)
         status, answer = await send(standby, f"DRA-Spawner-Replica {signed}", body)
         assert (status, answer["message"]) == (503, "This replica does not lead; another does.")
     assert stranger.got == []
@@ -222,7 +249,7 @@ async def test_a_standby_whose_leader_does_not_answer_says_so(
             assert TOKEN not in str(headers)
         # What was passed on stays here; and a question is good for its address and its query only.
         before = len(stranger.got)
-        signed = ReplicaSignatures(TOKEN).sign_question("GET", "/api/decisions?limit=1", b"")
+        signed = ReplicaSignatures(TOKEN).sign_question("GET", authority(standby), "/api/decisions?limit=1", b"")
         other, _ = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=2", "GET")
         passed_on, answer = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=1", "GET")
         assert (other, passed_on, answer["message"]) == (401, 503, "This replica does not lead.")

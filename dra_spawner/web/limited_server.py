@@ -1,0 +1,110 @@
+"""An HTTP server on which no client has a hold: before it is known who asks, size, time and number are bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPConnection, HTTPMessageDelegate
+from tornado.iostream import IOStream
+from tornado.web import Application
+
+__all__ = ["LimitedServer", "ServerLimits"]
+
+#: Read at once from a connection, so much of what comes after a request, too.
+_CHUNK_BYTES = 2**14
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """What one client may take, whoever it is.
+
+    Attributes
+    ----------
+    connections
+        Open at once. One more closes the one whose request began, or was awaited, the longest ago: whoever opens many
+        closes their own, and a probe is always answered. Behind a proxy all clients have one address, so there is
+        no limit for each address.
+    header_bytes, body_bytes
+        Of one request.
+    header_seconds
+        For the header of a request, from the end of the request before.
+    body_seconds
+        For its body.
+    answer_seconds
+        For what comes after it: working out the answer, and the client's reading of it.
+    """
+
+    connections: int = 500
+    header_bytes: int = 2**15
+    header_seconds: float = 20.0
+    body_bytes: int = 2**17
+    body_seconds: float = 10.0
+    answer_seconds: float = 60.0
+
+    @property
+    def request_seconds(self) -> float:
+        """All of a request, from the end of the one before."""
+        return self.header_seconds + self.body_seconds + self.answer_seconds
+
+
+class LimitedServer(HTTPServer):
+    """Serves an application within limits."""
+
+    def initialize(  # type: ignore[override]
+        self, application: Application, limits: ServerLimits | None = None, **options: Any
+    ) -> None:
+        self._limits = limits = limits or ServerLimits()
+        #: What ends each connection; the one whose request began the longest ago is the first.
+        self._deadlines: dict[IOStream, asyncio.TimerHandle] = {}
+        super().initialize(
+            application,
+            max_header_size=limits.header_bytes,
+            max_body_size=limits.body_bytes,
+            idle_connection_timeout=limits.header_seconds,
+            body_timeout=limits.body_seconds,
+            chunk_size=_CHUNK_BYTES,
+            max_buffer_size=limits.header_bytes + limits.body_bytes + 2 * _CHUNK_BYTES,
+            decompress_request=False,
+            **options,
+        )
+
+    @property
+    def open_connections(self) -> int:
+        """How many there are."""
+        return len(self._deadlines)
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        while len(self._deadlines) >= self._limits.connections:
+            oldest = next(iter(self._deadlines))
+            self._forget(oldest)
+            oldest.close()
+        self._set_deadline(stream)
+        super().handle_stream(stream, address)
+
+    def start_request(self, server_conn: object, request_conn: HTTPConnection) -> HTTPMessageDelegate:
+        self._set_deadline(_stream_of(server_conn))
+        return super().start_request(server_conn, request_conn)
+
+    def on_close(self, server_conn: object) -> None:
+        self._forget(_stream_of(server_conn))
+        super().on_close(server_conn)
+
+    def _set_deadline(self, stream: IOStream) -> None:
+        """Tornado bounds header and body; this bounds what comes after them: a client that never reads its answer."""
+        self._forget(stream)
+        if not stream.closed():
+            loop = asyncio.get_running_loop()
+            self._deadlines[stream] = loop.call_later(self._limits.request_seconds, stream.close)
+
+    def _forget(self, stream: IOStream) -> None:
+        deadline = self._deadlines.pop(stream, None)
+        if deadline is not None:
+            deadline.cancel()
+
+
+def _stream_of(server_conn: Any) -> IOStream:
+    stream: IOStream = server_conn.stream
+    return stream

@@ -1,0 +1,111 @@
+"""Where other replicas of the service answer. The Lease says it, which others may write: it is not believed as it is.
+
+An address is one only if it is this replica's own with another host, and that host is a pod like this replica's own:
+of the same namespace, labels and service account, none of which users choose. A replica that is no pod, as in
+development, has only others on its own machine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.cluster.leader import LeaderElector
+from dra_spawner.cluster.observed import ObservedObject
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["ReplicaAddresses"]
+
+log = logging.getLogger(__name__)
+
+#: Labels by which controllers tell the pods of one workload from another, or the old ones from the new.
+_OF_EACH: Final = frozenset(
+    (
+        "pod-template-hash",
+        "controller-revision-hash",
+        "statefulset.kubernetes.io/pod-name",
+        "apps.kubernetes.io/pod-index",
+    )
+)
+
+
+class ReplicaAddresses:
+    """See the module.
+
+    Parameters
+    ----------
+    watch
+        Knows the pods; None while the cluster is not found.
+    elector
+        Knows who leads, and how this replica is called; None while it takes part in no election.
+    """
+
+    def __init__(self, watch: ClusterWatch | None, elector: LeaderElector | None) -> None:
+        self._watch = watch
+        self._elector = elector
+
+    @property
+    def own_authority(self) -> str:
+        """Host and port by which this replica is known to the others; empty if it is not."""
+        return urlsplit(self._elector.url).netloc if self._elector is not None else ""
+
+    @property
+    def leader_url(self) -> str:
+        """Where the leader answers, with prefix and a slash at the end; empty if no replica does there."""
+        if self._elector is None or not self._elector.leader_url or not self._elector.url:
+            return ""
+        found = self._elector.leader_url
+        if self._is_replica(found, urlsplit(self._elector.url)):
+            return found
+        log.warning("The Lease names an address that is no replica's: url=%.200r", found)
+        return ""
+
+    def _is_replica(self, url: str, own: SplitResult) -> bool:
+        try:
+            parts = urlsplit(url)
+            host, own_host = _host(parts), _host(own)
+            is_local = own_host.is_loopback and host.is_loopback
+            port = parts.port if is_local else own.port
+            # No part that could be written otherwise: no user, no query, no other path.
+            if url != _written(own.scheme, host, port, own.path):
+                return False
+        except ValueError:
+            return False
+        return is_local or (not own_host.is_loopback and self._is_like_own_pod(host, own_host))
+
+    def _is_like_own_pod(self, host: IPv4Address | IPv6Address, own_host: IPv4Address | IPv6Address) -> bool:
+        own = list(self._pods_at(own_host))
+        # Of two pods with the address of this one it cannot be told which it is.
+        return len(own) == 1 and any(_are_alike(own[0], each) for each in self._pods_at(host))
+
+    def _pods_at(self, host: IPv4Address | IPv6Address) -> Iterator[ObservedObject]:
+        """Pods of the own namespace that have an address and have not ended."""
+        watch, elector = self._watch, self._elector
+        if watch is None or elector is None:
+            return
+        for key, pod in watch.observed_of(Kind.POD).items():
+            if key.namespace == elector.namespace and pod.address and pod.address == str(host):
+                modelled = watch.snapshot.pods.get(key)
+                if modelled is not None and not modelled.is_finished:
+                    yield pod
+
+
+def _host(parts: SplitResult) -> IPv4Address | IPv6Address:
+    return ip_address(parts.hostname or "")
+
+
+def _written(scheme: str, host: IPv4Address | IPv6Address, port: int | None, path: str) -> str:
+    shown = f"[{host}]" if host.version == 6 else str(host)
+    return f"{scheme}://{shown}:{port}{path}"
+
+
+def _are_alike(one: ObservedObject, other: ObservedObject) -> bool:
+    return one.account == other.account and _own_labels(one) == _own_labels(other)
+
+
+def _own_labels(pod: ObservedObject) -> dict[str, str]:
+    return {name: value for name, value in pod.labels.items() if name not in _OF_EACH}
