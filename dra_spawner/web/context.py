@@ -89,7 +89,9 @@ class ServiceContext:
     @property
     def replicas(self) -> ReplicaAddresses:
         """Where the other replicas answer."""
-        return ReplicaAddresses(self.watch, self.elector)
+        if self.elector is None:
+            return ReplicaAddresses(self.watch)
+        return ReplicaAddresses(self.watch, self.elector.namespace, self.elector.url, self.elector.leader_url)
 
     @property
     def role(self) -> Role:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
 from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.leader import LeaderElector
 from dra_spawner.cluster.observed import ObservedObject
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -33,35 +33,38 @@ _OF_EACH: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
 class ReplicaAddresses:
     """See the module.
 
-    Parameters
+    Attributes
     ----------
     watch
         Knows the pods; None while the cluster is not found.
-    elector
-        Knows who leads, and how this replica is called; None while it takes part in no election.
+    namespace
+        Where the replicas are.
+    own_url, said_url
+        Of this replica, and of the leader as the Lease says; empty if there is none.
     """
 
-    def __init__(self, watch: ClusterWatch | None, elector: LeaderElector | None) -> None:
-        self._watch = watch
-        self._elector = elector
+    watch: ClusterWatch | None
+    namespace: str = ""
+    own_url: str = ""
+    said_url: str = ""
 
     @property
     def own_authority(self) -> str:
         """Host and port by which this replica is known to the others; empty if it is not."""
-        return urlsplit(self._elector.url).netloc if self._elector is not None else ""
+        return urlsplit(self.own_url).netloc
 
     @property
     def leader_url(self) -> str:
         """Where the leader answers, with prefix and a slash at the end; empty if no replica does there."""
-        if self._elector is None or not self._elector.leader_url or not self._elector.url:
+        if not self.own_url or not self.said_url:
             return ""
-        found = self._elector.leader_url
-        if self._is_replica(found, urlsplit(self._elector.url)):
-            return found
-        log.warning("The Lease names an address that is no replica's: url=%.200r", found)
+        if self._is_replica(self.said_url, urlsplit(self.own_url)):
+            return self.said_url
+        log.warning("The Lease names an address that is no replica's: url=%.200r", self.said_url)
         return ""
 
     def _is_replica(self, url: str, own: SplitResult) -> bool:
@@ -75,7 +78,7 @@ class ReplicaAddresses:
                 return False
         except ValueError:
             return False
-        return is_local or (not own_host.is_loopback and self._is_like_own_pod(host, own_host))
+        return is_local or (own_host.is_loopback == host.is_loopback and self._is_like_own_pod(host, own_host))
 
     def _is_like_own_pod(self, host: IPv4Address | IPv6Address, own_host: IPv4Address | IPv6Address) -> bool:
         own = list(self._pods_at(own_host))
@@ -84,12 +87,11 @@ class ReplicaAddresses:
 
     def _pods_at(self, host: IPv4Address | IPv6Address) -> Iterator[ObservedObject]:
         """Pods of the own namespace that have an address and have not ended."""
-        watch, elector = self._watch, self._elector
-        if watch is None or elector is None:
+        if self.watch is None:
             return
-        for key, pod in watch.observed_of(Kind.POD).items():
-            if key.namespace == elector.namespace and pod.address and pod.address == str(host):
-                modelled = watch.snapshot.pods.get(key)
+        for key, pod in self.watch.observed_of(Kind.POD).items():
+            if key.namespace == self.namespace and pod.address == str(host):
+                modelled = self.watch.snapshot.pods.get(key)
                 if modelled is not None and not modelled.is_finished:
                     yield pod
 
