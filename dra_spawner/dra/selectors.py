@@ -54,6 +54,7 @@ class DeviceFilter:
             if verdict is None:
                 verdict = self._seen[seen] = self._evaluate(description)
             self._verdicts[description] = verdict
+            self._cache.kept += 1
         return verdict
 
     def refused_by(self, description: DeviceDescription) -> int:
@@ -78,15 +79,22 @@ class SelectorCache:
     ----------
     list_attributes
         Whether selectors see attributes that are lists. If not, such an attribute makes every selector fail.
+
+    Attributes
+    ----------
+    kept
+        How many verdicts are remembered, here and in filters: whoever asks about ever new selectors or devices begins
+        with another cache when there are many.
     """
 
-    __slots__ = ("_devices", "_filters", "_list_attributes", "_verdicts")
+    __slots__ = ("_devices", "_filters", "_list_attributes", "_verdicts", "kept")
 
     def __init__(self, *, list_attributes: bool) -> None:
         self._list_attributes = list_attributes
         self._devices: dict[DeviceDescription, CelDevice] = {}
         self._verdicts: dict[str, dict[DeviceDescription, bool | SelectorFailure]] = {}
         self._filters: dict[tuple[str, ...], DeviceFilter] = {}
+        self.kept = 0
 
     def filter(self, expressions: tuple[str, ...]) -> DeviceFilter:
         """Filter made of these selectors."""
@@ -101,6 +109,7 @@ class SelectorCache:
         verdict = verdicts.get(description)
         if verdict is None:
             verdict = verdicts[description] = self._evaluate(expression, description)
+            self.kept += 1
         return verdict
 
     def _evaluate(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:

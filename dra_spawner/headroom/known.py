@@ -23,6 +23,8 @@ from dra_spawner.simulator.table import Table
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
+#: Of what is remembered by names that others give, so much more is kept than there is in the cluster.
+_SPARE = 1_000
 _NODE_LABELS = (labels.ATTRACT, labels.DRAINING)
 
 
@@ -182,6 +184,7 @@ class Known:
             self._replace_slice(slice_before, item)
         for name, state_before, state in self._nodes.changes(snapshot.state.nodes):
             self._replace_node(name, state_before, state)
+        self._forget_what_is_gone()
 
     def note_busyness(
         self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
@@ -190,6 +193,15 @@ class Known:
         self.busyness_at_hand[name] = at_hand
         for key in found_from:
             self._busy_by.setdefault(key, set()).add(name)
+
+    def _forget_what_is_gone(self) -> None:
+        """Whoever makes pods can name nodes and claims that are not there: of these only some are remembered."""
+        nodes = self._nodes.items
+        if len(self.touched_nodes) > len(nodes) + _SPARE:
+            self.touched_nodes &= nodes.keys()
+        if len(self._busy_by) > len(self._claims.items) + len(self.slices_of_pool) + _SPARE:
+            self._busy_by.clear()
+            self.busyness_at_hand.clear()
 
     def _busyness_may_differ(self, key: Hashable) -> None:
         for name in self._busy_by.pop(key, ()):
@@ -267,6 +279,10 @@ class Known:
             self.busyness_at_hand.pop(name, None)
             for names in self.labelled.values():
                 names.discard(name)
+            for _, *fits in self.failed_fits.values():
+                for each in fits:
+                    each.of_node.pop(name, None)
+                    each.without_placeholders.pop(name, None)
         elif before is None or before.node is not after.node:
             self.touched_nodes.add(name)
             self.created[name] = _moment(after.node.created)

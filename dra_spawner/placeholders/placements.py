@@ -31,6 +31,8 @@ _DRA: Final = "resource.k8s.io/v1"
 _TRIES: Final = 5
 #: For so long at most an answer is given again.
 _SAME_SECONDS: Final = 1.0
+#: So many answers are remembered: users can make shapes of their own.
+_MOST_ANSWERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +149,8 @@ class Promises:
         if placement.kind is PlacementKind.WARM:
             self._answers.pop((shape.id, namespace), None)
         else:
+            if len(self._answers) >= _MOST_ANSWERS:
+                self._answers.clear()
             self._answers[shape.id, namespace] = ground, placement
         return placement
 

@@ -7,7 +7,7 @@ lost never costs a placeholder more than are wanted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 __all__ = ["UncertainNames"]
@@ -30,16 +30,20 @@ class UncertainNames:
         self._names: dict[str, dict[str, float]] = {}
 
     def put(self, shape: str, name: str) -> None:
-        """Remember a name of a shape's placeholder."""
-        self._names.setdefault(shape, {})[name] = self._clock() + _LASTING_SECONDS
+        """Remember a name of a shape's placeholder, and forget those of shapes that nobody asked for since."""
+        now = self._clock()
+        self._names = {each: left for each, names in self._names.items() if (left := _fresh(names, now))}
+        self._names.setdefault(shape, {})[name] = now + _LASTING_SECONDS
 
     def take(self, shape: str) -> str | None:
         """One that was not taken yet, the oldest first; None if there is none."""
-        names = self._names.pop(shape, {})
-        now = self._clock()
-        fresh = {name: until for name, until in names.items() if now < until}
+        fresh = _fresh(self._names.pop(shape, {}), self._clock())
         found = next(iter(fresh), None)
         if found is not None and len(fresh) > 1:
             del fresh[found]
             self._names[shape] = fresh
         return found
+
+
+def _fresh(names: Mapping[str, float], now: float) -> dict[str, float]:
+    return {name: until for name, until in names.items() if now < until}

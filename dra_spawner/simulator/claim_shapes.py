@@ -16,6 +16,8 @@ from dra_spawner.dra.selectors import SelectorCache
 __all__ = ["ClaimShape", "ClaimShapes"]
 
 _MOST_KEPT: Final = 4096
+#: Of selectors on devices, about a hundred bytes each.
+_MOST_VERDICTS: Final = 1_000_000
 """Shapes, and claims whose shape is known; more are forgotten all at once."""
 
 
@@ -58,17 +60,24 @@ class ClaimShapes:
         AllocationError
             When they cannot be allocated on any node.
         """
+        if self._selectors.kept >= _MOST_VERDICTS:
+            self._forget()
         key = tuple([self._key(claim) for claim in claims])
         shape = self._shapes.get(key)
         if shape is None:
             if len(self._shapes) >= _MOST_KEPT:
-                self._shapes.clear()
+                self._forget()
             shape = self._shapes[key] = self._make(claims, classes)
         return shape
 
     def clear(self) -> None:
         """Forget all shapes: classes have changed."""
         self._shapes.clear()
+
+    def _forget(self) -> None:
+        """Forget shapes and what selectors select: whoever makes claims can make ever new ones."""
+        self._shapes.clear()
+        self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
 
     def _key(self, claim: ResourceClaim) -> Hashable:
         known = self._keys.get(id(claim))

@@ -192,12 +192,12 @@ class NodeFigures:
                 while names:
                     if names[-1] in self._watch.snapshot.nodes:
                         self._of_node[names[-1]] = self._work_out(names[-1])
-                    else:
-                        self._of_node.pop(names[-1], None)
                     names.pop()
                     await turn.over()
             finally:
                 self._stale.put_back(names)
+            for name in self._of_node.keys() - self._watch.snapshot.nodes.keys():
+                del self._of_node[name]
             classes: dict[tuple[str, str], ClassFigures] = {}
             for found in self._of_node.values():
                 for key, figures in found.classes.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from dra_spawner.dra.objects import PoolId, ResourceSlice
 from dra_spawner.simulator.claims import ObjectKey
@@ -10,6 +11,9 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.snapshot import Snapshot
 
 __all__ = ["StaleNodes"]
+
+#: So many names are kept besides those of the nodes that there are.
+_SPARE: Final = 1_000
 
 
 class StaleNodes:
@@ -56,13 +60,16 @@ class StaleNodes:
                 self._all = True
             case Kind.RESOURCE_CLAIM_TEMPLATE:
                 pass
+        if len(self._names) > len(self._snapshot.nodes) + _SPARE:
+            # Whoever makes pods can name nodes that are not there, and maybe nobody asks for figures.
+            self._names, self._all = set(), True
 
     def put_back(self, names: Iterable[str]) -> None:
         """Collect nodes that were taken and not dealt with."""
         self._names.update(names)
 
     def take(self, every: Iterable[str]) -> list[str]:
-        """The nodes collected since the last time, which may be gone by now.
+        """The nodes collected since the last time, which may be gone by now; after many, not all that are gone.
 
         Parameters
         ----------

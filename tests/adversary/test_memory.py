@@ -1,0 +1,172 @@
+"""What strangers may make the service remember is bounded, however long it runs and however many they are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
+from tornado.web import Application, RequestHandler
+
+from dra_spawner.dra.claims import ResourceClaim
+from dra_spawner.headroom import known as known_module
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.busyness import NodesBusyness
+from dra_spawner.headroom.known import Known
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.view import View
+from dra_spawner.placeholders.placements import _MOST_ANSWERS
+from dra_spawner.placeholders.uncertain_names import UncertainNames
+from dra_spawner.simulator import claim_shapes
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.web import hub_login, stale_nodes
+from dra_spawner.web.figures import NodeFigures
+from dra_spawner.web.hub_login import BoundedHubOAuth
+from tests.cluster.example_objects import gpu_class, gpu_slice
+from tests.cluster.under_test import ClusterUnderTest
+from tests.headroom.world import World
+from tests.placeholders.world import at_work, claim_spec, shape
+from tests.service.replica import WHOLE, node, prepare
+from tests.web.test_figures import watch_of_nothing
+
+#: More than any bound below.
+MANY = 12_000
+
+
+def pod(name: str, node_name: str, component: str, claim: str = "") -> dict[str, Any]:
+    spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "nodeName": node_name}
+    if claim:
+        spec["resourceClaims"] = [{"name": "c", "resourceClaimName": claim}]
+    metadata = {"name": name, "namespace": "eve", "uid": name, "labels": {labels.COMPONENT: component}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def test_pods_on_nodes_that_are_not_there() -> None:
+    watch, known = watch_of_nothing(), Known()
+    figures = NodeFigures(watch)
+    (puller, *_) = sorted(labels.IMAGE_PULLERS)
+    for number in range(MANY // 3):
+        watch.put(Kind.POD, pod("p", f"node-{number}", puller))
+        known.look(watch.snapshot, None)
+        watch.remove(Kind.POD, ObjectKey("eve", "p"))
+        known.look(watch.snapshot, None)
+    assert len(known.touched_nodes) <= known_module._SPARE
+    assert len(figures._stale._names) <= stale_nodes._SPARE
+
+
+async def test_figures_are_right_after_many_names() -> None:
+    """What is forgotten of nodes that are gone is worked out anew."""
+    watch = watch_of_nothing()
+    figures = NodeFigures(watch)
+    for name in ("a", "b"):
+        node_object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
+        watch.put(Kind.NODE, node_object)
+        watch.put(Kind.RESOURCE_SLICE, gpu_slice(name))
+    watch.put(Kind.DEVICE_CLASS, gpu_class())
+    await figures.refresh()
+    before = sum(each.devices for each in figures.by_class.values())
+    watch.remove(Kind.NODE, ObjectKey("", "b"))
+    watch.remove(Kind.RESOURCE_SLICE, ObjectKey("", gpu_slice("b")["metadata"]["name"]))
+    for number in range(stale_nodes._SPARE + 100):
+        watch.put(Kind.POD, pod("p", f"node-{number}", ""))
+    await figures.refresh()
+    assert before > 0
+    assert sum(each.devices for each in figures.by_class.values()) == before / 2
+    assert set(figures._of_node) == {"a"}
+
+
+def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(known_module, "_SPARE", 100)
+    watch, known = watch_of_nothing(), Known()
+    watch.put(Kind.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "a"}})
+    for number in range(600):
+        watch.put(Kind.POD, pod("p", "a", "", f"claim-{number}"))
+        busyness = NodesBusyness(View(watch.snapshot, datetime.now(UTC), known=known))
+        assert busyness.of("a").users == 0
+        watch.remove(Kind.POD, ObjectKey("eve", "p"))
+    assert len(known._busy_by) <= 102
+
+
+def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claim_shapes, "_MOST_VERDICTS", 300)
+    monkeypatch.setattr(claim_shapes, "_MOST_KEPT", 1_000_000)
+    world = World(Policy())
+    world.node("a", gpus=4)
+    shapes = world.snapshot.state.devices._shapes
+    for number in range(1_000):
+        selector = {"cel": {"expression": f"device.driver != 'x{number}'"}}
+        spec = claim_spec()
+        spec["devices"]["requests"][0]["exactly"]["selectors"] = [selector]
+        claim = ResourceClaim.from_json({"metadata": {"name": "c", "namespace": "eve"}, "spec": spec})
+        world.snapshot.state.devices.allocate("a", [claim])
+    assert len(shapes._selectors._verdicts) <= 301
+    assert shapes._selectors.kept <= 310
+    assert len(shapes._shapes) <= 301
+
+
+def test_names_of_shapes_that_nobody_wants_any_more() -> None:
+    now = [0.0]
+    names = UncertainNames(clock=lambda: now[0])
+    for number in range(MANY // 10):
+        names.put(f"shape-{number}", "placeholder")
+        now[0] += 1
+    assert len(names._names) <= 121
+    assert names.take(f"shape-{MANY // 10 - 1}") == "placeholder"
+
+
+def request(**headers: str) -> RequestHandler:
+    asked = HTTPServerRequest(
+        headers=HTTPHeaders({"Host": "localhost", **headers}),
+        connection=_Connection(),  # type: ignore[arg-type]
+        start_line=RequestStartLine("GET", "/", "HTTP/1.1"),
+    )
+    return RequestHandler(Application(), asked)
+
+
+class _Connection:
+    """As far as a handler looks at it before it answers."""
+
+    context = None
+
+    def set_close_callback(self, callback: object) -> None:
+        pass
+
+
+def test_logins_that_never_end() -> None:
+    auth = BoundedHubOAuth(api_token="t", oauth_client_id="service-dra-spawner", base_url="/services/dra-spawner/")
+    first = auth.generate_state("/services/dra-spawner/", code_verifier="v")
+    assert auth.get_next_url(first) == "/services/dra-spawner/"
+    for number in range(MANY):
+        last = auth.generate_state(f"/services/dra-spawner/?after={number}{'x' * 5_000 * (number % 2)}")
+        auth.cache[f"token:{number}"] = None
+    for each in (auth._oauth_states, auth.cache):
+        assert len(each.values) == len(each.timestamps) == hub_login._MOST_REMEMBERED
+    longest = max(len(each["next_url"] or "") for each in auth._oauth_states.values.values())
+    assert longest < 2_000
+    assert auth.get_next_url(first) == "/services/dra-spawner/", "where people go who were forgotten"
+    assert auth.get_next_url(last) == "/services/dra-spawner/", "and who came by an address too long to remember"
+
+
+@pytest.mark.parametrize(
+    "token", ["x" * 2_000, "\x00", "a\x7fb", "\xe9", "a b"], ids=["long", "NUL", "DEL", "no ASCII", "two words"]
+)
+def test_what_is_no_token_is_not_sent_to_the_hub(token: str) -> None:
+    auth = BoundedHubOAuth(api_token="t", oauth_client_id="service-dra-spawner")
+    assert auth.get_token(request(Authorization=f"token {token}")) is None
+    assert auth.get_token(request(Authorization="token abc")) == "abc"
+    assert auth.get_session_id(request(Cookie=f"jupyterhub-session-id={'x' * 5_000}")) == ""
+    assert auth.get_session_id(request(Cookie=f"jupyterhub-session-id={'a' * 32}")) == "a" * 32
+
+
+async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a"))
+    gpu = shape(WHOLE)
+    async with at_work(cluster, (gpu, Headroom(0, 1))) as world:
+        await world.until(lambda: world.reconciler.latest is not None)
+        for number in range(1, 2 * _MOST_ANSWERS):
+            await world.promises.place(shape({}, cpu=f"{number}m"), cluster.namespace, f"eve-{number}")
+            assert len(world.promises._answers) <= _MOST_ANSWERS
+        assert world.promises._answers
