@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
-import os
 import re
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,11 +18,11 @@ from tests.cluster.access import service_token
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.service_process import ServiceProcess, free_url
 
 pytestmark = pytest.mark.timeout(180)
 
 CONFIG = Path(__file__).parents[2] / "jupyterhub_config.d" / "20-dra-spawner-service.py"
-ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
 GROUPS = """
 load_subconfig({config!r})
 c.JupyterHub.services[-1]["url"] = {url!r}
@@ -41,12 +35,6 @@ c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-oper
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
 TOKEN = "0" * 32
-
-
-def free_url() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
 
 
 @pytest.fixture
@@ -220,54 +208,6 @@ async def test_people_log_in_by_the_hub(hub: HubProcess):
                 headers = {"Sec-Fetch-Mode": "cors", "Sec-Fetch-Site": "cross-site", "Origin": "http://evil.example"}
                 async with session.get(service.url + "api/nodes", headers=headers) as refused:
                     assert refused.status == 401
-
-
-class ServiceProcess:
-    """The command alone, without a hub."""
-
-    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
-        self.url = free_url()
-        self.log = directory / f"service-{self.url[-5:]}.log"
-        inherited = {name: value for name, value in os.environ.items() if name not in ACCOUNT_VARIABLES}
-        program = "import sys; from dra_spawner.cli import main; sys.exit(main())"
-        self.command = [sys.executable, "-c", program, "service", f"--url={self.url}", *arguments]
-        self.environment = {**inherited, **environment}
-        self.directory = directory
-        self.process: subprocess.Popen[bytes] | None = None
-
-    async def __aenter__(self) -> ServiceProcess:
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                self.command, cwd=self.directory, env=self.environment, stdout=log, stderr=log
-            )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        assert self.process is not None
-        if self.process.poll() is None:
-            self.process.kill()
-        self.process.wait()
-
-    async def answer(self, path: str) -> tuple[int, Any]:
-        """Status 0 while nobody listens."""
-        with contextlib.suppress(aiohttp.ClientConnectionError):
-            async with aiohttp.ClientSession() as session, session.get(self.url + path) as answer:
-                return answer.status, await answer.json()
-        return 0, {}
-
-    async def until(self, status: int, role: str) -> None:
-        async def is_so() -> bool:
-            assert self.process is not None
-            assert self.process.poll() is None, self.log.read_text()
-            found, body = await self.answer("/readyz")
-            return (found, body.get("role")) == (status, role)
-
-        await eventually(is_so, f"{status} {role}", within_seconds=40)
-
-    async def stop(self) -> int:
-        assert self.process is not None
-        self.process.send_signal(signal.SIGTERM)
-        return await asyncio.to_thread(self.process.wait, 15)
 
 
 async def test_with_the_rights_that_are_shipped_two_replicas_lead_one_after_the_other(real_cluster: ClusterUnderTest):

@@ -1,0 +1,221 @@
+"""Clients that send slowly, too much, or never read, at the service as it runs: nobody else notices."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gzip
+import re
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.headroom.shape_definition import MOST_BYTES
+from dra_spawner.web.placement_handler import MOST_BODY_BYTES
+from tests.adversary.raw_client import RawClient, request
+from tests.integration.hub_process import eventually
+from tests.integration.service_process import ServiceProcess
+
+TOKEN = "0123456789abcdef" * 2
+PLACEMENTS = "/api/placements"
+LIMITS = {"header_seconds": 1, "body_seconds": 1, "answer_seconds": 1, "most_connections": 400}
+#: All of a request may take 3 s; the machine may be busy.
+CLOSED_WITHIN = 30.0
+HUB = f"Authorization: token {TOKEN}"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
+    """It knows no cluster, and has a hub's token."""
+    arguments = [f"--DRASpawnerService.{name}={value}" for name, value in LIMITS.items()]
+    process = ServiceProcess(
+        tmp_path_factory.mktemp("service"), "--kubeconfig=/nonexistent", *arguments, JUPYTERHUB_API_TOKEN=TOKEN
+    )
+    with process:
+        yield process
+        log = process.log.read_text()
+        assert "Traceback" not in log
+        assert TOKEN not in log
+
+
+@pytest.fixture(autouse=True)
+async def answers(service: ServiceProcess) -> AsyncIterator[None]:
+    """Before and after each attack."""
+    await eventually(lambda: is_alive(service), "it answers")
+    yield
+    assert await is_alive(service)
+
+
+async def is_alive(service: ServiceProcess) -> bool:
+    return (await service.answer("/healthz"))[0] == 200
+
+
+def memory_bytes(service: ServiceProcess) -> int:
+    assert service.process is not None
+    status = Path(f"/proc/{service.process.pid}/status")
+    if not status.exists():
+        pytest.skip("the memory of a process is read from /proc")
+    found = re.search(r"VmRSS:\s+(\d+) kB", status.read_text())
+    assert found is not None
+    return int(found[1]) * 1024
+
+
+@contextlib.asynccontextmanager
+async def clients(service: ServiceProcess, count: int) -> AsyncIterator[list[RawClient]]:
+    async with contextlib.AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(RawClient(service.url)) for _ in range(count)]
+
+
+async def test_headers_that_never_end(service: ServiceProcess) -> None:
+    began = time.monotonic()
+    async with clients(service, 300) as many:
+        for number, each in enumerate(many):
+            await each.send(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * (number * 50))
+        assert await is_alive(service), "while they are there"
+        closed = await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in many))
+        assert all(closed)
+        assert not any(each.received for each in many)
+    assert time.monotonic() - began < 75, "what it was without limits, when all were still open"
+
+
+async def test_headers_byte_by_byte(service: ServiceProcess) -> None:
+    """Each byte is a sign of life, and no reason to wait longer."""
+    async with RawClient(service.url) as client:
+        closed = asyncio.create_task(client.is_closed(CLOSED_WITHIN))
+        sent = 0
+        while not closed.done():
+            sent += await client.send(b"x")
+            await asyncio.wait({closed}, timeout=0.1)
+        assert await closed
+        assert sent < 10 * CLOSED_WITHIN
+
+
+async def test_a_connection_that_does_nothing(service: ServiceProcess) -> None:
+    async with clients(service, 2) as (silent, idle):
+        await idle.send(request("GET", "/healthz"))
+        assert await silent.until_closed(CLOSED_WITHIN) == b""
+        assert (await idle.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 200 OK")
+
+
+async def test_headers_without_end_are_not_kept(service: ServiceProcess) -> None:
+    before = memory_bytes(service)
+    async with clients(service, 50) as many:
+        for each in many:
+            for _ in range(32):
+                if not await each.send(b"X: " + b"y" * 2**15 + b"\r\n"):
+                    break
+        assert memory_bytes(service) - before < 25 * 2**20
+        assert all(await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in many)))
+
+
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunks"])
+async def test_bodies_of_strangers_are_not_read(service: ServiceProcess, chunked: bool) -> None:
+    """100 of 1 MB took 84 MiB, which nobody gave back as long as the last byte did not come."""
+    before = memory_bytes(service)
+    length = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {2**20}"
+    start = b"100000\r\n" if chunked else b""
+    async with clients(service, 100) as many:
+
+        async def attack(client: RawClient) -> None:
+            if await client.send(request("POST", PLACEMENTS, length, body=start)):
+                await client.send(b"x" * (2**20 - 1))
+
+        await asyncio.gather(*(attack(each) for each in many))
+        assert memory_bytes(service) - before < 20 * 2**20
+        assert all(await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in many)))
+
+
+async def test_who_is_refused_is_refused_before_the_body(service: ServiceProcess) -> None:
+    async with clients(service, 3) as (waits, chunks, expects):
+        await waits.send(request("POST", PLACEMENTS, "Content-Length: 100"))
+        await chunks.send(request("POST", PLACEMENTS, "Transfer-Encoding: chunked"))
+        await expects.send(request("POST", PLACEMENTS, "Content-Length: 100", "Expect: 100-continue"))
+        for each in (waits, chunks, expects):
+            answer = await each.until_closed(CLOSED_WITHIN)
+            assert answer.startswith(b"HTTP/1.1 401 "), answer
+
+
+async def test_a_body_that_never_comes_from_who_is_let_in(service: ServiceProcess) -> None:
+    async with clients(service, 2) as (client, chunks):
+        await client.send(request("POST", PLACEMENTS, HUB, "Content-Length: 100", body=b"{"))
+        await chunks.send(request("POST", PLACEMENTS, HUB, "Transfer-Encoding: chunked", body=b"1\r\n{\r\n"))
+        assert await client.until_closed(CLOSED_WITHIN) == b""
+        assert await chunks.until_closed(CLOSED_WITHIN) == b""
+
+
+async def test_the_biggest_body_is_taken_and_no_bigger_one(service: ServiceProcess) -> None:
+    """The cluster is not known, so a question that can be read is answered 503."""
+    definition = b"\\\\\\u00e9" * (MOST_BYTES // 8)
+    body = b'{"shape":"%s","pod":"p","namespace":"n","definition":"%s"}' % (b"0" * 16, definition)
+    assert MOST_BYTES < len(body) <= MOST_BODY_BYTES
+    async with clients(service, 3) as (good, much, chunks):
+        await good.send(
+            request("POST", PLACEMENTS, HUB, f"Content-Length: {len(body)}", "Connection: close", body=body)
+        )
+        assert (await good.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 503 ")
+        await much.send(request("POST", PLACEMENTS, HUB, f"Content-Length: {MOST_BODY_BYTES + 1}"))
+        assert (await much.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
+        await chunks.send(request("POST", PLACEMENTS, HUB, "Transfer-Encoding: chunked", body=b"%x\r\n" % 2**40))
+        assert (await chunks.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
+
+
+async def test_nothing_is_unpacked(service: ServiceProcess) -> None:
+    before = memory_bytes(service)
+    bomb = gzip.compress(b'{"shape":' + b" " * 50 * 2**20)
+    assert len(bomb) < MOST_BODY_BYTES
+    headers = (HUB, "Content-Encoding: gzip", f"Content-Length: {len(bomb)}", "Connection: close")
+    async with RawClient(service.url) as client:
+        await client.send(request("POST", PLACEMENTS, *headers, body=bomb))
+        assert (await client.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
+    assert memory_bytes(service) - before < 20 * 2**20
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param(("Content-Length: 42",), id="length"),
+        pytest.param(("Content-Length: 0", "Content-Length: 42"), id="two-lengths"),
+        pytest.param(("Content-Length: 42", "Transfer-Encoding: chunked"), id="length-and-chunks"),
+        pytest.param(("Content-Length: -1",), id="negative"),
+        pytest.param(("Content-Length: 4_2",), id="no-number"),
+        pytest.param(("Transfer-Encoding: gzip, chunked",), id="two-encodings"),
+    ],
+)
+async def test_a_request_in_a_body_is_none(service: ServiceProcess, headers: tuple[str, ...]) -> None:
+    """A proxy and the service never see another number of requests."""
+    hidden = request("GET", "/healthz")
+    async with RawClient(service.url) as client:
+        await client.send(request("POST", PLACEMENTS, *headers, body=hidden))
+        answer = await client.until_closed(CLOSED_WITHIN)
+        assert answer.count(b"HTTP/1.1 ") <= 1
+        assert b'"alive"' not in answer
+
+
+async def test_answers_that_nobody_reads(service: ServiceProcess) -> None:
+    before = memory_bytes(service)
+    wanted = request("GET", "/static/style.css") * 2_000
+    async with RawClient(service.url, receive_bytes=4096) as client:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSED_WITHIN):
+                # It reads no more requests while answers are not read, and ends it after a while.
+                while await client.send(wanted):
+                    pass
+        assert not await client.send(b"x"), "it was ended"
+        assert await is_alive(service)
+    assert memory_bytes(service) - before < 10 * 2**20
+
+
+async def test_more_connections_than_there_may_be(service: ServiceProcess) -> None:
+    """The oldest are closed, so that a probe is always answered."""
+    most = LIMITS["most_connections"]
+    async with clients(service, most) as early:
+        # They stay for as long as they may.
+        for each in early:
+            await each.send(b"GET / HTTP/1.1\r\n")
+        async with clients(service, most // 2) as late:
+            assert all(await asyncio.gather(*(each.is_closed(CLOSED_WITHIN) for each in early[: most // 2])))
+            for _ in range(20):
+                assert await is_alive(service)
+            assert len(late) == most // 2

@@ -1,0 +1,79 @@
+"""The service as a process of its own, as ``dra-spawner service`` starts it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.integration.hub_process import eventually
+
+ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
+
+
+def free_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+class ServiceProcess:
+    """The command alone, without a hub."""
+
+    def __init__(self, directory: Path, *arguments: str, **environment: str) -> None:
+        self.url = free_url()
+        self.log = directory / f"service-{self.url[-5:]}.log"
+        inherited = {name: value for name, value in os.environ.items() if name not in ACCOUNT_VARIABLES}
+        program = "import sys; from dra_spawner.cli import main; sys.exit(main())"
+        self.command = [sys.executable, "-c", program, "service", f"--url={self.url}", *arguments]
+        self.environment = {**inherited, **environment}
+        self.directory = directory
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> ServiceProcess:
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                self.command, cwd=self.directory, env=self.environment, stdout=log, stderr=log
+            )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+
+    async def __aenter__(self) -> ServiceProcess:
+        return self.__enter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        self.__exit__()
+
+    async def answer(self, path: str) -> tuple[int, Any]:
+        """Status 0 while nobody listens."""
+        with contextlib.suppress(aiohttp.ClientConnectionError):
+            async with aiohttp.ClientSession() as session, session.get(self.url + path) as answer:
+                return answer.status, await answer.json()
+        return 0, {}
+
+    async def until(self, status: int, role: str) -> None:
+        async def is_so() -> bool:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text()
+            found, body = await self.answer("/readyz")
+            return (found, body.get("role")) == (status, role)
+
+        await eventually(is_so, f"{status} {role}", within_seconds=40)
+
+    async def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        return await asyncio.to_thread(self.process.wait, 15)
