@@ -42,10 +42,12 @@ ADDRESSES: tuple[Address, ...] = (
 class _StaticHandler(GuardedHandler, StaticFileHandler):
     """Files that everybody may have."""
 
-    def set_extra_headers(self, path: str) -> None:
-        self.set_header("X-Content-Type-Options", "nosniff")
-        self.set_header("Cache-Control", "max-age=3600")
+    def set_default_headers(self) -> None:
         self.clear_header("Server")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    def set_extra_headers(self, path: str) -> None:
+        self.set_header("Cache-Control", "max-age=3600")
 
 
 def web_application(

@@ -8,82 +8,24 @@ import socket
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
 from tests.cluster.access import service_token
-from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess, eventually
-from tests.integration.service_process import ServiceProcess, free_url
+from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
+from tests.integration.service_process import ServiceProcess
 
 pytestmark = pytest.mark.timeout(180)
-
-CONFIG = Path(__file__).parents[2] / "jupyterhub_config.d" / "20-dra-spawner-service.py"
-GROUPS = """
-load_subconfig({config!r})
-c.JupyterHub.services[-1]["url"] = {url!r}
-c.JupyterHub.services[-1]["environment"]["POD_NAMESPACE"] = {namespace!r}
-c.JupyterHub.services[-1]["api_token"] = "{token}service"
-c.JupyterHub.services.append({{"name": "prometheus", "api_token": "{token}prometheus"}})
-c.JupyterHub.load_roles.append({{"name": "prometheus", "services": ["prometheus"], "scopes": ["read:metrics"]}})
-c.Authenticator.admin_users = {{"admin"}}
-c.JupyterHub.load_groups = {{"gpu-watchers": {{"users": ["watcher"]}}, "gpu-operators": {{"users": ["operator"]}}}}
-c.JupyterHub.load_roles[0]["scopes"].append("tokens")
-"""
-TOKEN = "0" * 32
 
 
 @pytest.fixture
 async def hub(embedded_cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
-    """A hub that manages the service as the shipped configuration says; a pod with a share of a GPU is there."""
-    cluster = embedded_cluster
-    await cluster.start_kubelet(fake=True)
-    node = {"metadata": {"name": "n1", "labels": {"karpenter.sh/nodepool": "gpus"}}, "kind": "Node", "apiVersion": "v1"}
-    await cluster.publish(node, gpu_slice("n1"), gpu_class(), share_template("t", "10Gi"))
-    await cluster.publish(pod("p", ["true"], template="t"))
-    await cluster.wait_running("p")
-    more = GROUPS.format(config=str(CONFIG), url=free_url(), namespace=cluster.namespace, token=TOKEN)
-    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
-        for user in ("admin", "watcher", "operator", "user"):
-            await hub.add_user(user)
-        yield hub
-
-
-class Service:
-    """Requests to the service through the hub's proxy."""
-
-    def __init__(self, hub: HubProcess) -> None:
-        self.url = f"{hub.url}/services/dra-spawner/"
-        self.hub = hub
-
-    async def get(
-        self, path: str, token: str = "", method: str = "GET", data: str | None = None, **headers: str
-    ) -> tuple[int, Any, Any]:
-        """Status, headers and body."""
-        if token:
-            headers["Authorization"] = f"token {token}"
-        async with (
-            aiohttp.ClientSession() as session,
-            session.request(method, self.url + path, data=data, headers=headers, allow_redirects=False) as answer,
-        ):
-            text = await answer.text()
-            is_json = answer.content_type == "application/json"
-            return answer.status, answer.headers, json.loads(text) if is_json and text else text
-
-    async def ready(self) -> None:
-        async def is_ready() -> bool:
-            return (await self.get("readyz"))[0] == 200
-
-        await eventually(is_ready, "the service is ready")
-
-    async def token(self, user: str) -> str:
-        status, body = await self.hub.request("POST", f"/users/{user}/tokens", {})
-        assert status == 201, body
-        return str(body["token"])
+    async with hub_with_service(embedded_cluster) as service:
+        yield service.hub
 
 
 async def test_programs_are_let_in_by_scope(hub: HubProcess):
@@ -176,15 +118,6 @@ async def test_answers(hub: HubProcess):
         assert (found, body["status"]) == (code, code)
         assert body["message"].endswith(".")
     assert (await service.get("api/nodes", token, "DELETE"))[2]["status"] == 405
-
-
-async def log_in(session: aiohttp.ClientSession, hub: HubProcess, user: str) -> None:
-    async with session.get(f"{hub.url}/hub/login") as page:
-        xsrf = re.search(r'name="_xsrf"\s+value="([^"]+)"', await page.text())
-        assert xsrf is not None
-    form = {"username": user, "password": "", "_xsrf": xsrf[1]}
-    async with session.post(f"{hub.url}/hub/login", data=form, allow_redirects=False) as answer:
-        assert answer.status == 302, await answer.text()
 
 
 async def test_people_log_in_by_the_hub(hub: HubProcess):

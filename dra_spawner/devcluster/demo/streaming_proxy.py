@@ -81,6 +81,10 @@ class StreamingProxyHandler(ProxyHandler):
         else:
             raise error
 
+    def _request_summary(self) -> str:
+        """A request as it is logged: without the query, which may hold what a login comes with, or a token."""
+        return f"{self.request.method} {self.request.path} ({self.request.remote_ip})"
+
     def on_connection_close(self) -> None:
         """Drop the target's answer when nobody reads it any more."""
         super().on_connection_close()

@@ -1,0 +1,443 @@
+"""Who may ask what at the service of a real hub, and hostile requests: strange bytes, other sites, many at once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from random import Random
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import aiohttp
+import pytest
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shape_definition import definition_of
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.web import application
+from dra_spawner.web.context import ServiceContext
+from dra_spawner.web.settings import WebSettings
+from tests.adversary.raw_client import RawClient, request
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.integration.hub_process import eventually
+from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
+from tests.placeholders.world import shape
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+pytestmark = pytest.mark.timeout(240)
+
+PREFIX: Final = "/services/dra-spawner/"
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+CALLERS: Final = ("nobody", "wrong", "expired", "user", "prometheus", "hub", "reader", "manager", "admin", "browser")
+"""Who asks: without a token, with one that nobody has or that is over, and those whom the hub knows; `browser` has the
+login of an administrator, and asks from another site."""
+
+STRANGERS: Final = {"nobody": 401, "wrong": 401, "expired": 401, "browser": 401}
+READERS: Final = {**STRANGERS, "user": 403, "prometheus": 403, "hub": 403, "reader": 200, "manager": 200, "admin": 200}
+EVERYBODY: Final = dict.fromkeys(CALLERS, 200)
+ANSWERS: Final[dict[str, dict[str, int]]] = {
+    # People who are not logged in are sent to the hub.
+    "": {**READERS, "nobody": 302, "browser": 302},
+    "api/status": READERS,
+    "api/nodes": READERS,
+    "api/decisions": READERS,
+    "api/placeholders": READERS,
+    "api/profiles": READERS,
+    "api/waiting": READERS,
+    "api/placements": {**READERS, "hub": 405, "reader": 403, "manager": 405, "admin": 405},
+    "metrics": {**READERS, "prometheus": 200},
+    "healthz": EVERYBODY,
+    "readyz": EVERYBODY,
+    "oauth_callback": dict.fromkeys(CALLERS, 400),
+    "static/(.*)": EVERYBODY,
+}
+"""What a ``GET`` of each address below the prefix is answered to each of `CALLERS`. A new address gets its row here."""
+POSTED: Final = {**dict.fromkeys(CALLERS, 401), "user": 403, "prometheus": 403, "reader": 403}
+PLACEMENTS: Final = {**POSTED, "hub": 404, "manager": 404, "admin": 404}
+"""What ``POST api/placements`` is answered, where nothing is kept."""
+QUESTION: Final = json.dumps({"shape": "0" * 16, "pod": "jupyter-ada", "namespace": "hub"}).encode()
+SECRETS: Final = ("n1", "gpu-0", "gpu.example.com", "a100", "jupyter-ada")
+"""Of the cluster: none of it is told to who may not know."""
+
+
+def test_each_address_has_its_row() -> None:
+    """The table is that of the application: an address that nobody thought about is not served."""
+    context = ServiceContext(WebSettings(PREFIX), DecisionLog(), max_staleness_seconds=60)
+    served = application.web_application(context, cookie_secret=b"x" * 32)
+    patterns = [rule.matcher.regex.pattern for rule in served.wildcard_router.rules]
+    assert sorted(patterns) == sorted([f"{PREFIX}{row}$" for row in ANSWERS] + ["/healthz$", "/readyz$"])
+    for row in ANSWERS.values():
+        assert set(row) == set(CALLERS)
+
+
+def path_of(row: str) -> str:
+    return PREFIX + row.replace("(.*)", "style.css")
+
+
+class Callers:
+    """Sends requests to where the service listens itself, as each of `CALLERS`."""
+
+    def __init__(self, service: Service, headers: dict[str, tuple[str, ...]]) -> None:
+        self.service = service
+        self.headers = headers
+
+    async def send(self, caller: str, method: str, target: str, *headers: str, body: bytes = b"") -> Answer:
+        length = (f"Content-Length: {len(body)}",) if body else ()
+        wanted = request(method, target, *self.headers[caller], *headers, *length, "Connection: close", body=body)
+        return await self.send_bytes(wanted)
+
+    async def send_bytes(self, data: bytes) -> Answer:
+        async with RawClient(self.service.own_url) as client:
+            await client.send(data)
+            return Answer(await client.until_closed(60))
+
+
+class Answer:
+    """What a server sent: one answer, or nothing."""
+
+    def __init__(self, raw: bytes) -> None:
+        head, _, self.body = raw.removeprefix(b"HTTP/1.1 100 (Continue)\r\n\r\n").partition(b"\r\n\r\n")
+        first, *lines = head.decode("latin-1").split("\r\n")
+        self.status = int(first.split()[1]) if first else 0
+        self.headers = {name.lower(): value.strip() for name, _, value in (each.partition(":") for each in lines)}
+        self.raw = raw
+
+    @property
+    def message(self) -> str:
+        return str(json.loads(self.body)["message"])
+
+
+async def test_requests_at_the_service_of_a_hub(embedded_cluster: ClusterUnderTest) -> None:
+    """One hub for all of them: it takes longer to start than they do."""
+    async with hub_with_service(embedded_cluster) as service:
+        await service.ready()
+        callers = await all_callers(service)
+        await check_who_may_what(callers)
+        await check_other_sites(callers)
+        await check_redirects(callers)
+        await check_secrets_are_not_logged(callers)
+        await check_strange_text(callers)
+        found = await fuzz(callers, 1_220)
+        assert found[200] > 50
+        assert "Traceback" not in service.hub.log.read_text()
+        assert "Uncaught exception" not in service.hub.log.read_text()
+
+
+async def all_callers(service: Service) -> Callers:
+    tokens = {"wrong": "f" * 32, "prometheus": f"{TOKEN}prometheus", "hub": f"{TOKEN}service"}
+    for caller, user in (("user", "user"), ("reader", "watcher"), ("manager", "operator"), ("admin", "admin")):
+        tokens[caller] = await service.token(user)
+    _, made = await service.hub.request("POST", "/users/admin/tokens", {"expires_in": 1})
+    tokens["expired"] = made["token"]
+
+    async def is_over() -> bool:
+        headers = {"Authorization": f"token {made['token']}"}
+        async with (
+            aiohttp.ClientSession(headers=headers) as session,
+            session.get(f"{service.hub.url}/hub/api/user") as answer,
+        ):
+            return answer.status == 403
+
+    await eventually(is_over, "the token is over")
+    headers = {caller: (f"Authorization: token {token}",) for caller, token in tokens.items()}
+    cookies = await cookies_of(service, "admin")
+    other_site = ("Origin: http://evil.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: cors")
+    return Callers(service, {**headers, "nobody": (), "browser": (f"Cookie: {cookies}", *other_site)})
+
+
+async def cookies_of(service: Service, user: str) -> str:
+    """Of a browser that is logged in at the service."""
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(cookie_jar=jar) as session:
+        await log_in(session, service.hub, user)
+        async with session.get(service.url, headers={"Sec-Fetch-Mode": "navigate"}) as page:
+            assert page.status == 200
+    return "; ".join(f"{each.key}={each.value}" for each in jar if each["path"] in ("/", PREFIX))
+
+
+async def check_who_may_what(callers: Callers) -> None:
+    """Each address, each caller, each method."""
+    for row, expected in ANSWERS.items():
+        for caller, status in expected.items():
+            answer = await callers.send(caller, "GET", path_of(row))
+            assert answer.status == status, (row, caller, answer.raw)
+            check_answer(answer, row)
+            for method in METHODS[1:]:
+                answer = await callers.send(caller, method, path_of(row), body=QUESTION if method == "POST" else b"")
+                if (row, method) == ("api/placements", "POST"):
+                    assert answer.status == PLACEMENTS[caller], (caller, answer.raw)
+                elif answer.status == 200:
+                    assert (row, method) == ("static/(.*)", "HEAD")
+                elif answer.status == 302:
+                    assert (row, method, status) == ("", "HEAD", 302)
+                else:
+                    assert answer.status in (401, 403, 405), (row, method, caller, answer.raw)
+                check_answer(answer, row)
+
+
+def check_answer(answer: Answer, row: str) -> None:
+    """Nothing of the cluster where somebody was refused; the headers that keep browsers from harm, everywhere."""
+    if answer.status != 200:
+        assert not [each for each in SECRETS if each in answer.body.decode()], answer.raw
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert "access-control-allow-origin" not in answer.headers
+    assert "server" not in answer.headers
+    if not row.startswith("static"):
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["cache-control"] == "no-store"
+
+
+async def check_other_sites(callers: Callers) -> None:
+    """A page of another site has an administrator's cookies, and can do nothing with them."""
+    (cookie, *_) = callers.headers["browser"]
+    xsrf = re.findall(r"_xsrf=([^;]+)", cookie)
+    question = QUESTION.decode()
+    forms = (
+        ("Content-Type: text/plain",),
+        ("Content-Type: application/x-www-form-urlencoded",),
+        ("Content-Type: application/json", "Sec-Fetch-Site: same-site"),
+        ("Content-Type: application/json", "Sec-Fetch-Site: same-origin", *(f"X-XSRFToken: {each}" for each in xsrf)),
+    )
+    for headers in forms:
+        for target in (f"{PREFIX}api/placements", f"{PREFIX}api/placements?_xsrf={''.join(xsrf[:1])}"):
+            answer = await callers.send("nobody", "POST", target, cookie, *headers, body=question.encode())
+            assert answer.status == 401, answer.raw
+    # From the page itself the same cookies do, for reading.
+    same = ("Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
+    assert (await callers.send("nobody", "GET", PREFIX, cookie, *same)).status == 200
+
+
+async def check_redirects(callers: Callers) -> None:
+    """Whoever follows a link to the service ends up there, or at the hub."""
+    targets = ["", "?next=//evil.example", "?next=https://evil.example/", "?after=//evil.example/"]
+    for target in targets:
+        for headers in ((), ("X-Forwarded-Host: evil.example",), ("Referer: http://evil.example/",)):
+            answer = await callers.send("nobody", "GET", PREFIX + target, *headers)
+            assert answer.status == 302
+            where = urlsplit(answer.headers["location"])
+            assert (where.scheme, where.netloc, where.path) == ("", "", "/hub/api/oauth2/authorize")
+            assert parse_qs(where.query)["redirect_uri"] == [f"{PREFIX}oauth_callback"]
+    for target in (
+        f"http://evil.example{PREFIX}",
+        f"//evil.example{PREFIX}",
+        f"{PREFIX}/evil.example",
+        "//evil.example/%2f..",
+        f"{PREFIX}static//evil.example/",
+        f"{PREFIX}static/..",
+        f"{PREFIX}static/../application.py",
+        f"{PREFIX}static/%2e%2e/application.py",
+        f"{PREFIX}static/",
+    ):
+        answer = await callers.send("nobody", "GET", target)
+        assert answer.status in (400, 403, 404), answer.raw
+        assert "location" not in answer.headers
+        assert b"import" not in answer.body
+    forged = f"{PREFIX}oauth_callback?code=x&state=forged&next=//evil.example"
+    for cookies in ((), ("Cookie: service-dra-spawner-oauth-state=forged",)):
+        answer = await callers.send("nobody", "GET", forged, *cookies)
+        assert answer.status == 403
+        assert "location" not in answer.headers
+
+
+async def check_secrets_are_not_logged(callers: Callers) -> None:
+    """A code or a token in an address is in nobody's log, be it refused or not; straight, and by the hub's proxy."""
+    service = callers.service
+    secrets = ("secret-code-1", "secret-state-2", "secret-token-3")
+    query = f"code={secrets[0]}&state={secrets[1]}&token={secrets[2]}"
+    for path in ("oauth_callback", "api/nodes", "api/placements", "", "nothing", "static/style.css", "static/nothing"):
+        for target in (f"{PREFIX}{path}?{query}", f"{PREFIX}{path}?{query}&after=%ff&limit=x"):
+            for caller in ("nobody", "reader"):
+                await callers.send(caller, "GET", target)
+                await callers.send(caller, "POST", target)
+        await service.get(f"{path}?{query}", allow="")
+    log = service.hub.log.read_text()
+    assert "GET /services/dra-spawner/oauth_callback" in log
+    for secret in secrets:
+        assert secret not in log
+    for headers in callers.headers.values():
+        for header in headers:
+            assert header.split()[-1] not in log or "Authorization" not in header
+
+
+async def check_strange_text(callers: Callers) -> None:
+    """Text that is none is refused with a sentence, or is nobody's name."""
+    half = b'"\\ud800"'
+    for target in (
+        "api/nodes?name=%s",
+        "api/nodes?after=%s",
+        "api/profiles?name=%s",
+        "api/decisions?kind=%s",
+        "?after=%s",
+    ):
+        for text in ("%00", "a%00b", "%ed%a0%80", "%ff", "%c0%80", "%1f", "%ud800", "%", "%0d%0aX:y"):
+            answer = await callers.send("admin", "GET", PREFIX + target % text)
+            assert answer.status in (200, 400, 404), (target, text, answer.raw)
+            if answer.status == 400 and target[0] != "?":
+                assert answer.message.endswith("allowed: text.")
+            assert "x" not in answer.headers
+    for target in ("static/%00", "static/%ed%a0%80", "static/a%00.css", "api/%00", "%00", "static/" + "a" * 5_000):
+        assert (await callers.send("nobody", "GET", PREFIX + target)).status in (400, 403, 404), target
+    bodies = [b'{"shape": %s}' % half, b"{%s: 1}" % half, half, b"\xff", b"\x00", b'{"shape": "\x00"}', b"[" * 100_000]
+    bodies += [QUESTION[:-1] + b', "definition": %s}' % half, b"1" * 100_000, b'{"shape": NaN}', b"\xef\xbb\xbf{}", b""]
+    for body in bodies:
+        answer = await callers.send("manager", "POST", f"{PREFIX}api/placements", body=body)
+        assert answer.status in (400, 404), (body[:50], answer.raw)
+        assert answer.message.endswith(".")
+    for header in ("\x00", "\x01", "\xff", "a\x00b", "token \x00", "token \xff", "token", "Bearer a b", "Basic YTpi"):
+        answer = await callers.send("nobody", "GET", f"{PREFIX}api/nodes", f"Authorization: {header}")
+        assert answer.status in (400, 401), (header, answer.raw)
+        answer = await callers.send("nobody", "GET", PREFIX, f"Cookie: jupyterhub-session-id={header}; a={header}")
+        assert answer.status in (302, 400), (header, answer.raw)
+
+
+async def fuzz(callers: Callers, count: int) -> Counter[int]:
+    """Random requests, the same each time; how often each status was answered."""
+    random = Random(20261122)
+    found: Counter[int] = Counter()
+    limit = asyncio.Semaphore(8)
+
+    async def one(caller: str, data: bytes) -> None:
+        async with limit:
+            answer = await callers.send_bytes(data)
+        found[answer.status] += 1
+        assert answer.status in (0, 200, 302, 304, 400, 401, 403, 404, 405, 431), (data, answer.raw)
+        if answer.status == 302:
+            assert answer.headers["location"].startswith("/hub/api/oauth2/authorize?"), (data, answer.raw)
+        if caller in ("nobody", "wrong", "expired", "user", "browser"):
+            assert not [each for each in SECRETS if each in answer.body.decode("latin-1")], (data, answer.raw)
+
+    async with asyncio.TaskGroup() as tasks:
+        for _ in range(count):
+            caller = random.choice(CALLERS)
+            tasks.create_task(one(caller, random_request(random, callers.headers[caller])))
+    return found
+
+
+_TEXTS: Final = (
+    "",
+    "x",
+    "0",
+    "-1",
+    "9" * 30,
+    "%00",
+    "%ed%a0%80",
+    "%ff",
+    "<script>",
+    "..",
+    "%2e%2e%2f",
+    "'\"",
+    "a" * 2_000,
+)
+_NAMES: Final = (
+    "limit",
+    "after",
+    "name",
+    "kind",
+    "profile",
+    "node",
+    "refresh",
+    "code",
+    "state",
+    "error",
+    "token",
+    "_xsrf",
+)
+_HEADERS: Final = (
+    "Accept: */*", "Cookie: x", "Cookie: service-dra-spawner=x", "Content-Type: multipart/form-data; boundary=x",
+    "Content-Encoding: gzip", "X-Forwarded-For: ::1", "X-HTTP-Method-Override: POST", "Upgrade: websocket",
+    "Sec-Fetch-Mode: websocket", "If-None-Match: *", "Range: bytes=0-", "Range: bytes=-1,5-", "Origin: null",
+    "Authorization: DRA-Spawner-Replica 1.2.3.4", "Host: evil.example", "Expect: 100-continue", "X: \xff", "TE: trailers",
+)  # fmt: skip
+_BODIES: Final = (b"", b"{}", b"[]", b"null", QUESTION, b'"\\ud800"', b"\xff\x00", b"--x--", b"[" * 5_000, b"a=b&c=d")
+
+
+def random_request(random: Random, credentials: Iterable[str]) -> bytes:
+    path = path_of(random.choice(list(ANSWERS)))
+    match random.randrange(8):
+        case 0:
+            place = random.randrange(len(path) + 1)
+            path = path[:place] + random.choice(_TEXTS) + path[place:]
+        case 1:
+            path += random.choice(("/", "//", "/..", ";x", "%20", "/x", "?", "#x"))
+        case 2:
+            path = path.removeprefix(random.choice((PREFIX[:-1], "/services", "/")))
+    query = "&".join(f"{random.choice(_NAMES)}={random.choice(_TEXTS)}" for _ in range(random.randrange(3)))
+    body = random.choice(_BODIES)
+    headers = [*credentials, *random.sample(_HEADERS, random.randrange(3)), "Connection: close"]
+    if body:
+        headers.append(f"Content-Length: {len(body)}")
+    method = random.choice((*METHODS, "GET", "GET", "POST", "TRACE", "CONNECT", "get", "PROPFIND"))
+    return request(method, (path or "*").replace(" ", "") + (f"?{query}" if query else ""), *headers, body=body)
+
+
+# --- what is promised ------------------------------------------------------------------------------------------------
+
+
+async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnderTest) -> None:
+    """Two get them, each one of them; nobody else is told of either."""
+    cluster, gpu = embedded_cluster, shape(WHOLE)
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    async with replica(cluster, headroom={"gpu-whole": {"min": 2, "max": 2}}) as service:
+        await service.until_warm(gpu, 2)
+        pods = [f"server-{number}" for number in range(100)]
+        answers = await asyncio.gather(*(service.place(gpu, pod) for pod in pods))
+        given = [(pod, answer["claims"]["gpu"]) for pod, answer in zip(pods, answers, strict=True) if answer["claims"]]
+        assert len(given) == len({claim for _, claim in given}) == 2
+        assert all((answer["kind"] == "warm") == bool(answer["claims"]) for answer in answers)
+        path = resource_path("resource.k8s.io/v1", "resourceclaims", cluster.namespace)
+        reserved = {
+            each["metadata"]["name"]: each["metadata"]["labels"].get(labels.RESERVED_FOR)
+            for each in (await cluster.admin.get(path))["items"]
+        }
+        assert {pod: claim for claim, pod in reserved.items() if pod} == dict(given)
+        await check_hostile_questions(service, definition_of(shape({}, cpu="3")), shape({}, cpu="3").id)
+        assert len((await service.get_json("decisions?limit=1000"))["items"]) <= 1_000
+        assert "<script>" not in await service.get("page")
+
+
+async def check_hostile_questions(service: Replica, definition: str, identity: str) -> None:
+    """Questions of who may ask, with anything in them: an answer or a sentence, and a page that can still be shown."""
+    random = Random(20261122)
+    good: dict[str, Any] = {
+        "shape": identity,
+        "pod": "p",
+        "namespace": service.cluster.namespace,
+        "definition": definition,
+    }
+    assert (await service.ask(good))[0] == 200
+    hostile = [
+        "",
+        "\ud800",
+        "\x00",
+        "<script>",
+        "a" * 70_000,
+        "[" * 30_000,
+        '"\\ud800"',
+        '{"a":' * 3_000,
+        -1,
+        1e400,
+        None,
+        [],
+        {},
+    ]
+    parts = ["\\ud800", "1e999999999", "[[[[", "{}", "null", "-1", "\\u0000", '"<script>"', "9" * 4_500, "true"]
+    for _ in range(150):
+        question = dict(good)
+        if random.random() < 0.5:
+            question[random.choice(list(good))] = random.choice(hostile)
+        else:
+            begin = random.randrange(len(definition))
+            end = begin + random.choice((0, 1, 5))
+            question["definition"] = definition[:begin] + random.choice(parts) + definition[end:]
+        status, answer = await service.ask(question)
+        assert status in (200, 400, 404), (question, answer)
+        assert status == 200 or answer["message"].endswith(".")
