@@ -240,6 +240,12 @@ async def check_redirects(callers: Callers) -> None:
         assert answer.status in (400, 403, 404), answer.raw
         assert "location" not in answer.headers
         assert b"import" not in answer.body
+    told = await callers.send(
+        "nobody", "GET", f"{PREFIX}oauth_callback?error=x&error_description=<script>alert(1)</script>"
+    )
+    assert told.status == 400
+    assert b"&lt;script&gt;" in told.body
+    assert b"<script>" not in told.body
     forged = f"{PREFIX}oauth_callback?code=x&state=forged&next=//evil.example"
     for cookies in ((), ("Cookie: service-dra-spawner-oauth-state=forged",)):
         answer = await callers.send("nobody", "GET", forged, *cookies)

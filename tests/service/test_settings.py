@@ -19,6 +19,7 @@ from dra_spawner.placeholders.settings import HeadroomError, read_headroom
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.web.limited_server import ServerLimits
 from tests.headroom.world import PLAIN
 
 
@@ -192,3 +193,42 @@ def test_defaults_are_those_of_the_policy() -> None:
     assert found.policy == default
     hub = frozenset(("hub",))
     assert found.namespaces == Namespaces(hub, hub, hub)
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param("http://10.1.2.3:8181/services/x/", "http://10.1.2.3:8181/services/x/", id="an-address"),
+        pytest.param("http://10.1.2.3:8181", "http://10.1.2.3:8181/", id="without-a-slash"),
+        pytest.param("http://[fd00::1]:8181/", "http://[fd00::1]:8181/", id="IPv6"),
+    ],
+)
+def test_where_other_replicas_reach_this_one(value: str, kept: str) -> None:
+    assert DRASpawnerService(replica_url=value).replica_url == kept
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "http://dra-spawner:8181/",
+        "https://10.1.2.3:8181/",
+        "http://10.1.2.3/",
+        "http://a@10.1.2.3:8181/",
+        "http://10.1.2.3:8181/?x",
+        "http://[10.1.2.3:8181/",
+        "10.1.2.3:8181",
+    ],
+)
+def test_where_no_replica_can_be(value: str) -> None:
+    with pytest.raises(TraitError, match=r"replica_url must be like http://10\.1\.2\.3:8181/, with an IP address"):
+        DRASpawnerService(replica_url=value)
+
+
+def test_what_one_client_may_take() -> None:
+    assert DRASpawnerService().server_limits() == ServerLimits()
+    limits = DRASpawnerService(most_connections=20, header_seconds=1, body_seconds=2, answer_seconds=3).server_limits()
+    assert (limits.connections, limits.request_seconds) == (20, 6)
+    for name, value in (("most_connections", 9), ("header_seconds", 0), ("most_header_bytes", 10)):
+        with pytest.raises(TraitError):
+            DRASpawnerService(**{name: value})
