@@ -122,6 +122,8 @@ class ServiceContext:
             found += self.watch.problems()
         if self.elector is not None and self.elector.problem:
             found.append(f"The leader cannot be elected: {self.elector.problem}.")
+        if problem := self.replicas.problem:
+            found.append(problem)
         if self.keeper is not None:
             found += self.keeper.problems()
         if self.chart_parts is not None:

@@ -7,7 +7,6 @@ development, has only others on its own machine.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -19,8 +18,6 @@ from dra_spawner.cluster.observed import ObservedObject
 from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["ReplicaAddresses"]
-
-log = logging.getLogger(__name__)
 
 #: Labels by which controllers tell the pods of one workload from another, or the old ones from the new.
 _OF_EACH: Final = frozenset(
@@ -60,12 +57,18 @@ class ReplicaAddresses:
     @property
     def leader_url(self) -> str:
         """Where the leader answers, with prefix and a slash at the end; empty if no replica does there."""
-        if not self.own_url or not self.said_url:
+        is_known = bool(self.own_url and self.said_url)
+        return self.said_url if is_known and self._is_replica(self.said_url, urlsplit(self.own_url)) else ""
+
+    @property
+    def problem(self) -> str:
+        """Why the leader is not asked, although the Lease says where it answers; empty if it is."""
+        if not self.own_url or not self.said_url or self.leader_url:
             return ""
-        if self._is_replica(self.said_url, urlsplit(self.own_url)):
-            return self.said_url
-        log.warning("The Lease names an address that is no replica's: url=%.200r", self.said_url)
-        return ""
+        return (
+            f"The Lease says that the leader answers at {self.said_url!r:.200}, where no pod like this one is: nothing "
+            "is passed on to it."
+        )
 
     def _is_replica(self, url: str, own: SplitResult) -> bool:
         try:

@@ -257,3 +257,19 @@ async def test_a_standby_whose_leader_does_not_answer_says_so(
         # Who may look is found out before the leader is asked.
         assert (await send(standby, "", b"", "api/decisions", "GET"))[0] == 503
         assert len(stranger.got) == before
+
+
+@pytest.mark.parametrize("path", ["", "hub/api/"], ids=["elsewhere", "another-path"])
+async def test_where_no_replica_can_be_nobody_is_asked(
+    embedded_cluster: ClusterUnderTest, stranger: Stranger, path: str
+) -> None:
+    """This replica answers at a loopback address, so others do, too; and by the same path."""
+    cluster = embedded_cluster
+    url = stranger.url + path if path else stranger.url.replace("127.0.0.1", "localhost")
+    await lead_as(cluster, url)
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+        await until_standby(standby)
+        assert (await standby.ask(question(cluster)))[0] == 503
+        told = await standby.get_json("status")
+        assert any(each.startswith(f"The Lease says that the leader answers at {url!r}") for each in told["problems"])
+        assert stranger.got == []

@@ -52,6 +52,19 @@ def test_other_pods_are_none(other: dict[str, Any]) -> None:
     assert believed(OTHER, pod("a", "10.0.0.1"), other) == ""
 
 
+def test_an_administrator_is_told_of_an_address_that_is_none() -> None:
+    watch = watch_of_nothing()
+    for each in (pod("a", "10.0.0.1"), pod("b", "10.0.0.2")):
+        watch.put(Kind.POD, each)
+    assert ReplicaAddresses(watch, "hub", OWN, OTHER).problem == ""
+    assert ReplicaAddresses(watch, "hub", OWN, "").problem == ""
+    assert ReplicaAddresses(watch, "hub", OWN, "http://evil.example/").problem == (
+        "The Lease says that the leader answers at 'http://evil.example/', where no pod like this one is: nothing is "
+        "passed on to it."
+    )
+    assert len(ReplicaAddresses(watch, "hub", OWN, "x" * 100_000).problem) < 400
+
+
 @pytest.mark.parametrize(
     "said",
     [
