@@ -344,6 +344,8 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
             logger.propagate = True
             logger.parent = self.log
         logging.getLogger("dra_spawner").setLevel(self.log.level)
+        # It tells of malformed requests, with their headers: with a browser's cookies, or a token.
+        logging.getLogger("tornado.general").setLevel(logging.WARNING)
         # It warns of files that it does not find and that need not be there.
         logging.getLogger("kubernetes_asyncio.config").setLevel(logging.ERROR)
 

@@ -193,6 +193,16 @@ async def test_a_request_in_a_body_is_none(service: ServiceProcess, headers: tup
         assert b'"alive"' not in answer
 
 
+async def test_a_header_that_is_none_is_not_logged(service: ServiceProcess) -> None:
+    """A browser's cookies, or a token, come with it."""
+    async with clients(service, 2) as (token, cookie):
+        await token.send(request("GET", PLACEMENTS, f"{HUB}\x01"))
+        await cookie.send(request("GET", PLACEMENTS, f"Cookie: service-dra-spawner={TOKEN}\x00"))
+        for each in (token, cookie):
+            assert (await each.until_closed(CLOSED_WITHIN)).startswith(b"HTTP/1.1 400 ")
+    assert TOKEN not in service.log.read_text()
+
+
 async def test_answers_that_nobody_reads(service: ServiceProcess) -> None:
     before = memory_bytes(service)
     wanted = request("GET", "/static/style.css") * 2_000
