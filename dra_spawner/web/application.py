@@ -23,6 +23,7 @@ _HERE = Path(__file__).parent
 Address = tuple[str, type[SecureHandler]]
 """Pattern below the service's prefix, and who answers."""
 
+#: Who is answered what is in tests/adversary/test_requests.py, with a row for each.
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
     ("api/status", handlers.StatusHandler),

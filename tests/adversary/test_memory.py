@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, RequestHandler
 
+from dra_spawner.cluster.api import resource_path
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.headroom import known as known_module
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.shape_definition import definition_of
 from dra_spawner.headroom.view import View
 from dra_spawner.placeholders.placements import _MOST_ANSWERS
 from dra_spawner.placeholders.uncertain_names import UncertainNames
@@ -27,8 +30,9 @@ from dra_spawner.web.hub_login import BoundedHubOAuth
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.cluster.under_test import ClusterUnderTest
 from tests.headroom.world import World
-from tests.placeholders.world import at_work, claim_spec, shape
-from tests.service.replica import WHOLE, node, prepare
+from tests.integration.devices import whole
+from tests.placeholders.world import at_work, claim_spec, shape, user_pod
+from tests.service.replica import WHOLE, node, prepare, publish_shapes, replica
 from tests.web.test_figures import watch_of_nothing
 
 #: More than any bound below.
@@ -170,3 +174,84 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
             await world.promises.place(shape({}, cpu=f"{number}m"), cluster.namespace, f"eve-{number}")
             assert len(world.promises._answers) <= _MOST_ANSWERS
         assert world.promises._answers
+
+
+#: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
+BOUNDED: Final = {
+    "DecisionLog._kept": "decisions_kept",
+    "PromiseRecord._noted": "10 minutes",
+    "LaunchWaits._promised": "by age",
+    "HandOverTimes._begun": "by age",
+    "Promises._answers": "_MOST_ANSWERS",
+    "Table._latest": "_REMEMBERED",
+}
+
+
+def containers(root: object) -> dict[str, int]:
+    """How much is in each collection that objects of ours hold, by class and attribute; the biggest of each."""
+    found: dict[str, int] = {}
+    seen: set[int] = set()
+    waiting: list[object] = [root]
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(each, dict):
+            waiting += [*each.keys(), *each.values()]
+        elif isinstance(each, list | tuple | set | frozenset | deque):
+            waiting += each
+        elif (getattr(each, "__func__", None)) is not None:
+            waiting.append(each.__self__)  # type: ignore[attr-defined]
+        elif type(each).__module__.startswith("dra_spawner."):
+            names = {name for cls in type(each).__mro__ for name in getattr(cls, "__slots__", ())}
+            names.update(getattr(each, "__dict__", ()))
+            for name in names:
+                value = getattr(each, name, None)
+                if isinstance(value, dict | list | set | deque):
+                    path = f"{type(each).__name__}.{name}"
+                    found[path] = max(found.get(path, 0), len(value))
+                waiting.append(value)
+    return found
+
+
+async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) -> None:
+    """Nothing that lives as long as the service is bigger after ever more of them, but what is bounded otherwise."""
+    cluster, gpu = embedded_cluster, shape(WHOLE)
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    # Placeholders beside those that wait are of the cluster.
+    async with replica(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
+        await service.until_warm(gpu, 1)
+        pods = resource_path("v1", "pods", cluster.namespace)
+
+        async def come_and_go(number: int) -> None:
+            own = shape({}, cpu=f"{900_000 + number}m")
+            question = {
+                "shape": own.id,
+                "pod": f"p-{number}",
+                "namespace": f"n-{number}",
+                "definition": definition_of(own),
+            }
+            assert (await service.ask(question))[0] == 200
+            manifest = user_pod(f"p-{number}", {}, cpu=f"{900_000 + number}m")
+            manifest["metadata"]["labels"][labels.SHAPE] = own.id
+            manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(own)}
+            await cluster.publish(manifest)
+            await cluster.admin.delete(f"{pods}/p-{number}?gracePeriodSeconds=0")
+
+        async def sizes(numbers: range) -> dict[str, int]:
+            for number in numbers:
+                await come_and_go(number)
+            await service.until(lambda: not service.keeper.view().users, "they are gone")
+            rounds = service.context.decisions.decided_at
+            service.keeper._wake()
+            await service.until(lambda: service.context.decisions.decided_at != rounds, "it was decided since")
+            await service.get("page")
+            return containers(service.context)
+
+        before = await sizes(range(20))
+        after = await sizes(range(20, 120))
+        grown = {path: (before.get(path, 0), size) for path, size in after.items() if size > before.get(path, 0) + 50}
+        assert grown.keys() <= BOUNDED.keys(), {each: grown[each] for each in grown.keys() - BOUNDED.keys()}
+        assert len(before) > 100, "it looks at all there is"
