@@ -1,0 +1,77 @@
+"""Many who ask for the same places at once, and hostile questions of who may ask."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+from typing import Any
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.shape_definition import definition_of
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.world import shape
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+
+async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnderTest) -> None:
+    """Two get them, each one of them; nobody else is told of either."""
+    cluster, gpu = embedded_cluster, shape(WHOLE)
+    await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
+    await publish_shapes(cluster, {"gpu-whole": gpu})
+    async with replica(cluster, headroom={"gpu-whole": {"min": 2, "max": 2}}) as service:
+        await service.until_warm(gpu, 2)
+        pods = [f"server-{number}" for number in range(100)]
+        answers = await asyncio.gather(*(service.place(gpu, pod) for pod in pods))
+        given = [(pod, answer["claims"]["gpu"]) for pod, answer in zip(pods, answers, strict=True) if answer["claims"]]
+        assert len(given) == len({claim for _, claim in given}) == 2
+        assert all((answer["kind"] == "warm") == bool(answer["claims"]) for answer in answers)
+        path = resource_path("resource.k8s.io/v1", "resourceclaims", cluster.namespace)
+        reserved = {
+            each["metadata"]["name"]: each["metadata"]["labels"].get(labels.RESERVED_FOR)
+            for each in (await cluster.admin.get(path))["items"]
+        }
+        assert {pod: claim for claim, pod in reserved.items() if pod} == dict(given)
+        await check_hostile_questions(service, definition_of(shape({}, cpu="3")), shape({}, cpu="3").id)
+        assert len((await service.get_json("decisions?limit=1000"))["items"]) <= 1_000
+        assert "<script>" not in await service.get("page")
+
+
+async def check_hostile_questions(service: Replica, definition: str, identity: str) -> None:
+    """Questions of who may ask, with anything in them: an answer or a sentence, and a page that can still be shown."""
+    random = Random(20261122)
+    good: dict[str, Any] = {
+        "shape": identity,
+        "pod": "p",
+        "namespace": service.cluster.namespace,
+        "definition": definition,
+    }
+    assert (await service.ask(good))[0] == 200
+    hostile = [
+        "",
+        "\ud800",
+        "\x00",
+        "<script>",
+        "a" * 70_000,
+        "[" * 30_000,
+        '"\\ud800"',
+        '{"a":' * 3_000,
+        -1,
+        1e400,
+        None,
+        [],
+        {},
+    ]
+    parts = ["\\ud800", "1e999999999", "[[[[", "{}", "null", "-1", "\\u0000", '"<script>"', "9" * 4_500, "true"]
+    for _ in range(150):
+        question = dict(good)
+        if random.random() < 0.5:
+            question[random.choice(list(good))] = random.choice(hostile)
+        else:
+            begin = random.randrange(len(definition))
+            end = begin + random.choice((0, 1, 5))
+            question["definition"] = definition[:begin] + random.choice(parts) + definition[end:]
+        status, answer = await service.ask(question)
+        assert status in (200, 400, 404), (question, answer)
+        assert status == 200 or answer["message"].endswith(".")
