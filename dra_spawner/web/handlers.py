@@ -51,6 +51,8 @@ class StatusHandler(ReplicaHandler):
     async def get(self) -> None:
         context = self.context
         readiness = context.readiness()
+        if self.is_passed_on and readiness.role is not Role.LEADER:
+            raise HTTPError(503, "This replica does not lead.")
         watch, elector = context.watch, context.elector
         problems = context.problems()
         if readiness.role is Role.STANDBY and not self.is_passed_on:

@@ -99,7 +99,10 @@ async def test_a_stranger_learns_nothing_and_is_not_believed(
             stranger.answers = (status, json.dumps(forged).encode(), headers)
             found, answer = await standby.ask(question(cluster))
             assert (found, answer["message"]) == (503, "This replica does not lead; another does.")
-        assert len(stranger.got) == 4
+        # A long answer is not read to its end.
+        stranger.answers = (200, b"x" * 2**20, {})
+        assert (await standby.ask(question(cluster)))[0] == 503
+        assert len(stranger.got) == 5
         for headers, body in stranger.got:
             assert TOKEN not in str(headers)
             assert TOKEN.encode() not in body
@@ -253,6 +256,9 @@ async def test_a_standby_whose_leader_does_not_answer_says_so(
         other, _ = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=2", "GET")
         passed_on, answer = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/decisions?limit=1", "GET")
         assert (other, passed_on, answer["message"]) == (401, 503, "This replica does not lead.")
+        signed = ReplicaSignatures(TOKEN).sign_question("GET", authority(standby), "/api/status", b"")
+        status, answer = await send(standby, f"DRA-Spawner-Replica {signed}", b"", "api/status", "GET")
+        assert (status, answer["message"]) == (503, "This replica does not lead.")
         assert len(stranger.got) == before
         # Who may look is found out before the leader is asked.
         assert (await send(standby, "", b"", "api/decisions", "GET"))[0] == 503
