@@ -1,19 +1,19 @@
-"""What one share of a device consumes, and whether it still fits (KEP-5075)."""
+"""What one share of a device consumes, and whether it still fits (KEP-5075).
+
+Where a policy has steps, kube-scheduler counts whole units in 64 bits and reports no overflow: a request above 2^63-1
+may consume nothing, or a negative amount. That is a quirk (``Quirks.capacity_in_64_bits``); without it amounts are
+exact. `consumes_too_little` tells the difference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
-from dra_spawner.dra.decoding import MAX_INT64, MIN_INT64
 from dra_spawner.dra.devices import CapacityPolicy, CapacityRange, DeviceCapacity
-from dra_spawner.dra.quantity import Quantity, QuantityFormat
+from dra_spawner.dra.quantity import Quantity, QuantityFormat, wrap_int64
 
-__all__ = ["Share", "ShareRefused", "consumed_by_request", "share_of", "shortage"]
-
-_SHORT_NUMBER_DIGITS: Final = 18
-"""Up to so many digits Kubernetes keeps a number and its suffix apart; longer numbers are big integers."""
+__all__ = ["Share", "ShareRefused", "consumed_by_request", "consumes_too_little", "share_of", "shortage"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +37,17 @@ class ShareRefused:
     """The device has no such capacity; otherwise its policy does not allow the amount."""
 
 
-def share_of(capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, Quantity] | None) -> Share | ShareRefused:
+def share_of(
+    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, Quantity] | None, *, in_64_bits: bool = True
+) -> Share | ShareRefused:
     """What a request consumes of a device with these capacities.
 
     Names are compared as they stand: ``memory`` and ``<driver>/memory`` are different ones.
+
+    Parameters
+    ----------
+    in_64_bits
+        Whether sizes overflow as in kube-scheduler (``Quirks.capacity_in_64_bits``).
     """
     for name, requested in (requests or {}).items():
         if name not in capacities:
@@ -49,15 +56,19 @@ def share_of(capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, Qu
     checks = []
     for name, capacity in capacities.items():
         wanted = requests.get(name) if requests else None
-        amount = consumed_by_request(capacity, wanted)
-        if capacity.policy is not None and violates_policy(amount, capacity.policy, is_default=wanted is None):
+        amount = consumed_by_request(capacity, wanted, in_64_bits=in_64_bits)
+        if capacity.policy is not None and violates_policy(
+            amount, capacity.policy, is_default=wanted is None, in_64_bits=in_64_bits
+        ):
             return ShareRefused(name, amount)
         consumed.append((name, amount))
         checks.append((name, amount.nano, capacity.value.nano))
     return Share(tuple(consumed), tuple(checks))
 
 
-def consumed_by_request(capacity: DeviceCapacity, requested: Quantity | None) -> Quantity:
+def consumed_by_request(
+    capacity: DeviceCapacity, requested: Quantity | None, *, in_64_bits: bool = True
+) -> Quantity:
     """What one share consumes of one capacity: the default or everything when nothing is asked for, else the amount
     rounded up as the policy says.
     """
@@ -67,14 +78,21 @@ def consumed_by_request(capacity: DeviceCapacity, requested: Quantity | None) ->
     if policy is None:
         return requested
     if policy.valid_range is not None:
-        return _round_up_to_range(requested, policy.valid_range)
+        return _round_up_to_range(requested, policy.valid_range, in_64_bits)
     for value in policy.valid_values:
         if requested <= value:
             return value
     return requested
 
 
-def violates_policy(amount: Quantity, policy: CapacityPolicy, *, is_default: bool = False) -> bool:
+def consumes_too_little(requested: Quantity, consumed: Quantity) -> bool:
+    """Whether a share consumes less than was asked for, or a negative amount: then the device is overcommitted."""
+    return consumed < requested or consumed.sign < 0
+
+
+def violates_policy(
+    amount: Quantity, policy: CapacityPolicy, *, is_default: bool = False, in_64_bits: bool = True
+) -> bool:
     """Whether a share may not consume this amount; the policy's own default is never refused.
 
     Parameters
@@ -91,7 +109,8 @@ def violates_policy(amount: Quantity, policy: CapacityPolicy, *, is_default: boo
         return True
     if valid_range.step is None:
         return False
-    return (_as_int64(amount) - _as_int64(valid_range.minimum)) % _as_int64(valid_range.step) != 0
+    minimum, step = _units(valid_range.minimum, in_64_bits), _units(valid_range.step, in_64_bits)
+    return _wrap(amount.value() - minimum, in_64_bits) % step != 0
 
 
 def shortage(
@@ -117,15 +136,16 @@ def shortage(
     return None
 
 
-def _round_up_to_range(requested: Quantity, valid_range: CapacityRange) -> Quantity:
+def _round_up_to_range(requested: Quantity, valid_range: CapacityRange, in_64_bits: bool) -> Quantity:
     if requested < valid_range.minimum:
         return valid_range.minimum
     if valid_range.step is None:
         return requested
     # As in Kubernetes, minimum, step and request are each made whole units first, and the result is binary.
-    minimum, step = _as_int64(valid_range.minimum), _as_int64(valid_range.step)
-    steps, rest = _divide(_as_int64(requested) - minimum, step)
-    return Quantity.from_value(_wrap(minimum + step * (steps + bool(rest))), QuantityFormat.BINARY_SI)
+    minimum, step = _units(valid_range.minimum, in_64_bits), _units(valid_range.step, in_64_bits)
+    wanted = requested.int64_value(compared_with=valid_range.minimum) if in_64_bits else requested.value()
+    steps, rest = _divide(_wrap(wanted - minimum, in_64_bits), step)
+    return Quantity.from_value(_wrap(minimum + step * (steps + bool(rest)), in_64_bits), QuantityFormat.BINARY_SI)
 
 
 def _divide(dividend: int, divisor: int) -> tuple[int, int]:
@@ -136,17 +156,12 @@ def _divide(dividend: int, divisor: int) -> tuple[int, int]:
     return quotient, dividend - quotient * divisor
 
 
-def _as_int64(quantity: Quantity) -> int:
-    """Whole units as kube-scheduler computes them: beyond int64 it gets nothing, or whatever the low bits say."""
-    value = quantity.value()
-    if MIN_INT64 <= value <= MAX_INT64:
-        return value
-    digits = sum(character.isdigit() for character in quantity.canonical().partition("e")[0])
-    return 0 if digits <= _SHORT_NUMBER_DIGITS else _wrap(value)
+def _units(quantity: Quantity, in_64_bits: bool) -> int:
+    return quantity.int64_value() if in_64_bits else quantity.value()
 
 
-def _wrap(value: int) -> int:
-    return (value - MIN_INT64) % 2**64 + MIN_INT64
+def _wrap(value: int, in_64_bits: bool) -> int:
+    return wrap_int64(value) if in_64_bits else value
 
 
 def _is_same(left: Quantity, right: Quantity) -> bool:

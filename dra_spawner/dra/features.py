@@ -58,6 +58,9 @@ class Quirks:
     on all others. Fixed in 1.37."""
     uncounted_shares_pay_again: bool = True
     """A shared device without capacity pays its counters again for every later share."""
+    capacity_in_64_bits: bool = True
+    """Where a capacity has steps, sizes are counted in 64 bits and nothing reports an overflow: a request of ``10e18``
+    consumes nothing, and one of ``9223372036854775808`` a negative amount. Negative sizes are accepted anyway."""
 
 
 QUIRKS_1_36: Final = Quirks()
@@ -76,5 +79,6 @@ QUIRKS_OFF: Final = Quirks(
     config_requests_kept=False,
     counter_slices_relevant_everywhere=False,
     uncounted_shares_pay_again=False,
+    capacity_in_64_bits=False,
 )
 """As the API promises."""

@@ -13,13 +13,16 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-__all__ = ["NANO_PER_UNIT", "Quantity", "QuantityError", "QuantityFormat", "int64_scale"]
+__all__ = ["MAX_INT64", "NANO_PER_UNIT", "Quantity", "QuantityError", "QuantityFormat", "int64_scale", "wrap_int64"]
 
 NANO_PER_UNIT: Final = 10**9
-#: Binary quantities are capped here when parsed, in both directions.
-MAX_BINARY: Final = 2**63 - 1
-#: Digits left of the decimal point that are accepted; Kubernetes has no such limit, and no such devices either.
+#: Kubernetes counts whole units up to here. Binary quantities are capped here when parsed, in both directions.
+MAX_INT64: Final = 2**63 - 1
+MIN_INT64: Final = -(2**63)
+#: Digits left of the decimal point that are accepted. Kubernetes has no such limit: comparing ``1e2147483646`` ends it.
 MAX_DIGITS: Final = 1000
+#: Characters of a text that are accepted, leading zeros included.
+MAX_CHARACTERS: Final = 4 * MAX_DIGITS
 
 _INT64_DIGITS: Final = 18  # decimal digits that surely fit an int64
 _SYNTAX: Final = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)\Z")
@@ -80,7 +83,9 @@ class Quantity:
 
     @classmethod
     def from_json(cls, value: object) -> Quantity:
-        """Decode an API field: as :meth:`parse`, but white space around a string is dropped and null is zero.
+        """Decode an API field as it is after the API server stored it (:meth:`stored_text`).
+
+        White space around a string is dropped, and null is zero.
 
         Raises
         ------
@@ -90,9 +95,9 @@ class Quantity:
         if value is None:
             return ZERO
         if isinstance(value, str):
-            return _parse_text(value.strip())
-        if isinstance(value, int):
-            return cls.parse(value)
+            return _decode_text(value.strip())
+        if isinstance(value, int) and not isinstance(value, bool):
+            return _decode_text(_decimal_text(value))
         raise QuantityError(f"a quantity is a string or an integer, not {type(value).__name__}")
 
     @classmethod
@@ -103,6 +108,31 @@ class Quantity:
     def value(self) -> int:
         """Whole units, rounded away from zero (``Quantity.Value``)."""
         return _divide_away_from_zero(self.nano, NANO_PER_UNIT)
+
+    def int64_value(self, *, compared_with: Quantity | None = None) -> int:
+        """Whole units as kube-scheduler computes them from the stored text (``Quantity.Value``, 64 bits).
+
+        Beyond 64 bits the result is zero, or what the low 64 bits say. Nothing reports the overflow.
+
+        Parameters
+        ----------
+        compared_with
+            A quantity with which this one was compared before: ``Quantity.Cmp`` changes how a number is kept.
+        """
+        if 0 <= self.nano <= MAX_INT64 * NANO_PER_UNIT:
+            return self.value()
+        stored = self.stored_text()
+        scale = int64_scale(stored)
+        if scale is None:
+            return _big_decimal_value(_parse_text(stored).nano)
+        value = _parse_text(stored).value()
+        if MIN_INT64 <= value <= MAX_INT64:
+            return value
+        power = 10**scale
+        if compared_with is None or int64_scale(compared_with.stored_text()) is not None:
+            # Go multiplies at once for these, and digit by digit until it notices an overflow for others.
+            return wrap_int64(value) if scale in (1, 2, 3, 6, 9) else 0
+        return wrap_int64(value // power * (power if power <= MAX_INT64 else MIN_INT64))
 
     @property
     def is_integer(self) -> bool:
@@ -159,14 +189,27 @@ class Quantity:
         return hash(self.nano)
 
     def __str__(self) -> str:
-        """The canonical text, as Kubernetes prints it.
-
-        Above 999E (and 1023Ei) the suffix stays ``E`` (``Ei``), where Kubernetes would print a number without any.
-        """
+        """The text for people: as Kubernetes prints it, but the suffix of a huge amount is kept (``5000E``)."""
         return self.written if self.written is not None else self.canonical()
 
     def __repr__(self) -> str:
         return f"Quantity({str(self)!r})"
+
+    def stored_text(self) -> str:
+        """The text that the API server stores (``Quantity.String``).
+
+        Where no suffix is large enough, Kubernetes drops the suffix: it stores ``5000E`` as ``5``.
+        """
+        text = str(self)
+        if self.written is not None or self.format is QuantityFormat.DECIMAL_EXPONENT:
+            return text
+        suffix, factor = ("Ei", 1024) if text.endswith("Ei") else ("E", 1000)
+        number = int(text.removesuffix(suffix)) if text.endswith(suffix) else 0
+        if not number or number % factor:
+            return text
+        while number % factor == 0:
+            number //= factor
+        return str(number)
 
     def canonical(self) -> str:
         """The canonical text made from the amount, whatever was written."""
@@ -177,6 +220,21 @@ class Quantity:
             if abs(value) >= 1024:
                 return _binary_text(value)
         return _scaled_text(self.nano, with_suffix=self.format is not QuantityFormat.DECIMAL_EXPONENT)
+
+
+def wrap_int64(value: int) -> int:
+    """What 64 bits keep of a number."""
+    return (value - MIN_INT64) % 2**64 + MIN_INT64
+
+
+def _big_decimal_value(nano: int) -> int:
+    """Whole units of what Kubernetes keeps as a big decimal (``scaledValue``); rounds up, or drops the high bits."""
+    if nano < MAX_INT64:
+        # As in Go: the low bits first, then a division that rounds toward zero, and one more for any rest.
+        low = wrap_int64(nano)
+        units = abs(low) // NANO_PER_UNIT
+        return (units if low >= 0 else -units) + bool(low % NANO_PER_UNIT)
+    return wrap_int64(_divide_away_from_zero(nano, NANO_PER_UNIT))
 
 
 def _divide_away_from_zero(dividend: int, divisor: int) -> int:
@@ -190,6 +248,8 @@ def _decimal_text(value: int) -> str:
 
 
 def _binary_text(value: int) -> str:
+    if value == MIN_INT64:
+        return str(value)  # it has no positive counterpart, so Go finds no factor in it
     power = 0
     while power < len(_BINARY_SUFFIXES) - 1 and value % 1024 == 0:
         value //= 1024
@@ -209,7 +269,14 @@ def _scaled_text(nano: int, *, with_suffix: bool) -> str:
 
 
 @lru_cache(maxsize=16384)
+def _decode_text(text: str) -> Quantity:
+    return _parse_text(_parse_text(text).stored_text())
+
+
+@lru_cache(maxsize=16384)
 def _parse_text(text: str) -> Quantity:
+    if len(text) > MAX_CHARACTERS:
+        raise QuantityError(f"{_shown(text)} has more than {MAX_CHARACTERS} characters")
     match = _SYNTAX.match(text) if text else None
     if match is None:
         raise QuantityError(f"{_shown(text)} is not a quantity")
@@ -217,7 +284,7 @@ def _parse_text(text: str) -> Quantity:
     quantity_format, exponent = _interpret_suffix(text, suffix)
     digits = whole.lstrip("0") or "0"
     binary = quantity_format is QuantityFormat.BINARY_SI
-    scale = (0 if binary else exponent) - len(fraction)
+    scale = _wrap_int32((0 if binary else exponent) - len(fraction))
     if max(len(digits) + max(scale + len(fraction), 0), len(fraction)) > MAX_DIGITS:
         if (digits + fraction).strip("0"):
             raise QuantityError(f"{_shown(text)} has more than {MAX_DIGITS} digits")
@@ -256,7 +323,7 @@ def int64_scale(text: str) -> int | None:
     _, whole, fraction, suffix = match.groups(default="")
     quantity_format, exponent = _interpret_suffix(text, suffix)
     binary = quantity_format is QuantityFormat.BINARY_SI
-    scale = (0 if binary else exponent) - len(fraction)
+    scale = _wrap_int32((0 if binary else exponent) - len(fraction))
     return scale if scale >= -9 and _fits_int64(whole.lstrip("0") or "0", fraction, exponent, binary) else None
 
 
@@ -269,9 +336,15 @@ def _interpret_suffix(text: str, suffix: str) -> tuple[QuantityFormat, int]:
     if exponent is not None:
         return QuantityFormat.BINARY_SI, exponent
     match = _EXPONENT.match(suffix)
-    if match is None or len(suffix) > 20:
+    exponent = int(match[1]) if match is not None else 2**63
+    if not MIN_INT64 <= exponent <= MAX_INT64:
         raise QuantityError(f"{_shown(text)} has an unknown suffix, {_shown(suffix)}")
-    return QuantityFormat.DECIMAL_EXPONENT, int(match[1])
+    # Kubernetes keeps 32 bits of it: 1e4294967299 is a thousand.
+    return QuantityFormat.DECIMAL_EXPONENT, _wrap_int32(exponent)
+
+
+def _wrap_int32(value: int) -> int:
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def _fits_int64(digits: str, fraction: str, exponent: int, binary: bool) -> bool:
@@ -297,7 +370,7 @@ def _round_and_cap(mantissa: int, scale: int, quantity_format: QuantityFormat) -
     else:
         nano = _divide_away_from_zero(mantissa, 10 ** (-scale - 9))
     if quantity_format is QuantityFormat.BINARY_SI:
-        nano = min(nano, MAX_BINARY * NANO_PER_UNIT)
+        nano = min(nano, MAX_INT64 * NANO_PER_UNIT)
         if 0 < nano < NANO_PER_UNIT:
             quantity_format = QuantityFormat.DECIMAL_SI
     return nano, quantity_format

@@ -35,6 +35,8 @@ class PreparedAlternative:
     filter: DeviceFilter
     is_admin: bool
     takes_all: bool
+    capacity_in_64_bits: bool = True
+    """See :class:`~dra_spawner.dra.features.Quirks`."""
     _shares: dict[DeviceDescription, Share | ShareRefused] = field(default_factory=dict)
     _shares_by_capacity: dict[tuple[object, ...], Share | ShareRefused] = field(default_factory=dict)
 
@@ -78,7 +80,9 @@ class PreparedAlternative:
         if share is None:
             share = self._shares_by_capacity.get(description.capacity_key)
             if share is None:
-                share = share_of(description.capacity, self.wanted.capacity_requests)
+                share = share_of(
+                    description.capacity, self.wanted.capacity_requests, in_64_bits=self.capacity_in_64_bits
+                )
                 self._shares_by_capacity[description.capacity_key] = share
             self._shares[description] = share
         return share
@@ -117,7 +121,7 @@ def prepare_claims(
             _check_features(claim, request, features)
             requests.append(
                 tuple(
-                    _prepare(claim, claim_index, request_index, wanted, classes, features, selectors)
+                    _prepare(claim, claim_index, request_index, wanted, classes, features, quirks, selectors)
                     for wanted in request.alternatives
                 )
             )
@@ -149,6 +153,7 @@ def _prepare(
     wanted: RequestAlternative,
     classes: Mapping[str, DeviceClass],
     features: Features,
+    quirks: Quirks,
     selectors: SelectorCache,
 ) -> PreparedAlternative:
     request = claim.requests[request_index]
@@ -179,4 +184,5 @@ def _prepare(
         filter=selectors.filter(expressions),
         is_admin=bool(wanted.admin_access) and not request.first_available,
         takes_all=wanted.allocation_mode == AllocationMode.ALL,
+        capacity_in_64_bits=quirks.capacity_in_64_bits,
     )
