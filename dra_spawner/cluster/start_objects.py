@@ -23,6 +23,7 @@ from dra_spawner.cluster.api_objects import (
     ApiObject,
 )
 from dra_spawner.cluster.standing_objects import StandingObject, forget_users, hold
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
 
 
 def new_nonce() -> str:
@@ -56,6 +57,20 @@ class NotKept(Exception):
 
     def __init__(self, name: str) -> None:
         super().__init__(f"claim {name} is not kept for this server")
+
+
+class WrongSize(Exception):
+    """Raised for a claim that asks for a size which kube-scheduler would not count as it stands.
+
+    Attributes
+    ----------
+    size
+        As it was found.
+    """
+
+    def __init__(self, description: str, where: str, size: object) -> None:
+        self.size = str(size)[:80]
+        super().__init__(f"{description}: {where}: found {self.size!r}, allowed: {SIZE_ALLOWED}")
 
 
 @dataclass
@@ -108,11 +123,27 @@ class StartObjects:
             As the API server answered. Creation may be tried again: the name tells that an object is this start's.
         StandingRefused, StandingGoing
             Of an object that is used with others.
+        WrongSize
+            Before anything is created.
         """
+        self.check_sizes()
         templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
         for own in (*(each for each in templates if each.name in named_by_pod), *self.companions):
             await self._create(own)
         await self.hold_standing(named_by_pod)
+
+    def check_sizes(self) -> None:
+        """Refuse to create claims of sizes that nobody may ask for, however they came there.
+
+        Raises
+        ------
+        WrongSize
+            With the first such size.
+        """
+        templates = [ApiObject(TEMPLATES, manifest) for manifest in self.templates.values()]
+        for each in (*templates, *self.companions, *(standing.object for standing in self.standing.values())):
+            for where, _, size in wrong_sizes(each.manifest):
+                raise WrongSize(each.description, where, size)
 
     async def hold_standing(self, named_by_pod: Collection[str]) -> None:
         """See to it that what others use, too, is there and stays; also again, should somebody have removed it."""

@@ -66,9 +66,7 @@ def share_of(
     return Share(tuple(consumed), tuple(checks))
 
 
-def consumed_by_request(
-    capacity: DeviceCapacity, requested: Quantity | None, *, in_64_bits: bool = True
-) -> Quantity:
+def consumed_by_request(capacity: DeviceCapacity, requested: Quantity | None, *, in_64_bits: bool = True) -> Quantity:
     """What one share consumes of one capacity: the default or everything when nothing is asked for, else the amount
     rounded up as the policy says.
     """

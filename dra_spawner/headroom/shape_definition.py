@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, is_size, wrong_sizes
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.headroom.shapes import NODE_FIELDS, Shape, canonical, shape_id
 from dra_spawner.headroom.simulated import bare_pod, kind_of, simulated_placeholder, simulated_user
@@ -82,6 +83,9 @@ def shape_from(value: object, identity: str = "") -> Shape:
     claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
     if not _are_objects(claims, _MOST_CLAIMS):
         raise DefinitionError(f"claims: allowed: at most {_MOST_CLAIMS} specs of claims by name")
+    for name, spec in claims.items():
+        for where, _, size in wrong_sizes(spec, f"claims.{name}"):
+            raise DefinitionError(f"{where}: found {str(size)[:80]!r}, allowed: {SIZE_ALLOWED}")
     if not isinstance(containers, list) or not 0 < len(containers) <= _MOST_CONTAINERS:
         raise DefinitionError(f"containers: allowed: a list of 1 to {_MOST_CONTAINERS}")
     if not all(map(_is_container, containers)):
@@ -136,6 +140,6 @@ def _is_container(value: object) -> bool:
 
 def _is_quantity(amount: str) -> bool:
     try:
-        return Quantity.parse(amount) >= Quantity.parse("0")
+        return is_size(amount) or not Quantity.parse(amount)
     except ValueError:
         return False

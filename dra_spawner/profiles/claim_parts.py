@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
 from dra_spawner.profiles import rules
 from dra_spawner.profiles.claims import Companion, SharedBy, Sharing
 from dra_spawner.profiles.keys import COMPANION_KEYS, MAX_CLAIMS, MAX_PAIRS, MAX_REQUESTS, PAIRS_KEYS, SHARING_KEYS
@@ -88,8 +89,11 @@ class ClaimPartsReader(RequestReader):
             self.mapping(metadata.get(field, {}), f"{where}.metadata.{field}", "a mapping")
         problems = template_problems(manifest, where)
         self.problems += problems
-        if "name" in metadata and not problems:
-            self.follows(rules.OBJECT_NAME, expand(metadata["name"], SAMPLE_VALUES), f"{where}.metadata.name")
+        if not problems:
+            if "name" in metadata:
+                self.follows(rules.OBJECT_NAME, expand(metadata["name"], SAMPLE_VALUES), f"{where}.metadata.name")
+            for place, _, size in wrong_sizes(expand(manifest, SAMPLE_VALUES), where):
+                self.refuse(place, size, SIZE_ALLOWED)
         return Companion(name, self._plural(entry.get("resource"), manifest, path), manifest)
 
     def _plural(self, value: object, manifest: Mapping[str, object], path: str) -> str:

@@ -36,12 +36,15 @@ class Offer:
     is_shareable: bool
 
     def reserved(self, wanted: Quantity) -> Quantity | None:
-        """What a request of this size takes of the device, were it idle; None if it cannot have it."""
+        """What a request of this size takes of the device, were it idle; None if it cannot have it.
+
+        0 < size <= what is taken <= what there is: kube-scheduler itself counts in 64 bits, and may take less.
+        """
         value, policy = self.capacity.value, self.capacity.policy
         if not self.is_shareable:
-            return value if wanted <= value else None
+            return value if 0 < wanted.nano <= value.nano else None
         amount = consumed_by_request(self.capacity, wanted)
-        if amount > value or (policy is not None and violates_policy(amount, policy)):
+        if not 0 < wanted.nano <= amount.nano <= value.nano or (policy is not None and violates_policy(amount, policy)):
             return None
         return Quantity(amount.nano, value.format)
 

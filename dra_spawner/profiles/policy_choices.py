@@ -13,7 +13,7 @@ from dra_spawner.profiles.keys import Key, Keys
 from dra_spawner.profiles.offers import DeviceCatalog, Offer
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.reading import ValueReader
-from dra_spawner.profiles.sizes import pick_sizes, readable_amount
+from dra_spawner.profiles.sizes import pick_sizes, readable_amount, smallest_size
 
 __all__ = ["FROM_POLICY", "POLICY_KEYS", "PolicyChoices", "generated_choices", "is_from_policy", "read_policy_choices"]
 
@@ -34,7 +34,7 @@ POLICY_KEYS: Keys = {
     "capacity": Key("the capacity; left out where the request asks for only one", rules.CAPACITY_NAME.schema),
     "at_most": Key("how many sizes to offer; 8 where left out", _MANY.schema),
     "smallest": Key("nothing below this is offered", rules.QUANTITY.schema),
-    "largest": Key("nothing above this is offered", rules.QUANTITY.schema),
+    "largest": Key("nothing of which more than this is reserved is offered", rules.QUANTITY.schema),
     "default": Key("the size that is chosen beforehand", rules.QUANTITY.schema),
     "fallback": Key("the sizes while nothing is known of the devices", {"type": "array"}),
 }
@@ -56,7 +56,7 @@ class PolicyChoices:
     at_most
         How many sizes to offer.
     smallest, largest
-        Limits besides those of the devices.
+        Limits besides those of the devices, of what is reserved.
     default
         What is chosen beforehand.
     fallback
@@ -89,9 +89,17 @@ class PolicyChoices:
                     return next((each for each in request.first_available if each.name == alternative), request)
         return None
 
-    def allows(self, size: Quantity) -> bool:
-        """Whether a size keeps the limits."""
-        return (self.smallest is None or size >= self.smallest) and (self.largest is None or size <= self.largest)
+    def allows(self, size: Quantity, offers: Iterable[Offer] = ()) -> bool:
+        """Whether a size keeps the limits, whichever device gives it.
+
+        What counts is what is reserved: 12Gi in steps of 5Gi are 15Gi. A device that cannot be shared is taken as a
+        whole; of it, the size counts.
+        """
+        reserved = (offer.reserved(size) for offer in offers if offer.is_shareable)
+        return all(self._within_limits(amount) for amount in (size, *reserved) if amount is not None)
+
+    def _within_limits(self, amount: Quantity) -> bool:
+        return (self.smallest is None or amount >= self.smallest) and (self.largest is None or amount <= self.largest)
 
 
 def is_from_policy(choices: object) -> bool:
@@ -162,14 +170,20 @@ def generated_choices(
 
 def _offered_sizes(policy: PolicyChoices, requests: Sequence[DeviceRequest], offers: Sequence[Offer]) -> list[Quantity]:
     sizes = pick_sizes(offers, policy.at_most, policy.smallest, policy.largest)
+    sizes = [size for size in sizes if policy.allows(size, offers)]
     if sizes:
         given = policy.default
-        if given is not None and given not in sizes and any(offer.reserved(given) == given for offer in offers):
+        if given is not None and given not in sizes and policy.allows(given, offers) and _is_given(given, offers):
             # Rather this one than the smallest.
             sizes = [*sizes[len(sizes) >= policy.at_most :], given]
         return sorted(sizes)
     # Nothing is known, or there is no such device now: a node may have to come first.
-    return list(policy.fallback) or _own_sizes(policy, requests)
+    return [size for size in (policy.fallback or _own_sizes(policy, requests)) if policy.allows(size, offers)]
+
+
+def _is_given(size: Quantity, offers: Iterable[Offer]) -> bool:
+    """Whether some device gives just that."""
+    return any(offer.reserved(size) == size for offer in offers)
 
 
 def _own_sizes(policy: PolicyChoices, requests: Sequence[DeviceRequest]) -> list[Quantity]:
@@ -200,9 +214,14 @@ def _picked_size(policy: PolicyChoices, offers: Sequence[Offer], picked: object)
     if not isinstance(picked, str) or len(picked) > _LONGEST_SLUG or not rules.QUANTITY.accepts(picked):
         return None
     size = Quantity.parse(picked)
-    if size.canonical() != picked or not policy.allows(size):
+    if size.canonical() != picked or not policy.allows(size, offers):
         return None
-    return size if not offers or any(offer.reserved(size) is not None for offer in offers) else None
+    # A form never offered less than the smallest share, nor a tiny fraction of a device without such a limit.
+    is_given = any(
+        offer.reserved(size) is not None and not (offer.is_shareable and size < smallest_size(offer))
+        for offer in offers
+    )
+    return size if not offers or is_given else None
 
 
 class _PolicyReader(ValueReader):

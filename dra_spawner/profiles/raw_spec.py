@@ -1,10 +1,11 @@
-"""A ResourceClaimSpec written by hand: checked only as far as types go, and that its CEL compiles."""
+"""A ResourceClaimSpec written by hand: checked only as far as types and sizes go, and that its CEL compiles."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
 from dra_spawner.dra.objects import ObjectError, ResourceClaim
 from dra_spawner.profiles.claims import JsonObject
 from dra_spawner.profiles.problems import Problem
@@ -27,6 +28,8 @@ def read_spec(reader: ValueReader, value: object, path: str) -> JsonObject | Non
     except ObjectError as error:
         reader.problems.append(_problem_of(error, path))
         return None
+    for where, _, size in wrong_sizes(spec, path):
+        reader.refuse(where, size, SIZE_ALLOWED)
     for where, expression in _expressions(spec, path):
         try:
             compile_selector(expression)

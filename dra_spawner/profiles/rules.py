@@ -7,17 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dra_spawner.dra.claim_sizes import MAX_SIZE_UNITS, SIZE_ALLOWED, SIZE_PATTERN, is_size
 from dra_spawner.dra.decoding import MAX_INT64, MIN_INT64
-from dra_spawner.dra.quantity import Quantity, QuantityError
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(?:\.{_LABEL})*"
 _IDENTIFIER = r"[A-Za-z_][A-Za-z0-9_]{0,31}"
 _LABEL_PART = r"(?:[A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]"
-#: A quantity above zero; the lookahead finds a digit other than 0 before the unit.
-_QUANTITY = (
-    r"\+?(?=[0-9.]*[1-9])(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?"  # as in the API
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +69,6 @@ def either(allowed: str, *rules: Rule) -> Rule:
     return Rule(allowed, schema, lambda value: any(rule.accepts(value) for rule in rules))
 
 
-def _is_positive_quantity(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, str | int):
-        return False
-    try:
-        return Quantity.parse(value).nano > 0
-    except QuantityError:
-        return False
-
-
 def _is_product(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip()) and len(value) <= 64 and value.isprintable()
 
@@ -107,9 +94,14 @@ ATTRIBUTE = text(
 )
 REQUEST_REFERENCE = text("a request, or request/alternative", rf"{_LABEL}(?:/{_LABEL})?", 127)
 QUANTITY = Rule(
-    "a quantity above zero, such as 10Gi or 500m",
-    {"anyOf": [{"type": "string", "pattern": f"^(?:{_QUANTITY})$"}, {"type": "integer", "minimum": 1}]},
-    _is_positive_quantity,
+    SIZE_ALLOWED,
+    {
+        "anyOf": [
+            {"type": "string", "pattern": f"^(?:{SIZE_PATTERN})$"},
+            {"type": "integer", "minimum": 1, "maximum": MAX_SIZE_UNITS},
+        ]
+    },
+    is_size,
 )
 COUNT = either(
     f"a whole number from 1 to {MAX_DEVICES_PER_CLAIM}, or {ALL}",

@@ -9,7 +9,7 @@ from typing import Final
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityFormat
 from dra_spawner.profiles.offers import Offer
 
-__all__ = ["pick_sizes", "readable_amount", "readable_range"]
+__all__ = ["pick_sizes", "readable_amount", "readable_range", "smallest_size"]
 
 #: A regular series has at least so many sizes, or they are spread evenly.
 _FEWEST: Final = 4
@@ -33,7 +33,7 @@ def pick_sizes(
     smallest, largest
         Limits, if there are any besides those of the devices.
     """
-    bottom = min((offer.smallest or _fraction_of(offer.largest) for offer in offers), default=None)
+    bottom = min(map(smallest_size, offers), default=None)
     top = max((offer.largest for offer in offers), default=None)
     if bottom is None or top is None:
         return []
@@ -52,6 +52,11 @@ def pick_sizes(
     if len(sizes) < min(_FEWEST, at_most):
         sizes = offered([*sizes, *_rounded(_evenly(bottom, top, at_most - len(sizes)), offers)])
     return sizes[-at_most:]
+
+
+def smallest_size(offer: Offer) -> Quantity:
+    """The smallest size that a form offers of a device: its smallest share, or a small fraction of all there is."""
+    return offer.smallest or _fraction_of(offer.largest)
 
 
 def readable_amount(amount: Quantity) -> str:

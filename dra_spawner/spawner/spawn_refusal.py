@@ -12,6 +12,8 @@ from typing import Any
 
 from tornado.web import HTTPError
 
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
+
 try:
     from jupyterhub.spawner import SpawnException
 except ImportError:  # JupyterHub 5
@@ -59,6 +61,11 @@ def wrong_profile(what: str) -> SpawnRefused:
     return SpawnRefused(
         f"This choice is set up wrongly, an administrator has to mend it. {what}", RefusalReason.PROFILE
     )
+
+
+def refusal_of_size(size: str) -> SpawnRefused:
+    """A size of a device's share that nobody may ask for."""
+    return SpawnRefused(f"The size {size!r} cannot be had. Allowed is {SIZE_ALLOWED}.", RefusalReason.OPTIONS)
 
 
 def the_error(group: BaseException) -> BaseException:

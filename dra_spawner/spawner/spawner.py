@@ -20,7 +20,7 @@ from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
-from dra_spawner.cluster.start_objects import StartObjects, utc_now
+from dra_spawner.cluster.start_objects import StartObjects, WrongSize, utc_now
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.spawner.placed_spawner import PlacedSpawner
 from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
@@ -35,6 +35,7 @@ from dra_spawner.spawner.spawn_refusal import (
     RefusalReason,
     SpawnRefused,
     refusal_of_kubernetes_error,
+    refusal_of_size,
     status_message,
     the_error,
     wrong_profile,
@@ -126,7 +127,16 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
         )
         Sweeper.companion_kinds |= {(each.manifest["apiVersion"], each.plural) for each in self._plan.companions}
         ends = utc_now() + timedelta(seconds=self._longest_start_seconds)
-        return plan_objects(self._kubernetes, self._plan, server, ends)
+        objects = plan_objects(self._kubernetes, self._plan, server, ends)
+        try:
+            objects.check_sizes()
+        except WrongSize as error:
+            raise self._refused_size(error) from error
+        return objects
+
+    def _refused_size(self, error: WrongSize) -> SpawnRefused:
+        self.log.error("Spawn refused, a claim asks for a size that cannot be had: %s", error)
+        return refusal_of_size(error.size)
 
     @property
     def _longest_start_seconds(self) -> int:
@@ -171,6 +181,8 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
         """Create what the pod needs; whether that is done, else it is to be tried again."""
         try:
             await objects.ensure(named)
+        except WrongSize as error:
+            raise self._refused_size(error) from error
         except KubernetesError as error:
             if not error.retryable:
                 of_devices = not error.kind or error.kind.startswith("resourceclaim")

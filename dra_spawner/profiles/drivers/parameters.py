@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.dra.claim_sizes import is_size
+from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.problems import Problem, shown
 from dra_spawner.profiles.rules import Rule
 
@@ -152,12 +153,7 @@ def least_quantity(least: str) -> Rule:
     minimum = Quantity.parse(least)
 
     def accepts(value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, str | int):
-            return False
-        try:
-            return Quantity.parse(value) >= minimum
-        except QuantityError:
-            return False
+        return is_size(value) and isinstance(value, str | int) and Quantity.parse(value) >= minimum
 
     return Rule(f"a quantity of at least {least}", {"type": ["string", "integer"]}, accepts)
 
