@@ -9,6 +9,7 @@ from typing import Literal
 from dra_spawner.dra.claims import AllocatedDevice, ResourceClaim
 from dra_spawner.dra.devices import DeviceId, PoolId
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
+from dra_spawner.dra.quantity import Quantity
 
 __all__ = ["AllocatedState", "DeviceUse", "PoolDevices", "consumed_in"]
 
@@ -32,10 +33,13 @@ class _PoolUse:
     """How many of them do not say what they consume, not even nothing."""
     consumed: dict[str, dict[str, int]] = field(default_factory=dict)
     """What the others consume, by capacity name and in nano-units; names that sum up to zero are dropped."""
+    miscounted: dict[str, int] = field(default_factory=dict)
+    """How many of them consume a negative amount of something, or nothing of everything."""
 
     def copy(self) -> _PoolUse:
         consumed = {device: dict(amounts) for device, amounts in self.consumed.items()}
-        return _PoolUse(dict(self.taken), dict(self.shares), dict(self.silent), consumed)
+        silent, miscounted = dict(self.silent), dict(self.miscounted)
+        return _PoolUse(dict(self.taken), dict(self.shares), silent, consumed, miscounted)
 
     def use_of(self, device: str) -> DeviceUse:
         """How a device is used as far as that decides anything."""
@@ -112,6 +116,8 @@ class AllocatedState:
                 consumed = use.consumed.get(device)
                 if consumed is None:
                     consumed = use.consumed[device] = {}
+                if _is_miscounted(result.consumed_capacity):
+                    use.miscounted[device] = use.miscounted.get(device, 0) + 1
                 for name, quantity in result.consumed_capacity.items():
                     consumed[name] = consumed.get(name, 0) + quantity.nano
                     if not consumed[name]:
@@ -128,6 +134,8 @@ class AllocatedState:
                 _decrement(use.taken, device)
             else:
                 _decrement(use.shares, device)
+                if result.consumed_capacity is not None and _is_miscounted(result.consumed_capacity):
+                    _decrement(use.miscounted, device)
                 if result.consumed_capacity is None:
                     _decrement(use.silent, device)
                 elif use.shares.get(device, 0) == use.silent.get(device, 0):
@@ -162,6 +170,14 @@ class AllocatedState:
         use = self._pools.get(device[:2])
         return use is not None and device.device in use.shares
 
+    def is_miscounted(self, device: DeviceId) -> bool:
+        """Whether a share of the device consumes a negative amount, or nothing: then it is fuller than it seems.
+
+        kube-scheduler counts in 64 bits, see `consumable_capacity`.
+        """
+        use = self._pools.get(device[:2])
+        return use is not None and device.device in use.miscounted
+
     def uses(self, devices: Iterable[PoolDevices]) -> tuple[DeviceUse, ...]:
         """Of each device, how it is used as far as that decides anything."""
         uses: list[DeviceUse] = []
@@ -185,6 +201,15 @@ def consumed_in(use: DeviceUse) -> tuple[bool, dict[str, int] | None]:
     if consumed == [0]:
         return is_taken, None
     return is_taken, {str(name): int(amount) for name, amount in zip(consumed[::2], consumed[1::2], strict=True)}
+
+
+def _is_miscounted(consumed: Mapping[str, Quantity]) -> bool:
+    largest = 0
+    for quantity in consumed.values():
+        if quantity.nano < 0:
+            return True
+        largest = max(largest, quantity.nano)
+    return bool(consumed) and not largest
 
 
 def _decrement(counts: dict[str, int], device: str) -> None:

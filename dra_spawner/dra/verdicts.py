@@ -11,11 +11,12 @@ from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.devices import ResourceSlice
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
+from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.reasons import NoFitReason
 from dra_spawner.dra.results import DeviceResult
 
-__all__ = ["NodeVerdict", "VerdictKind", "judge_nodes"]
+__all__ = ["NodeVerdict", "VerdictKind", "fitting_verdict", "judge_nodes"]
 
 
 class VerdictKind(StrEnum):
@@ -46,6 +47,8 @@ class NodeVerdict:
         The same in numbers, where the node is merely unavailable.
     no_fit, fatal
         What kind of "no" it is.
+    warnings
+        Sentences about shares that consume less than was asked for, see `miscounts`.
     """
 
     node: str
@@ -55,6 +58,7 @@ class NodeVerdict:
     reason: NoFitReason | None = None
     no_fit: NoFitKind | None = None
     fatal: FatalReason | None = None
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """The node's entry in the answer of ``fit --format json``."""
@@ -64,8 +68,20 @@ class NodeVerdict:
             self.kind.value: [
                 {"claim": claim, "results": [_result_json(result) for result in allocation.results]}
                 for claim, allocation in self.allocations
-            ]
+            ],
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
         }
+
+
+def fitting_verdict(node: str, claims: Sequence[ResourceClaim], found: Sequence[Allocation]) -> NodeVerdict:
+    """The verdict on a node where the claims fit, with what is suspicious about it."""
+    together = tuple(zip(claims, found, strict=True))
+    return NodeVerdict(
+        node,
+        VerdictKind.FITS,
+        tuple((str(claim), allocation) for claim, allocation in together),
+        warnings=tuple(text for claim, allocation in together for text in miscounts(claim, allocation.results)),
+    )
 
 
 def judge_nodes(
@@ -103,8 +119,7 @@ def _judge(
         return NodeVerdict(
             node.name, VerdictKind.UNAVAILABLE, message=str(found), reason=found.reason, no_fit=found.kind
         )
-    named = tuple((str(claim), allocation) for claim, allocation in zip(claims, found, strict=True))
-    return NodeVerdict(node.name, VerdictKind.FITS, named)
+    return fitting_verdict(node.name, claims, found)
 
 
 def _result_json(result: DeviceResult) -> dict[str, object]:

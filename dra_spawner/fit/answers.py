@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit
+from dra_spawner.dra.allocator import AllocationError, DoesNotFit
 from dra_spawner.dra.features import Features, Quirks
+from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
-from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind
+from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, fitting_verdict
 from dra_spawner.fit.questions import ClusterObjects, Input, Question
 from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
 
@@ -39,6 +40,8 @@ class Answer:
         The same on single nodes, by name.
     verdicts
         On all other nodes; None when there is a problem on every node.
+    warnings
+        Sentences about allocated claims that consume less than they asked for: nodes are fuller than they seem.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Answer:
     problem: str
     problems: Mapping[str, str]
     verdicts: Verdicts | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def fits_somewhere(self) -> bool:
@@ -74,7 +78,11 @@ class Answer:
 
     def to_json(self) -> dict[str, object]:
         """The line of ``--format json``."""
-        return {"name": self.name, "nodes": {node: self.on(node).to_json() for node in self.nodes}}
+        return {
+            "name": self.name,
+            "nodes": {node: self.on(node).to_json() for node in self.nodes},
+            **({"warnings": list(self.warnings)} if self.warnings else {}),
+        }
 
 
 def answer_all(asked: Input, features: Features, quirks: Quirks, max_steps: int | None) -> Iterator[Answer]:
@@ -116,7 +124,8 @@ def _answer(state: DeviceState, common: ClusterObjects, question: Question) -> A
         except AllocationError as error:
             general.append(str(error))
     problems = {name: problem for name, problem in problems.items() if name in nodes}
-    return Answer(question.name, wanted, nodes, general[0] if general else "", problems, verdicts)
+    warnings = tuple(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ()))
+    return Answer(question.name, wanted, nodes, general[0] if general else "", problems, verdicts, warnings)
 
 
 def _add(state: DeviceState, own: ClusterObjects) -> None:
@@ -150,7 +159,4 @@ def _node_verdict(node: str, claims: Sequence[ResourceClaim], verdict: Verdict) 
         return NodeVerdict(
             node, VerdictKind.UNAVAILABLE, message=str(verdict), reason=verdict.reason, no_fit=verdict.kind
         )
-    named: tuple[tuple[str, Allocation], ...] = tuple(
-        (str(claim), allocation) for claim, allocation in zip(claims, verdict, strict=True)
-    )
-    return NodeVerdict(node, VerdictKind.FITS, named)
+    return fitting_verdict(node, claims, verdict)

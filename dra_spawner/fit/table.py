@@ -27,9 +27,11 @@ def table(answer: Answer, *, all_names: bool = False, width: int = _VERDICT_WIDT
     """
     rows: dict[tuple[VerdictKind, str], list[str]] = {}
     example: NodeVerdict | None = None
+    warnings = dict.fromkeys(answer.warnings)
     for group in answer.groups():
         verdict = group.verdict
         rows.setdefault((verdict.kind, _sentence(verdict)), []).extend(group.nodes)
+        warnings |= dict.fromkeys(verdict.warnings)
         if verdict.kind is VerdictKind.FITS and example is None:
             example = verdict
     lines = [_headline(answer, rows)]
@@ -41,6 +43,7 @@ def table(answer: Answer, *, all_names: bool = False, width: int = _VERDICT_WIDT
         lines.append(f"  {count:>{count_width}}: {text:{text_width}}  {_names(names, all_names)}")
     if example is not None:
         lines += [f"for example on {example.node}:", *_devices(example)]
+    lines += [f"warning: {warning}" for warning in warnings]
     return "\n".join(lines) + "\n"
 
 

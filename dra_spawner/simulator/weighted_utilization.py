@@ -11,7 +11,8 @@ on (the hardware behind partitions). Of a unit
 
 A pool's figure is the mean of its units' use by weight, and the node's that of all units: a small pool counts little.
 Admin access uses nothing. A device that may be shared and has no capacity is never full, and no unit. While a pool of
-the node is not complete and valid, nothing is known of the node.
+the node is not complete and valid, nothing is known of the node; nor while a share consumes a negative amount, or
+nothing: the device is fuller than it seems, as kube-scheduler counts in 64 bits.
 """
 
 from __future__ import annotations
@@ -110,6 +111,9 @@ def _pool(
         for candidate in pool.candidates()
         if node.name in (candidate.slice.node_name, candidate.device.node_name)
     ]
+    for device in devices:
+        if allocated.is_miscounted(device.id):
+            return PoolUtilization(pool_id, problem=f"a share of device {device.id.device} consumes nothing, or less")
     units = [*_device_units(devices, allocated, weight_of), *_counter_units(pool, devices, allocated, weight_of)]
     sizes = _sizes(units)
     weights = [unit.weight * size for unit, size in zip(units, sizes, strict=True)]
@@ -212,7 +216,7 @@ def device_uses(
 
 def _use(device: Device, allocated: AllocatedState) -> Fraction:
     """How much of a device is in use."""
-    if allocated.is_taken(device.id):
+    if allocated.is_taken(device.id) or allocated.is_miscounted(device.id):
         return _ONE
     if not allocated.has_shares(device.id):
         return _ZERO

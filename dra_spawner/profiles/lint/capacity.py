@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from dra_spawner.dra.consumable_capacity import Share, ShareRefused, shortage
+from dra_spawner.dra.consumable_capacity import Share, ShareRefused, consumes_too_little, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.findings import Finding, Level
@@ -41,6 +41,8 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
         if isinstance(share, ShareRefused):
             if not share.is_unknown:
                 refused.append((share.capacity, share.needed, _most(device, share.capacity)))
+        elif (overflowing := _overflowing(share, asked)) is not None:
+            refused.append((overflowing, asked[overflowing], _most(device, overflowing)))
         elif (missing := shortage(share, None, None)) is not None:
             unit = device.description.capacity[missing[0]].value
             refused.append((missing[0], Quantity(missing[2], unit.format), unit))
@@ -54,6 +56,11 @@ def capacity_findings(want: Want, inventory: Inventory, certain: Level) -> Itera
         yield rules.SHARE_TOO_LARGE.finding(
             path, f"{needed} of {name} is more than any device gives; most is {most}", certain
         )
+
+
+def _overflowing(share: Share, asked: Mapping[str, Quantity]) -> str | None:
+    """A capacity of which less would be consumed than is asked for: kube-scheduler counts in 64 bits."""
+    return next((name for name, amount in share.consumed if consumes_too_little(asked.get(name, amount), amount)), None)
 
 
 def _most(device: Device, name: str) -> Quantity:

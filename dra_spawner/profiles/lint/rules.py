@@ -17,7 +17,10 @@ __all__ = ["ALL_RULES", "RULES", "unknown_rules"]
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
 PROFILE_LANGUAGE: Final = Rule(
-    "profile-language", (_E,), False, "What the language refuses: keys, values, CEL that does not compile"
+    "profile-language",
+    (_E,),
+    False,
+    "What the language refuses: keys, values, sizes that Kubernetes miscounts, CEL that does not compile",
 )
 PROFILE_FUNCTION: Final = Rule(
     "profile-function", (_I,), False, "A profile list that is a function: it is checked at each spawn only"
