@@ -83,7 +83,7 @@ def _int_or_string(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _canonical_quantity(value: str | int) -> str:
-    return str(Quantity.parse(value))
+    return Quantity.parse(value.strip() if isinstance(value, str) else value).stored_text()
 
 
 def _quantity(value: Any) -> str:

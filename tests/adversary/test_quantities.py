@@ -1,0 +1,166 @@
+"""Quantities as the real API server stores them and the real scheduler counts them, for all that can be written."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from itertools import cycle, islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import strategies as st
+
+from dra_spawner.cluster.api import KubernetesError
+from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.dra.claim_sizes import MAX_SIZE_UNITS, is_size
+from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
+from tests.adversary.quantities import CAPACITIES, OVERFLOWING, JsonObject, claim, objects, request, texts
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.scheduling_script import pod, scheduled
+from tests.oracle.binary import ask, binary_or_skip
+from tests.oracle.comparison import differences, verdicts
+
+pytestmark = pytest.mark.timeout(120)
+
+#: One batch of many quantities; a failing one is shown as it is, for each try costs a cluster.
+ONE_BATCH = settings(
+    max_examples=1, suppress_health_check=list(HealthCheck), database=None, phases=[Phase.explicit, Phase.generate]
+)
+ORDINARY = ["1n", "-1Gi", "0", "-9223372036854775808", "7Gi", "12Gi", "40Gi", "1.5Gi", "95M", "1500m", "4Ei", "3e9"]
+_FEATURES = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
+#: Of one claim's allocation.
+_MOST_REQUESTS = 32
+
+
+def parsed(text: str) -> Quantity | None:
+    try:
+        return Quantity.parse(text.strip())
+    except QuantityError:
+        return None
+
+
+@ONE_BATCH
+@example([*OVERFLOWING, *ORDINARY, "5000E", "1000000000000000000000", "1e4294967299", "e1", "Mi", ""])
+@given(st.lists(texts, min_size=250, max_size=250, unique=True))
+def test_the_api_server_stores_what_we_say(cluster: ClusterUnderTest, written: list[str]) -> None:
+    accepted = {f"c{place}": text for place, text in enumerate(written) if parsed(text) is not None}
+    refused = [text for text in written if parsed(text) is None]
+    asked = request("r", 0, "1")
+    asked["exactly"]["capacity"]["requests"] = accepted
+    (created,) = cluster.run(cluster.publish(claim(f"sizes-{secrets.token_hex(4)}", asked)))
+    stored = created["spec"]["devices"]["requests"][0]["exactly"]["capacity"]["requests"]
+    assert stored == {name: Quantity.parse(text.strip()).stored_text() for name, text in accepted.items()}
+    for text in refused:
+        with pytest.raises(KubernetesError) as error:
+            cluster.run(cluster.publish(claim(f"size-{secrets.token_hex(4)}", request("r", 0, text))))
+        assert error.value.status in (400, 422), text
+
+
+def scenario(text: str, capacity: JsonObject) -> JsonObject:
+    """Whether a share of this size fits on one device, as a question to kube-scheduler's allocator."""
+    device_class, device_slice = objects("n1", [capacity])
+    return {
+        "name": text,
+        "maxSteps": 1000,
+        "features": {**dict.fromkeys(_FEATURES, True), "PrioritizedList": True, "ListTypeAttributes": False},
+        "nodes": [{"metadata": {"name": "n1", "labels": {}}}],
+        "slices": [device_slice],
+        "classes": [device_class],
+        "existing": [],
+        "claims": [claim("c", request("r", 0, text))],
+    }
+
+
+def consumed_in(verdict: JsonObject) -> Quantity | None:
+    """What a share consumes; None if there is none."""
+    if verdict["outcome"] != "fits":
+        return None
+    (result,) = verdict["results"][0]["devices"]["results"]
+    return Quantity.parse(result["consumedCapacity"]["memory"])
+
+
+@pytest.fixture(scope="module")
+def oracle() -> Path:
+    return binary_or_skip()
+
+
+@ONE_BATCH
+@example([(text, capacity) for text in (*OVERFLOWING, *ORDINARY) for capacity in CAPACITIES])
+@given(st.lists(st.tuples(texts, st.sampled_from(CAPACITIES)), min_size=300, max_size=300))
+def test_the_scheduler_counts_what_we_say(oracle: Path, asked: list[tuple[str, JsonObject]]) -> None:
+    known = [(text, capacity) for text, capacity in asked if parsed(text) is not None]
+    scenarios = [scenario(Quantity.parse(text.strip()).stored_text(), capacity) for text, capacity in known]
+    for (text, capacity), (each, answer) in zip(known, ask(oracle, scenarios), strict=True):
+        assert not differences(verdicts(each), answer["verdicts"]), (text, capacity)
+        (verdict,) = answer["verdicts"]
+        consumed = consumed_in(verdict)
+        # What we accept is counted as it stands; what consumes too little we refuse.
+        if consumed is not None and is_size(text):
+            assert Quantity(1) <= Quantity.parse(text) <= consumed <= Quantity.parse(capacity["value"]), text
+
+
+@given(texts)
+def test_what_is_accepted_is_above_zero_and_not_too_large(text: str) -> None:
+    quantity = parsed(text)
+    if quantity is None or not 0 < quantity.nano <= MAX_SIZE_UNITS * NANO_PER_UNIT:
+        assert not is_size(text)
+    elif is_size(text):
+        assert Quantity.parse(quantity.stored_text()) == quantity
+
+
+def split(asked: Sequence[tuple[str, JsonObject]]) -> tuple[list[tuple[str, str]], list[str]]:
+    """Sizes by place with what is consumed of the devices, and sizes that fit on none, by their places."""
+    fitting: list[tuple[str, str]] = []
+    others: list[str] = []
+    for text, capacity in asked:
+        (verdict,) = verdicts(scenario(text, capacity))
+        consumed = consumed_in(verdict)
+        fitting.append((text, "" if consumed is None else consumed.stored_text()))
+        if consumed is None:
+            others.append(text)
+    return fitting, others
+
+
+@ONE_BATCH
+@given(st.lists(texts, min_size=70, max_size=70, unique=True))
+def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: list[str]) -> None:
+    """Each claim has devices of its own: dozens of sizes in one pass of kube-scheduler."""
+    usable = [text for text in (*OVERFLOWING, *ORDINARY, *random_texts) if parsed(text) is not None][:64]
+    stored = [Quantity.parse(text.strip()).stored_text() for text in usable]
+    asked = list(zip(stored, islice(cycle(CAPACITIES[:4]), len(stored)), strict=True))
+    told, _ = split(asked)
+    expected = {f"r{place}": amount for place, (_, amount) in enumerate(told) if amount}
+    node = f"node-{secrets.token_hex(3)}"
+    device_class, device_slice = objects(node, [capacity for _, capacity in asked])
+    cluster.run(cluster.start_kubelet(fake=True)) if cluster.kubelet is None else None
+    cluster.run(
+        cluster.publish({"apiVersion": "v1", "kind": "Node", **node_manifest(node)}, device_class, device_slice)
+    )
+    requests = [request(name, int(name[1:]), stored[int(name[1:])]) for name in expected]
+    claims = [
+        claim(f"fits-{start}", *requests[start : start + _MOST_REQUESTS])
+        for start in range(0, len(requests), _MOST_REQUESTS)
+    ]
+    misfits = [place for place, (_, amount) in enumerate(told) if not amount][:4]
+    claims += [claim(f"waits-{place}", request(f"r{place}", place, stored[place])) for place in misfits]
+    pods = [pod(f"pod-{each['metadata']['name']}", claim=each["metadata"]["name"], cpu="1m") for each in claims]
+    cluster.run(cluster.publish(*claims, *pods))
+    for each in claims:
+        name = each["metadata"]["name"]
+        path = cluster.path("pods", f"pod-{name}")
+        condition: Any = scheduled(cluster.run(cluster.wait_for(path, lambda obj: scheduled(obj) is not None)))
+        assert condition["status"] == ("True" if name.startswith("fits") else "False"), (each, condition)
+    found = {}
+    for each in claims:
+        if each["metadata"]["name"].startswith("fits"):
+            path = cluster.path("resourceclaims", each["metadata"]["name"])
+            allocated = cluster.run(
+                cluster.wait_for(path, lambda obj: bool((obj.get("status") or {}).get("allocation")))
+            )
+            for result in allocated["status"]["allocation"]["devices"]["results"]:
+                found[result["request"]] = result["consumedCapacity"]["memory"]
+    assert found == expected
+    assert {"0"} < set(found.values())
+    assert any(amount.startswith("-") for amount in found.values())

@@ -1,0 +1,291 @@
+"""Users and profiles that ask for more than a device has, or for less than nothing: nothing is created for them."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+import yarl
+
+from dra_spawner.cli import main
+from dra_spawner.devcluster.demo.example_nodes import example_objects
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.headroom.shape_definition import DefinitionError, shape_from
+from dra_spawner.profiles import ProfileError, compile_device_claims
+from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from tests.adversary.quantities import OVERFLOWING
+from tests.cluster.under_test import ClusterUnderTest
+from tests.headroom.world import GPU
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
+from tests.integration.hub_process import HubProcess, eventually
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+pytestmark = pytest.mark.timeout(180)
+
+SHARE = "gpu-share.example.com"
+NOTHING = ("0", "0Gi", "-1Gi", "-10e18", "1e4294967299")
+#: No user should have to know these.
+KUBERNETES_WORDS = re.compile(r"kube|claim|pod\b|int64|2\^|selector|DeviceClass|administrator", re.IGNORECASE)
+
+#: The profiles of the demo, and one where users type.
+CONFIG = """
+from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
+def gpu(memory):
+    return {"device_claims": {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": memory}}}}
+typed = {"enabled": True, "display_name": "Other", "validation_regex": ".+", "kubespawner_override": gpu("{value}")}
+sizes = {"display_name": "Memory", "choices": {"small": {"display_name": "5 GiB", "kubespawner_override": gpu("5Gi")}}}
+c.DRASpawner.profile_list = [
+    *EXAMPLE_PROFILES,
+    {"display_name": "Typed", "slug": "typed", "kubespawner_override": gpu("10Gi"),
+     "profile_options": {"memory": {**sizes, "unlisted_choice": typed}}},
+]
+"""
+
+
+@pytest.fixture
+async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
+    """The demo's devices and profiles in a real hub."""
+    await cluster.publish(*example_objects())
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
+        yield hub
+
+
+class Browser:
+    """A user's browser: a session with cookies, and forms with their tokens."""
+
+    def __init__(self, hub: HubProcess) -> None:
+        self._url = f"{hub.url}/hub"
+        self._session = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
+
+    async def log_in(self, user: str) -> None:
+        await self._post("/login", username=user, password="x")
+
+    async def choose(self, **fields: str) -> tuple[int, str]:
+        """Send the spawn form; status, and what the page says."""
+        return await self._post("/spawn", **fields)
+
+    async def _post(self, path: str, **fields: str) -> tuple[int, str]:
+        async with self._session.get(f"{self._url}{path}"):
+            cookies = self._session.cookie_jar.filter_cookies(yarl.URL(f"{self._url}/"))
+        token = {"_xsrf": cookies["_xsrf"].value}
+        async with self._session.post(f"{self._url}{path}", params=token, data=fields) as answer:
+            text = await answer.text()
+        said = re.search(r'class="[^"]*spawn-error-msg[^"]*">(.*?)</p>', text, re.DOTALL)
+        return answer.status, html.unescape(said[1]).strip() if said else text
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+async def objects_of(cluster: ClusterUnderTest) -> list[str]:
+    found = []
+    for plural in LEFT_BEHIND:
+        found += [each["metadata"]["name"] for each in (await cluster.admin.list(cluster.path(plural)))["items"]]
+    return found
+
+
+async def test_nobody_gets_more_than_a_device_has(cluster: ClusterUnderTest, hub: HubProcess) -> None:
+    browser = Browser(hub)
+    try:
+        await browser.log_in("eve")
+        # The hub alone refuses: once with all sizes is enough.
+        everything = (*OVERFLOWING, *NOTHING, "1n", "45Gi")
+        sizes = everything if cluster.kind == "embedded" else ("10e399", "9223372036854775808", "0")
+        for size in sizes:
+            status, answer = await hub.spawn("ada", {"profile": "gpu-slice", "memory": size})
+            assert status == 400, (size, answer)
+            refused_plainly(answer["message"])
+            if size not in ("1n", "45Gi"):
+                options = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": size}
+                status, answer = await hub.spawn("ada", options)
+                assert status == 400, (size, answer)
+                refused_plainly(answer["message"])
+        for size in ("9223372036854775807", "1n", *sizes[:2]):
+            fields = {"profile": "gpu-slice", "profile-option-gpu-slice--memory": size}
+            status, said = await browser.choose(**fields)
+            assert status == 400, (size, said)
+            refused_plainly(said)
+        fields = {"profile": "typed", "profile-option-typed--memory": "unlisted-choice"}
+        status, said = await browser.choose(**fields, **{"profile-option-typed--memory--unlisted-choice": "10e18"})
+        assert status == 400
+        refused_plainly(said)
+    finally:
+        await browser.close()
+    assert await objects_of(cluster) == []
+    # Two GPUs of 40 GiB: two users have them, and the third one waits.
+    for user, size in (("ada", "40Gi"), ("bob", "35Gi"), ("eve", "10Gi")):
+        status, answer = await hub.spawn(user, {"profile": "gpu-slice", "memory": size})
+        assert status in (201, 202), answer
+    await eventually(lambda: some_allocated(cluster, 2), "two servers have their shares")
+    await cluster.wait_event("jupyter-eve", "FailedScheduling")
+    assert sorted(await consumed(cluster)) == [Quantity.parse("35Gi"), Quantity.parse("40Gi")]
+
+
+def refused_plainly(sentence: str) -> None:
+    """The user reads what is wrong, in a sentence without words of Kubernetes."""
+    assert re.search(r"Cannot start with these options|cannot be used", sentence), sentence
+    assert not KUBERNETES_WORDS.search(sentence), sentence
+
+
+async def consumed(cluster: ClusterUnderTest) -> list[Quantity]:
+    """What all shares of each device consume together."""
+    total: dict[tuple[str, str], Quantity] = {}
+    for claim in (await cluster.admin.list(cluster.path("resourceclaims")))["items"]:
+        allocation = (claim.get("status") or {}).get("allocation") or {"devices": {"results": []}}
+        for result in allocation["devices"]["results"]:
+            device = (result["pool"], result["device"])
+            total[device] = total.get(device, Quantity(0)) + Quantity.parse(result["consumedCapacity"]["memory"])
+    return list(total.values())
+
+
+async def some_allocated(cluster: ClusterUnderTest, count: int) -> bool:
+    return len(await consumed(cluster)) >= count
+
+
+# --- all ways into a claim ------------------------------------------------------------------------------------------
+
+
+def raw(size: Any, *, alternatives: bool = False) -> dict[str, Any]:
+    """A spec that asks for a size."""
+    asked = {"deviceClassName": SHARE, "capacity": {"requests": {"memory": size}}}
+    request = {"firstAvailable": [{"name": "a", **asked}]} if alternatives else {"exactly": asked}
+    return {"devices": {"requests": [{"name": "r", **request}]}}
+
+
+def companion(kind: str, size: Any) -> dict[str, Any]:
+    spec = raw(size) if kind == "ResourceClaim" else {"spec": raw(size)}
+    manifest = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "spec": spec}
+    entry = {"manifest": manifest, "resource": f"{kind.lower()}s"}
+    return {"gpu": {"device_class": SHARE, "companions": {"more": entry}}}
+
+
+WAYS = {
+    "capacity": lambda size: {"gpu": {"device_class": SHARE, "capacity": {"memory": size}}},
+    "long form": lambda size: {"a": {"requests": {"gpu": {"device_class": SHARE, "capacity": {"memory": size}}}}},
+    "alternative": lambda size: {
+        "gpu": {"first_available": {"a": {"device_class": SHARE, "capacity": {"memory": size}}}}
+    },
+    "min_memory": lambda size: {"gpu": {"device_class": SHARE, "min_memory": size}},
+    "raw spec": lambda size: {"gpu": {"spec": raw(size)}},
+    "raw alternatives": lambda size: {"gpu": {"spec": raw(size, alternatives=True)}},
+    "shared": lambda size: {
+        "gpu": {"device_class": SHARE, "capacity": {"memory": size}, "shared": {"by": "everybody"}}
+    },
+    "companion claim": lambda size: companion("ResourceClaim", size),
+    "companion template": lambda size: companion("ResourceClaimTemplate", size),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_no_way_into_a_profile_takes_it(way: Any) -> None:
+    for size in (*OVERFLOWING, *NOTHING, 10**19, 2**63, 0, -1, "1e-99999999"):
+        with pytest.raises(ProfileError) as error:
+            compile_device_claims(way(size))
+        (problem,) = error.value.problems
+        assert problem.allowed == "a quantity above zero and of at most 4Ei, such as 10Gi or 500m"
+        assert problem.found == repr(size)
+    for size in ("10Gi", "500m", "4Ei", 1):
+        compile_device_claims(way(size))
+
+
+def test_a_published_shape_of_such_a_size_is_broken() -> None:
+    value = {"containers": list(GPU.containers), "node_fields": GPU.node_fields}
+    for size in (*OVERFLOWING, *NOTHING):
+        # What Kubernetes drops must not hide the rest.
+        for claim in (raw(size), {**raw(size), "spec": raw("10Gi")}, {"spec": raw(size)}):
+            with pytest.raises(DefinitionError, match="above zero"):
+                shape_from({**value, "claims": {"gpu": claim}})
+
+
+def test_render_refuses_it(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "profiles.yaml"
+    override = {"device_claims": WAYS["raw spec"]("10e18")}
+    file.write_text(json.dumps([{"display_name": "x", "slug": "x", "kubespawner_override": override}]))
+    assert main(["render", str(file)]) == 1
+    found = capsys.readouterr()
+    assert "spec.devices.requests[0].exactly.capacity.requests.memory: found '10e18'; allowed: a quantity" in found.err
+    assert "10e18" not in found.out
+
+
+async def test_free_text_is_refused_before_anything_is_asked_of_the_cluster(embedded_cluster: ClusterUnderTest) -> None:
+    with kubernetes_of(embedded_cluster.hub_kubeconfig):
+        side = HubSide(embedded_cluster.hub_kubeconfig, embedded_cluster.namespace)
+        namespace: dict[str, Any] = {"c": type("C", (), {"DRASpawner": side.spawner_config})}
+        exec(CONFIG, namespace)
+        spawner = side.user("ada").spawner
+        for size in (*OVERFLOWING, *NOTHING):
+            spawner.user_options = {"profile": "typed", "memory--unlisted-choice": size}
+            with pytest.raises(SpawnRefused, match="The value you typed cannot be used"):
+                await spawner.load_user_options()
+        await end_hub_side()
+
+
+# --- the last line of defence -----------------------------------------------------------------------------------------
+
+
+class CarelessSpawner(DRASpawner):
+    """A new way into the spec that forgot the rule."""
+
+    way = "plan"
+
+    async def load_user_options(self) -> None:
+        await super().load_user_options()
+        if self.way == "plan":
+            self._plan.claims[0].spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = "10e18"
+
+    async def get_pod_manifest(self) -> Any:
+        pod = await super().get_pod_manifest()
+        if self.way == "objects":
+            manifest = self._start_objects.templates["gpu"]
+            manifest["spec"]["spec"] = raw("9223372036854775808")
+        return pod
+
+
+@pytest.mark.parametrize("way", ["plan", "objects"])
+async def test_whatever_came_into_a_claim_is_checked_before_it_is_created(
+    cluster: ClusterUnderTest, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CarelessSpawner, "way", way)
+    async with faulty_on(cluster) as faulty:
+        side = HubSide(faulty.side.kubeconfig, cluster.namespace, CarelessSpawner)
+        side.spawner_config.device_claims = faulty.side.spawner_config.device_claims
+        careless = Faulty(cluster, faulty.proxy, side)
+        error = await careless.spawn()
+        assert isinstance(error, SpawnRefused)
+        assert str(error).startswith("The size '")
+        assert not KUBERNETES_WORDS.search(str(error))
+        assert [each for each in faulty.requests() if each.startswith("create")] == []
+        assert await objects_of(cluster) == []
+
+
+async def test_limits_are_of_what_is_reserved(cluster: ClusterUnderTest) -> None:
+    """12Gi in steps of 5Gi are 15Gi: more than the profile offers."""
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    with kubernetes_of(cluster.hub_kubeconfig):
+        side = HubSide(cluster.hub_kubeconfig, cluster.namespace)
+        choices = {"from_policy": {"largest": "12Gi"}}
+        side.spawner_config.profile_list = [
+            {
+                "display_name": "Share",
+                "slug": "share",
+                "kubespawner_override": {"device_claims": WAYS["capacity"]("5Gi")},
+                "profile_options": {"memory": {"display_name": "Memory", "choices": choices}},
+            }
+        ]
+        spawner = side.user("ada").spawner
+        for size in ("12Gi", "11Gi", "10241Mi"):
+            spawner.user_options = {"profile": "share", "memory": size}
+            with pytest.raises(SpawnRefused, match="has no choice"):
+                await spawner.load_user_options()
+        for size in ("10Gi", "9Gi"):
+            spawner.user_options = {"profile": "share", "memory": size}
+            spawner.clear_state()
+            await spawner.load_user_options()
+        await end_hub_side()
