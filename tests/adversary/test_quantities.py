@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +29,7 @@ ONE_BATCH = settings(
 )
 ORDINARY = ["1n", "-1Gi", "0", "-9223372036854775808", "7Gi", "12Gi", "40Gi", "1.5Gi", "95M", "1500m", "4Ei", "3e9"]
 _FEATURES = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints", "PartitionableDevices")
+_SIZES = st.tuples(texts, st.sampled_from(CAPACITIES))
 #: Of one claim's allocation.
 _MOST_REQUESTS = 32
 
@@ -88,7 +88,7 @@ def oracle() -> Path:
 
 @ONE_BATCH
 @example([(text, capacity) for text in (*OVERFLOWING, *ORDINARY) for capacity in CAPACITIES])
-@given(st.lists(st.tuples(texts, st.sampled_from(CAPACITIES)), min_size=300, max_size=300))
+@given(st.lists(_SIZES, min_size=300, max_size=300, unique_by=lambda each: each[0]))
 def test_the_scheduler_counts_what_we_say(oracle: Path, asked: list[tuple[str, JsonObject]]) -> None:
     known = [(text, capacity) for text, capacity in asked if parsed(text) is not None]
     scenarios = [scenario(Quantity.parse(text.strip()).stored_text(), capacity) for text, capacity in known]
@@ -110,19 +110,6 @@ def test_what_is_accepted_is_above_zero_and_not_too_large(text: str) -> None:
         assert Quantity.parse(quantity.stored_text()) == quantity
 
 
-def split(asked: Sequence[tuple[str, JsonObject]]) -> tuple[list[tuple[str, str]], list[str]]:
-    """Sizes by place with what is consumed of the devices, and sizes that fit on none, by their places."""
-    fitting: list[tuple[str, str]] = []
-    others: list[str] = []
-    for text, capacity in asked:
-        (verdict,) = verdicts(scenario(text, capacity))
-        consumed = consumed_in(verdict)
-        fitting.append((text, "" if consumed is None else consumed.stored_text()))
-        if consumed is None:
-            others.append(text)
-    return fitting, others
-
-
 @ONE_BATCH
 @given(st.lists(texts, min_size=70, max_size=70, unique=True))
 def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: list[str]) -> None:
@@ -130,11 +117,12 @@ def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: lis
     usable = [text for text in (*OVERFLOWING, *ORDINARY, *random_texts) if parsed(text) is not None][:64]
     stored = [Quantity.parse(text.strip()).stored_text() for text in usable]
     asked = list(zip(stored, islice(cycle(CAPACITIES[:4]), len(stored)), strict=True))
-    told, _ = split(asked)
-    expected = {f"r{place}": amount for place, (_, amount) in enumerate(told) if amount}
+    told = [consumed_in(verdicts(scenario(text, capacity))[0]) for text, capacity in asked]
+    expected = {f"r{place}": amount.stored_text() for place, amount in enumerate(told) if amount is not None}
     node = f"node-{secrets.token_hex(3)}"
     device_class, device_slice = objects(node, [capacity for _, capacity in asked])
-    cluster.run(cluster.start_kubelet(fake=True)) if cluster.kubelet is None else None
+    if cluster.kubelet is None:
+        cluster.run(cluster.start_kubelet(fake=True))
     cluster.run(
         cluster.publish({"apiVersion": "v1", "kind": "Node", **node_manifest(node)}, device_class, device_slice)
     )
@@ -143,7 +131,7 @@ def test_claims_consume_what_we_say(cluster: ClusterUnderTest, random_texts: lis
         claim(f"fits-{start}", *requests[start : start + _MOST_REQUESTS])
         for start in range(0, len(requests), _MOST_REQUESTS)
     ]
-    misfits = [place for place, (_, amount) in enumerate(told) if not amount][:4]
+    misfits = [place for place, amount in enumerate(told) if amount is None][:4]
     claims += [claim(f"waits-{place}", request(f"r{place}", place, stored[place])) for place in misfits]
     pods = [pod(f"pod-{each['metadata']['name']}", claim=each["metadata"]["name"], cpu="1m") for each in claims]
     cluster.run(cluster.publish(*claims, *pods))
