@@ -93,3 +93,25 @@ def test_uses_tell_what_the_single_questions_do(allocations: list[list[Allocated
         device = DeviceId("d", "p", name)
         assert consumed_in(use) == (state.is_taken(device), state.consumed_capacity(device))
         assert (use is None) is not state.is_allocated(device)
+
+
+@pytest.mark.parametrize(
+    ("one", "miscounted"),
+    [
+        ({"memory": "-8589934589Gi"}, True),
+        ({"memory": "0"}, True),
+        ({"memory": "5Gi", "cores": "-1"}, True),
+        ({"memory": "5Gi", "cores": "0"}, False),
+        ({"memory": "5Gi"}, False),
+        ({}, False),
+    ],
+    ids=str,
+)
+def test_a_share_of_less_than_it_has_is_known(one: dict[str, str], miscounted: bool) -> None:
+    good, other = used(share("d0", 1, memory="5Gi")), used(share("d0", 2, **one))
+    state = AllocatedState.from_claims([good, other])
+    assert state.is_miscounted(D0) is miscounted
+    assert state.copy().is_miscounted(D0) is miscounted
+    state.remove(other.status.devices or ())
+    assert not state.is_miscounted(D0)
+    assert state == AllocatedState.from_claims([good])

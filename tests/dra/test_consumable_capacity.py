@@ -63,6 +63,11 @@ DEFAULT_ONLY = policy("100", default="10")
             "-9223372036854775807",
             id="beyond-int64-long",
         ),
+        pytest.param(RANGE, "10e18", "0", id="beyond-int64-in-steps"),
+        pytest.param(RANGE, "9223372036854775808", "-8589934589Gi", id="beyond-int64-in-steps-long"),
+        pytest.param(RANGE, "9223372036854775807", "-8589934589Gi", id="beyond-int64-when-rounded-up"),
+        pytest.param(RANGE, "4Ei", None, id="the-largest-size-of-ours"),
+        pytest.param(OPEN_RANGE, "10e18", "10e18", id="beyond-int64-without-step"),
     ],
 )
 def test_consumed(capacity: Any, requested: str | None, consumed: str | None) -> None:
@@ -116,3 +121,11 @@ def test_shortage(
 
     expected = (short[0], short[1] * unit, short[2] * unit) if short is not None else None
     assert shortage(share, nano(aggregated), nano(in_call)) == expected
+
+
+@pytest.mark.parametrize("requested", ["10e18", "9223372036854775808", "9223372036854775807"])
+def test_amounts_are_exact_without_the_quirk(requested: str) -> None:
+    device = make_device(capacity={"memory": RANGE}, allowMultipleAllocations=True)
+    share = share_of(device.description.capacity, {"memory": Quantity.parse(requested)}, in_64_bits=False)
+    assert isinstance(share, ShareRefused)
+    assert share.needed >= Quantity.parse(requested)

@@ -100,6 +100,47 @@ def test_the_largest_suffixes_never_lose_the_exponent():
     assert str(Quantity.from_value(2**80, BINARY)) == "1048576Ei"
 
 
+# text, as the API server stores it, Value() of that: zero or the low bits where 64 bits do not hold it
+STORED = [
+    ("10Gi", "10Gi", 10 * 2**30),
+    ("1500m", "1500m", 2),
+    ("-1500m", "-1500m", -2),
+    ("0.5Ki", "512", 512),
+    ("8Ei", "9223372036854775807", 2**63 - 1),
+    ("9223372036854775807", "9223372036854775807", 2**63 - 1),
+    ("9223372036854775808", "9223372036854775808", -(2**63)),
+    ("18446744073709551616", "18446744073709551616", 0),
+    ("18446744073709551617", "18446744073709551617", 1),
+    ("10e18", "10e18", 0),
+    ("10e399", "10e399", 0),
+    ("5001E", "5001E", 0),
+    ("28043930325G", "28043930325G", -8849557822419103232),
+    # without a suffix that is large enough, Kubernetes drops it
+    ("5000E", "5", 5),
+    ("1000000000000000000000", "1", 1),
+    ("-70000E", "-70", -70),
+    # of an exponent, 32 bits count
+    ("1e4294967299", "1e4294967299", 1000),
+    ("1e4294967278", "1e-9", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "stored", "value"), STORED, ids=[row[0] for row in STORED])
+def test_stored_and_counted_in_64_bits(text: str, stored: str, value: int):
+    quantity = Quantity.parse(text)
+    assert quantity.stored_text() == stored
+    assert quantity.int64_value() == value
+    assert Quantity.from_json(f" {text} ") == Quantity.parse(stored)
+
+
+def test_a_comparison_changes_how_an_overflow_ends():
+    # Compared with a big number, Kubernetes makes this one big, too, and multiplies without a check.
+    small, big = Quantity.parse("5Gi"), Quantity.parse("5Pi")
+    for text, value in (("10E", 10**19 - 2**64), ("1e19", 10**19 - 2**64), ("1e21", -(2**63))):
+        amount = Quantity.parse(text)
+        assert [amount.int64_value(compared_with=other) for other in (None, small, big)] == [0, 0, value]
+
+
 NOT_QUANTITIES = ["", " ", " 1", "1 ", "1K", "1ki", "1KI", "1kB", "1i", "1e", "1e-", "1ee3", "1.2.3", "--1", "+-1"]
 NOT_QUANTITIES += [
     "1e3Ki",
@@ -117,7 +158,7 @@ NOT_QUANTITIES += [
     "٣",
     "1\n",
 ]
-NOT_QUANTITIES += ["1e1001", "1e999999999999999999999999", "1" * 1001]
+NOT_QUANTITIES += ["1e1001", "1e999999999999999999999999", "1e9223372036854775808", "1" * 1001, "0" * 5000]
 
 
 @pytest.mark.parametrize("text", NOT_QUANTITIES)

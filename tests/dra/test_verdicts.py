@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from dra_spawner.dra.allocator import NoFitKind
 from dra_spawner.dra.errors import FatalReason
+from dra_spawner.dra.features import QUIRKS_OFF
 from dra_spawner.dra.objects import Node
 from dra_spawner.dra.reasons import RefusalKind
 from dra_spawner.dra.verdicts import VerdictKind, judge_nodes
@@ -73,3 +76,34 @@ def test_an_error_is_told_node_by_node() -> None:
 
 def test_without_claims_everything_fits() -> None:
     assert [verdict.to_json() for verdict in judge_nodes(NODES, SLICES, [], [])] == [{"allocations": []}] * 3
+
+
+STEPS = {"value": "40Gi", "requestPolicy": {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi"}}}
+IN_STEPS = make_slice("a", [device_json("d0", capacity={"memory": STEPS}, allowMultipleAllocations=True)])
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        ("10e18", "asks for 10e18 of memory and consumes nothing of the device. Kubernetes counts in 64 bits"),
+        ("9223372036854775808", "consumes minus 8589934589Gi of the device. Kubernetes counts in 64 bits"),
+        ("12Gi", ""),
+    ],
+)
+def test_a_share_that_consumes_too_little_is_told(size: str, told: str) -> None:
+    claims = [make_claim(request(capacity={"memory": size}), name="greedy")]
+    [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims)
+    assert verdict.kind is VerdictKind.FITS
+    warnings = verdict.to_json().get("warnings", [])
+    assert len(warnings) == bool(told)
+    assert all("claim ns/greedy, request r: " in warning and told in warning for warning in warnings)
+    [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims, quirks=QUIRKS_OFF)
+    assert (verdict.kind is VerdictKind.FITS) is not bool(told)
+
+
+def test_a_negative_size_is_told() -> None:
+    [verdict] = judge_nodes([Node("n1")], SLICES[:1], [GPU], [make_claim(request(capacity={"memory": "-5Gi"}))])
+    assert verdict.warnings == (
+        "claim ns/c, request r: asks for -5Gi of memory and consumes minus 5Gi of the device. Kubernetes accepts"
+        " negative sizes. The device is overcommitted.",
+    )

@@ -155,3 +155,27 @@ def test_the_command_itself():
     done = subprocess.run([command, "fit", "-"], input=text, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("team/wanted fits nowhere\n")
+
+
+STEPS = {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi"}}
+IN_STEPS = [device_class(), node("n1"), gpu_slice("n1", gpu(shared=True, **STEPS))]
+
+
+def test_what_consumes_too_little_is_a_warning():
+    code, output, _ = fit(stdin=json.dumps([*IN_STEPS, claim(memory="10e18")]))
+    assert code == 0
+    assert output.splitlines()[-1] == (
+        "warning: claim team/wanted, request gpu: asks for 10e18 of memory and consumes nothing of the device."
+        " Kubernetes counts in 64 bits and does not notice an overflow. The device is overcommitted."
+    )
+    code, output, _ = fit(stdin=json.dumps([*IN_STEPS, claim(memory="10e18")]), without_quirks=True)
+    assert (code, "warning" in output) == (1, False)
+
+
+def test_what_was_allocated_so_is_a_warning_too():
+    held = claim("held", "10e18", device=("n1", "gpu-0"))
+    held["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"]["memory"] = "0"
+    _, output, _ = fit(stdin=json.dumps([*IN_STEPS, held, claim(memory="5Gi")]))
+    assert output.splitlines()[-1].startswith("warning: claim team/held, request gpu: asks for 10e18")
+    _, output, _ = fit(stdin=json.dumps([*IN_STEPS, held, claim(memory="5Gi")]), as_json=True)
+    assert json.loads(output)["warnings"][0].startswith("claim team/held")

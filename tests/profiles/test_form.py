@@ -197,6 +197,24 @@ def test_nothing_else_can_be_picked(catalog, picked):
         assert (user_options_problem([shown], options) is None) is (not picked)
 
 
+def test_limits_are_of_what_is_reserved(catalog):
+    made = profile(**option({"from_policy": {"largest": "12Gi"}}))
+    assert list(generated(made, catalog)) == ["5Gi", "10Gi"]
+    for picked, is_offered in (("12Gi", False), ("11Gi", False), ("9Gi", True)):
+        assert (picked in generated(made, catalog, picked={"profile": "gpu", "memory": picked})) is is_offered
+
+
+@pytest.mark.parametrize("picked", ["1n", "1Gi", "10e18", "9223372036854775807", "4Ei", "45Gi"])
+def test_what_no_device_gives_cannot_be_picked(catalog, picked):
+    made = profile(**option("from_policy"))
+    assert list(generated(made, catalog, picked={"profile": "gpu", "memory": picked})) == FEW
+
+
+def test_fallback_keeps_the_limits():
+    made = profile(**option({"from_policy": {"largest": "12Gi", "fallback": ["5Gi", "10Gi", "20Gi"]}}))
+    assert list(generated(made, NOTHING)) == ["5Gi", "10Gi"]
+
+
 def test_what_another_profile_was_given_does_not_show(catalog):
     made = profile(**option("from_policy"))
     assert list(generated(made, catalog, picked={"profile": "other", "memory": "12Gi"})) == FEW

@@ -130,3 +130,9 @@ def test_what_no_device_gives():
 )
 def test_readable_amounts(amount, text):
     assert readable_amount(parse(amount)) == text
+
+
+@pytest.mark.parametrize("offer", [steps("40Gi", "5Gi", "40Gi", "5Gi"), steps("40Gi", "5Gi", None, "5Gi")])
+@pytest.mark.parametrize("wanted", ["10e18", "9223372036854775808", "9223372036854775807", "0", "-5Gi", "41Gi"])
+def test_what_is_not_above_zero_or_not_counted_is_not_given(offer, wanted):
+    assert offer.reserved(parse(wanted)) is None

@@ -241,3 +241,14 @@ def test_classes_of_a_device():
     found = Utilization(snapshot)
     ((device, _),) = found.devices_of("n1")
     assert found.classes_of(device) == ("a", "b")
+
+
+@pytest.mark.parametrize("consumed", ["0", "-8589934589Gi"])
+def test_nothing_is_known_while_a_share_consumes_nothing_or_less(consumed):
+    shared = gpus(1, capacity={"memory": "40Gi"}, allowMultipleAllocations=True)
+    found = utilization([shared], share("d0", 1, memory=consumed), share("d0", 2, memory="40Gi"))
+    assert found.weighted.problems == (f"pool {DRIVER}/p: a share of device d0 consumes nothing, or less",)
+    assert found.weighted.figure is None
+    user = pod("user", nodeName="n1", resourceClaims=[{"name": "c", "resourceClaimName": "c"}])
+    snapshot = Snapshot([node("n1"), decoded(shared), claim(share("d0", memory=consumed)), user])
+    assert [use for _, use in Utilization(snapshot).devices_of("n1")] == [1], "in full use, as far as anybody knows"

@@ -11,6 +11,7 @@ from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import RULES, check_choices
+from tests.profiles.drivers.bed import Bed
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.lint.choices import check, found, profile
 from tests.profiles.lint.shares import facts as shared_gpus
@@ -130,6 +131,16 @@ def test_a_share_above_the_policys_maximum():
     claims = {"gpu": {**EXAMPLE, "capacity": {"memory": "30Gi", "compute": 1}}}
     (finding,) = check([profile(claims)], shared_gpus(most="20Gi"))
     assert (finding.rule, "most is 20Gi" in finding.message) == ("share-too-large", True)
+
+
+def test_a_share_that_kube_scheduler_would_miscount():
+    """Steps so large that even a size that may be asked for goes beyond 64 bits when it is rounded up."""
+    limits = {"min": "4000000000000000000", "step": "9000000000000000000"}
+    memory = {"value": "20E", "requestPolicy": {"default": limits["min"], "validRange": limits}}
+    device = {"name": "gpu-0", "allowMultipleAllocations": True, "capacity": {"memory": memory}}
+    bed = Bed("huge", {"gpu.example.com": ({"devices": [device]},)}).facts()
+    (finding,) = check([profile({"gpu": {**EXAMPLE, "capacity": {"memory": "4500000000000000000"}}})], bed)
+    assert (finding.rule, finding.path) == ("share-too-large", f"{CLAIMS}.gpu.capacity.memory")
 
 
 def test_choices_that_meet_on_a_device_with_different_parameters():
