@@ -27,7 +27,7 @@ from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
 from tests.integration.hub_process import HubProcess, eventually
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(400)
 
 SHARE = "gpu-share.example.com"
 NOTHING = ("0", "0Gi", "-1Gi", "-10e18", "1e4294967299")
@@ -53,8 +53,13 @@ c.DRASpawner.profile_list = [
 async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
     """The demo's devices and profiles in a real hub."""
     await cluster.publish(*example_objects())
-    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG) as hub:
+    hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG)
+    try:
+        await hub.start(wait=False)
+        await eventually(hub._answers, "the hub answers", within_seconds=150)
         yield hub
+    finally:
+        await hub.stop()
 
 
 class Browser:
@@ -123,8 +128,8 @@ async def test_nobody_gets_more_than_a_device_has(cluster: ClusterUnderTest, hub
     for user, size in (("ada", "40Gi"), ("bob", "35Gi"), ("eve", "10Gi")):
         status, answer = await hub.spawn(user, {"profile": "gpu-slice", "memory": size})
         assert status in (201, 202), answer
-    await eventually(lambda: some_allocated(cluster, 2), "two servers have their shares")
-    await cluster.wait_event("jupyter-eve", "FailedScheduling")
+    await eventually(lambda: some_allocated(cluster, 2), "two servers have their shares", within_seconds=120)
+    await cluster.wait_event("jupyter-eve", "FailedScheduling", timeout_seconds=120)
     assert sorted(await consumed(cluster)) == [Quantity.parse("35Gi"), Quantity.parse("40Gi")]
 
 
