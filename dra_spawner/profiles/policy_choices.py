@@ -93,10 +93,14 @@ class PolicyChoices:
         """Whether a size keeps the limits, whichever device gives it.
 
         What counts is what is reserved: 12Gi in steps of 5Gi are 15Gi. A device that cannot be shared is taken as a
-        whole; of it, the size counts.
+        whole; of it, and while nothing is known, the size counts.
         """
-        reserved = (offer.reserved(size) for offer in offers if offer.is_shareable)
-        return all(self._within_limits(amount) for amount in (size, *reserved) if amount is not None)
+        given = [
+            reserved if offer.is_shareable else size
+            for offer in offers
+            if (reserved := offer.reserved(size)) is not None
+        ]
+        return all(map(self._within_limits, given or [size]))
 
     def _within_limits(self, amount: Quantity) -> bool:
         return (self.smallest is None or amount >= self.smallest) and (self.largest is None or amount <= self.largest)

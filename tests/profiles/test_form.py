@@ -202,6 +202,10 @@ def test_limits_are_of_what_is_reserved(catalog):
     assert list(generated(made, catalog)) == ["5Gi", "10Gi"]
     for picked, is_offered in (("12Gi", False), ("11Gi", False), ("9Gi", True)):
         assert (picked in generated(made, catalog, picked={"profile": "gpu", "memory": picked})) is is_offered
+    made = profile(**option({"from_policy": {"smallest": "12Gi", "largest": "20Gi"}}))
+    assert list(generated(made, catalog)) == ["15Gi", "20Gi"]
+    for picked, is_offered in (("11Gi", True), ("10Gi", False), ("12Gi", True), ("20481Mi", False)):
+        assert (picked in generated(made, catalog, picked={"profile": "gpu", "memory": picked})) is is_offered
 
 
 @pytest.mark.parametrize("picked", ["1n", "1Gi", "10e18", "9223372036854775807", "4Ei", "45Gi"])
