@@ -10,7 +10,8 @@ from dra_spawner.profiles.claim_plan import (
 from dra_spawner.profiles.json_schema import json_schema
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.problems import AdminAccessRefused, Problem, ProfileError
-from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems, user_options_problem
+from dra_spawner.profiles.profile_list import free_text_problems, profile_list_problems
+from dra_spawner.profiles.user_options import form_fields_problem, user_options_problem
 
 __all__ = [
     "AdminAccessRefused",
@@ -20,6 +21,7 @@ __all__ = [
     "ProfileError",
     "compile_claims",
     "compile_device_claims",
+    "form_fields_problem",
     "free_text_problems",
     "json_schema",
     "parse_device_claims",

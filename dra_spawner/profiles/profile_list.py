@@ -112,56 +112,6 @@ def _problems_of(choices: Iterable[ListedChoice]) -> list[Problem]:
     return list(dict.fromkeys(problem for choice in choices for problem in choice.problems))
 
 
-def user_options_problem(profile_list: list[dict[str, Any]], user_options: object) -> str | None:
-    """Why these options cannot be what a user picked in the form, or ``None``.
-
-    The form sends text; the REST API sends any JSON. Nothing but listed profiles, listed choices and free
-    text that an option allows may come through.
-
-    Parameters
-    ----------
-    profile_list
-        As initialised by KubeSpawner (with ``slug`` and ``unlisted_choice``).
-    user_options
-        What the user sent.
-    """
-    if not user_options:
-        return None
-    if not isinstance(user_options, Mapping):
-        return "the options of a server must be a JSON object"
-    if not profile_list:
-        profile = user_options.get("profile")
-        return f"this hub offers no profiles, and so none named {shown(profile)}" if profile else None
-    slugs = [profile["slug"] for profile in profile_list]
-    slug = user_options.get("profile")
-    if slug and slug not in slugs:
-        return f"there is no profile {shown(slug)}; there are: {', '.join(slugs)}"
-    profile = next(p for p in profile_list if (p["slug"] == slug if slug else p.get("default")))
-    for name, option in profile.get("profile_options", {}).items():
-        problem = _option_problem(name, option, user_options)
-        if problem:
-            return problem
-    return None
-
-
-def _option_problem(name: str, option: Mapping[str, Any], user_options: Mapping[str, Any]) -> str | None:
-    choice = user_options.get(name)
-    choices = option.get("choices") or {}
-    text = user_options.get(f"{name}--unlisted-choice")
-    if text:
-        unlisted = option.get("unlisted_choice") or {}
-        if not unlisted.get("enabled"):
-            return f"option {name} takes no free text"
-        regex = unlisted.get("validation_regex")
-        if not isinstance(text, str) or (regex and not re.fullmatch(regex, text)):
-            return unlisted.get("validation_message") or f"{shown(text)} is not a valid value of option {name}"
-    elif choice in ("unlisted-choice", "unlisted_choice") and choice not in choices:
-        return f"type a value for option {name}"
-    elif choice and (not isinstance(choice, str) or choice not in choices):
-        return f"option {name} has no choice {shown(choice)}; there are: {', '.join(choices)}"
-    return None
-
-
 def free_text_problems(profile: Mapping[str, Any], path: str = "profile") -> list[Problem]:
     """Where a user's free text could reach a claim otherwise than parsed or quoted; checked at each spawn, too."""
     problems: list[Problem] = []

@@ -6,13 +6,14 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from traitlets import Dict
+from traitlets import Dict, List, Unicode
 
 from dra_spawner.profiles import (
     AdminAccessRefused,
     ClaimPlan,
     ProfileError,
     compile_claims,
+    form_fields_problem,
     free_text_problems,
     parse_device_claims,
     profile_list_problems,
@@ -63,6 +64,17 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         """,
     )
 
+    other_user_options = List(
+        Unicode(),
+        config=True,
+        help="""
+        Names of options that something else in this hub reads from ``user_options``, a ``pre_spawn_hook`` for example.
+
+        An option that is neither one of these nor one of the chosen profile is refused, since nothing would come of it.
+        Keys of an ``apply_user_options`` that is a dict need not be named here.
+        """,
+    )
+
     _plan = ClaimPlan()
     #: Whether this start does without devices that it can do without.
     _goes_without = False
@@ -85,17 +97,31 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         super().clear_state()
         self.device_claims = copy.deepcopy(self._configured_device_claims)
 
-    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
-        problem = user_options_problem(profile_list, self.user_options)
+    def _options_from_form(self, formdata: dict[str, list[Any]]) -> Any:
+        is_known = self.profile_list and not callable(self.profile_list)
+        profiles = self._get_initialized_profile_list(self._sorted_dict_values(self.profile_list)) if is_known else None
+        self._refuse_options(form_fields_problem(formdata, profiles, self._options_of_others()))
+        of_others = {name: values[0] for name, values in formdata.items() if name in self._options_of_others()}
+        return {**of_others, **super()._options_from_form(formdata)}
+
+    def _options_of_others(self) -> set[str]:
+        """Options that are not of profiles."""
+        applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
+        return {*self.other_user_options, *(applied if isinstance(applied, dict) else ())}
+
+    def _refuse_options(self, problem: str | None) -> None:
         if problem:
-            raise OptionsRefused(f"Cannot start with these options: {problem}.")
-        super()._validate_user_options(profile_list)
+            end = "" if problem.endswith((".", "?")) else "."
+            raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
+
+    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
+        # KubeSpawner's own checks are among these; it matches patterns in a time that may be exponential.
+        self._refuse_options(user_options_problem(profile_list, self.user_options, self._options_of_others()))
         slug = (self.user_options or {}).get("profile")
         for profile in profile_list:
             if profile["slug"] == slug or (not slug and profile.get("default")):
                 unavailable = unavailable_choice(profile, self.user_options or {})
-                if unavailable:
-                    raise OptionsRefused(f"Cannot start with these options: {unavailable}.")
+                self._refuse_options(unavailable)
                 # The list may be a function's; then nobody has checked it before.
                 for found in free_text_problems(profile, f"profile {profile['slug']}"):
                     self.log.error("Profile refused: %s", found)

@@ -126,7 +126,7 @@ async def test_options_through_the_rest_api(cluster, hub):
 
     for options, sentence in (
         ({"profile": "sized", "memory": "40Gi"}, "option memory has no choice '40Gi'; there are: 5Gi, 15Gi"),
-        ({"profile": ["sized"]}, "there is no profile ['sized']"),
+        ({"profile": ["sized"]}, "a profile must be the name of one, not a list"),
         ({"profile": "sized", "memory--unlisted-choice": "40Gi"}, "option memory takes no free text"),
     ):
         status, body = await hub.spawn("eve", options)

@@ -17,7 +17,8 @@ from dra_spawner.profiles.form import form_problems, form_profiles, has_policy_c
 from dra_spawner.profiles.form_texts import FormTexts
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.policy_choices import POLICY_KEYS
-from dra_spawner.profiles.profile_list import profile_list_problems, user_options_problem
+from dra_spawner.profiles.profile_list import profile_list_problems
+from dra_spawner.profiles.user_options import user_options_problem
 
 SHARE = "gpu-share.example.com"
 NIC = "vlan-nic.example.com"
@@ -194,7 +195,7 @@ def test_nothing_else_can_be_picked(catalog, picked):
         plain = generated(made, known)
         assert generated(made, known, picked=options) == plain
         (shown,) = form_profiles([made], known, {}, picked=options)
-        assert (user_options_problem([shown], options) is None) is (not picked)
+        assert user_options_problem([shown], options)
 
 
 def test_limits_are_of_what_is_reserved(catalog):

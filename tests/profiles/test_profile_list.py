@@ -1,4 +1,4 @@
-"""Profile lists are checked choice by choice, and options from outside are what the form can send."""
+"""Profile lists are checked choice by choice."""
 
 import copy
 
@@ -8,10 +8,7 @@ from hypothesis import strategies as st
 from kubespawner.utils import recursive_update
 
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
-from dra_spawner.profiles.profile_list import (
-    profile_list_problems,
-    user_options_problem,
-)
+from dra_spawner.profiles.profile_list import profile_list_problems
 
 CLASS = {"device_class": "gpu.example.com"}
 
@@ -98,60 +95,6 @@ def test_free_text_may_be_a_quantity_or_a_product():
 
 def test_the_spawners_own_claims_are_checked_too():
     assert paths([], {"gpu": {"count": 1}}) == ["device_claims.gpu.device_class"]
-
-
-INITIALISED = [
-    {
-        "slug": "gpu",
-        "display_name": "GPU",
-        "default": True,
-        "profile_options": {
-            "memory": {
-                "choices": {"5Gi": {}, "10Gi": {}},
-                "unlisted_choice": {"enabled": True, "validation_regex": r"^\d+Gi"},
-            },
-            "image": {"choices": {"a": {}}, "unlisted_choice": {"enabled": False}},
-        },
-    },
-    {"slug": "cpu", "display_name": "CPU"},
-]
-
-
-@pytest.mark.parametrize(
-    "sent",
-    [
-        None,
-        {},
-        {"profile": "gpu"},
-        {"profile": "cpu", "memory": "anything: this profile has no such option"},
-        {"profile": "gpu", "memory": "10Gi"},
-        {"profile": "gpu", "memory--unlisted-choice": "15Gi"},
-        {"memory": "5Gi"},
-    ],
-)
-def test_what_the_form_sends_is_taken(sent):
-    assert user_options_problem(INITIALISED, sent) is None
-
-
-@pytest.mark.parametrize(
-    ("sent", "part"),
-    [
-        pytest.param(["gpu"], "JSON object", id="list"),
-        pytest.param("gpu", "JSON object", id="text"),
-        pytest.param({"profile": "root"}, "no profile 'root'; there are: gpu, cpu", id="unknown profile"),
-        pytest.param({"profile": ["gpu"]}, "no profile ['gpu']", id="profile as list"),
-        pytest.param({"profile": {"slug": "gpu"}}, "no profile", id="profile as object"),
-        pytest.param({"profile": "gpu", "memory": "80Gi"}, "no choice '80Gi'; there are: 5Gi, 10Gi", id="unknown choice"),
-        pytest.param({"profile": "gpu", "memory": ["5Gi"]}, "no choice", id="choice as list"),
-        pytest.param({"memory": "80Gi"}, "no choice", id="unknown choice of the default profile"),
-        pytest.param({"profile": "gpu", "memory--unlisted-choice": "10Gi; evil"}, "not a valid value", id="junk after the pattern"),
-        pytest.param({"profile": "gpu", "memory--unlisted-choice": 10}, "not a valid value", id="free text as number"),
-        pytest.param({"profile": "gpu", "memory--unlisted-choice": {"x": 1}}, "not a valid value", id="free text as object"),
-        pytest.param({"profile": "gpu", "image--unlisted-choice": "b"}, "takes no free text", id="free text not offered"),
-    ],
-)  # fmt: skip
-def test_anything_else_is_refused(sent, part):
-    assert part in user_options_problem(INITIALISED, sent)
 
 
 @pytest.mark.parametrize(

@@ -230,8 +230,8 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
 )
 async def test_no_option_brings_a_claim_that_no_profile_offers(nowhere, options):
     nowhere.spawner_config.profile_list = [profile("none", {}), profile("gpu", {"gpu": GPU})]
-    _, objects = await manifest(nowhere.user("eve").spawner, **options)
-    assert objects.templates == {}
+    with pytest.raises(SpawnRefused, match="has no option"):
+        await manifest(nowhere.user("eve").spawner, **options)
 
 
 async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):

@@ -1,0 +1,248 @@
+"""What a user sent as options of a server: nothing but what a form of this hub sends may come through.
+
+The form sends text; the REST API sends any JSON. KubeSpawner drops an option that it does not know, so a misspelt one
+would start a server with another device than the user asked for. Here it is refused, with a suggestion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.regular_expressions import compile_pattern
+from dra_spawner.profiles.problems import shown
+
+__all__ = ["MAX_FREE_TEXT", "form_fields_problem", "user_options_problem"]
+
+#: Longest free text, in characters; names of images need a few hundred.
+MAX_FREE_TEXT = 1024
+#: Longest name for which a similar one is looked up, in characters.
+_LONGEST_TYPO = 64
+_UNLISTED = "--unlisted-choice"
+#: Choices that refer to the free text beside them: one of KubeSpawner's form, two of jupyterhub-fancy-profiles.
+_TYPED = frozenset({"unlisted-choice", "unlisted_choice", "--extra-selectable-item"})
+#: Fields that jupyterhub-fancy-profiles sends beside free text: what an image is built from. KubeSpawner ignores them.
+_BESIDE_TEXT = (f"{_UNLISTED}--ref", f"{_UNLISTED}--repo")
+_FIELD = "profile-option-"
+#: Form fields without a meaning for the spawner: JupyterHub's own, and fancy-profiles' second list of profiles.
+_IDLE_FIELDS = frozenset({"_xsrf", "select-profile"})
+
+Profile = Mapping[str, Any]
+
+
+def user_options_problem(
+    profile_list: Sequence[Profile], user_options: object, others: Collection[str] = ()
+) -> str | None:
+    """Why these options cannot be what a user picked in the form, or ``None``.
+
+    Parameters
+    ----------
+    profile_list
+        As initialised by KubeSpawner (with ``slug`` and ``unlisted_choice``).
+    user_options
+        What the user sent.
+    others
+        Names of options that something else in the hub reads; they may have any value.
+    """
+    if not user_options:
+        return None
+    if not isinstance(user_options, Mapping):
+        return "the options of a server must be a JSON object"
+    sent = {name: value for name, value in user_options.items() if name not in others}
+    if not sent:
+        return None
+    if not profile_list:
+        return f"this hub offers no profiles, and so no option {_found(next(iter(sent)))}"
+    if "profile" in sent and (problem := _profile_problem(sent["profile"], [each["slug"] for each in profile_list])):
+        return problem
+    slug = sent.get("profile")
+    profile = next(each for each in profile_list if (each["slug"] == slug if slug else each.get("default")))
+    options = _options(profile)
+    known = {"profile", *(name for option in options.items() for name in _names(*option))}
+    for name in sent:
+        if name not in known and not _belongs_to_longer_slug(name, profile, profile_list):
+            return _unknown_option(name, profile, profile_list)
+    problems = (_option_problem(name, option, sent) for name, option in options.items())
+    return next(filter(None, problems), None)
+
+
+def form_fields_problem(
+    fields: Mapping[str, Sequence[object]], profile_list: Sequence[Profile] | None, others: Collection[str] = ()
+) -> str | None:
+    """Why these fields cannot come from the spawn form, or ``None``; values of options are not looked at here.
+
+    Parameters
+    ----------
+    fields
+        Values by name, of a form or of a query.
+    profile_list
+        As initialised by KubeSpawner; ``None`` where it is not known yet.
+    others
+        Names of options that something else in the hub reads.
+    """
+    picked = fields.get("profile", ())
+    if len(set(map(str, picked))) > 1:
+        return "several profiles are picked; pick one"
+    slugs = None if profile_list is None else [each["slug"] for each in profile_list]
+    for name, values in fields.items():
+        if name in _IDLE_FIELDS or name in others:
+            continue
+        if name == "profile":
+            problem = _profile_problem(values[0] if values else "", slugs)
+        elif not name.startswith(_FIELD):
+            problem = _unknown_field(name, picked, profile_list or ())
+        elif not picked:
+            problem = f"{_found(name)} needs a profile beside it"
+        elif slugs is not None and not any(name.startswith(f"{_FIELD}{slug}--") for slug in slugs):
+            # The form sends the fields of all its profiles; KubeSpawner takes those of the one that is picked.
+            problem = f"{_found(name)} is no field of any profile; there are the profiles {', '.join(slugs)}"
+        else:
+            problem = None
+        if problem:
+            return problem
+    return None
+
+
+def _profile_problem(value: object, slugs: Collection[str] | None) -> str | None:
+    if not isinstance(value, str):
+        return f"a profile must be the name of one, not {_found(value)}"
+    there_are = f"; there are: {', '.join(slugs)}" if slugs else ""
+    if not value:
+        return f"the profile is empty{there_are}"
+    if slugs is None or value in slugs:
+        return None
+    return f"there is no profile {_found(value)}{_did_you_mean(value, slugs) or there_are}"
+
+
+def _unknown_field(name: str, picked: Sequence[object], profile_list: Iterable[Profile]) -> str:
+    fields = {"profile": "profile"}
+    for each in profile_list:
+        if not picked or each["slug"] == picked[0]:
+            fields |= {option: f"{_FIELD}{each['slug']}--{option}" for option in _options(each)}
+    meant = _alike(name, fields)
+    hint = f"did you mean {fields[meant]}?" if meant else f"that of an option is {_FIELD}PROFILE--OPTION"
+    return f"there is no field {_found(name)}; {hint}"
+
+
+def _options(profile: Profile) -> Mapping[str, Profile]:
+    return profile.get("profile_options") or {}
+
+
+def _takes_text(option: Profile) -> bool:
+    return bool((option.get("unlisted_choice") or {}).get("enabled"))
+
+
+def _names(name: str, option: Profile) -> Iterable[str]:
+    """Under which names values of an option may come."""
+    # Free text that is not allowed is refused with a sentence of its own.
+    yield from (name, f"{name}{_UNLISTED}")
+    if _takes_text(option):
+        yield from (f"{name}{suffix}" for suffix in _BESIDE_TEXT)
+
+
+def _belongs_to_longer_slug(name: str, profile: Profile, profile_list: Iterable[Profile]) -> bool:
+    """Whether KubeSpawner took another profile's form field for an option of this one: ``a--b`` begins like ``a``."""
+    whole = f"{profile['slug']}--{name}"
+    slugs = (each["slug"] for each in profile_list)
+    return any(whole.startswith(f"{slug}--") for slug in slugs if slug.startswith(f"{profile['slug']}--"))
+
+
+def _unknown_option(name: str, profile: Profile, profile_list: Iterable[Profile]) -> str:
+    options = _options(profile)
+    sentence = f"profile {profile['slug']} has no option {_found(name)}"
+    if meant := _did_you_mean(name, ["profile", *options]):
+        return f"{sentence}{meant}"
+    elsewhere = [each["slug"] for each in profile_list if name.removesuffix(_UNLISTED) in _options(each)]
+    if elsewhere:
+        return f"{sentence}; this is an option of {', '.join(elsewhere)}"
+    return f"{sentence}; there are: {', '.join(options)}" if options else f"{sentence}, nor any other"
+
+
+def _option_problem(name: str, option: Profile, sent: Mapping[str, object]) -> str | None:
+    choices = option.get("choices") or {}
+    if any(not isinstance(sent.get(f"{name}{suffix}", ""), str) for suffix in _BESIDE_TEXT):
+        return f"what belongs to the free text of option {name} must be text"
+    typed = sent.get(f"{name}{_UNLISTED}")
+    is_listed = name in sent and not (isinstance(typed, str) and sent[name] in _TYPED and sent[name] not in choices)
+    if is_listed:
+        # An empty text field beside a choice says nothing.
+        return _choice_problem(name, option, sent[name]) or (
+            f"option {name} has both a choice and free text; send one of them" if typed not in (None, "") else None
+        )
+    if f"{name}{_UNLISTED}" in sent:
+        return _text_problem(name, option, typed)
+    return None if choices or not _takes_text(option) else f"type a value for option {name}"
+
+
+def _choice_problem(name: str, option: Profile, choice: object) -> str | None:
+    choices = option.get("choices") or {}
+    if isinstance(choice, str) and choice in choices:
+        return None
+    if isinstance(choice, str) and choice in _TYPED and _takes_text(option):
+        return f"type a value for option {name}"
+    if not isinstance(choice, str):
+        return f"a choice of option {name} must be the name of one, not {_found(choice)}"
+    there_are = f"; there are: {', '.join(choices)}" if choices else ""
+    return f"option {name} has no choice {_found(choice)}{there_are}"
+
+
+def _text_problem(name: str, option: Profile, text: object) -> str | None:
+    if not _takes_text(option):
+        return f"option {name} takes no free text"
+    if text == "":
+        return f"type a value for option {name}"
+    unlisted = option["unlisted_choice"]
+    regex = unlisted.get("validation_regex")
+    if isinstance(text, str) and len(text) <= MAX_FREE_TEXT and _is_unicode(text) and _matches(regex, text):
+        return None
+    return unlisted.get("validation_message") or f"{_found(text)} is not a valid value of option {name}"
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether text has no half of a character that takes two, which JSON can write and nothing can store."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _matches(regex: object, text: str) -> bool:
+    r"""Whether all of a text matches an administrator's pattern, if there is one.
+
+    RE2 needs linear time, whatever the pattern, and its ``\\d`` is 0 to 9 as in browsers. What it does not know, such
+    as looking ahead, is left to Python.
+    """
+    if not regex:
+        return True
+    try:
+        compiled = compile_pattern(str(regex))
+    except EvaluationError:
+        try:
+            compiled = re.compile(str(regex))
+        except re.error as error:
+            raise ValueError(f"validation_regex {shown(regex)}: {error}") from error
+    return compiled.fullmatch(text) is not None
+
+
+def _alike(name: str, known: Iterable[str]) -> str:
+    """Which of the known names was meant; empty if that cannot be told."""
+    if len(name) > _LONGEST_TYPO:
+        return ""
+    by_lower_case = {each.lower(): each for each in known}
+    return "".join(by_lower_case[each] for each in get_close_matches(name.lower(), by_lower_case, 1))
+
+
+def _did_you_mean(name: str, known: Iterable[str]) -> str:
+    meant = _alike(name, known)
+    return f"; did you mean {meant}?" if meant else ""
+
+
+def _found(value: object) -> str:
+    """A value as it may stand in a message, in time that does not depend on its size."""
+    if isinstance(value, str):
+        return shown(value[:100])
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int | float):
+        return "a number"
+    return "an object" if isinstance(value, Mapping) else "a list"
