@@ -18,7 +18,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "demo",
         help="try it all on this machine: a cluster, JupyterHub, five profiles",
         description="Start a small Kubernetes with four example nodes, and JupyterHub with DRASpawner on it.\n"
-        "Nothing but Python is needed; servers run as processes of this machine. Ctrl-C stops everything.",
+        "Nothing but Python is needed. Servers run as processes of this machine: as users of their own if root\n"
+        "starts it on Linux, else as you, with your files and the hub's token. Ctrl-C stops everything.",
         epilog="examples:\n"
         "  dra-spawner demo                                  then open the address it prints\n"
         "  dra-spawner demo --port 0 --no-browser            any free port\n"

@@ -24,6 +24,7 @@ import aiohttp
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.devcluster.api.resource_types import NODES, PODS
+from dra_spawner.devcluster.demo import server_users
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
@@ -90,6 +91,7 @@ class Running:
     kubeconfig: Path
     log_file: Path | None
     keeps_places: bool = False
+    about_servers: str = ""
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
@@ -139,18 +141,22 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     port = _port_to_listen_on(options.port)
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
-        kubeconfig, cluster = options.kubeconfig, None
+        kubeconfig, cluster, why_not_apart = options.kubeconfig, None, ""
         if kubeconfig is None:
+            # Not below the hub's own directory, which nobody else may enter.
+            servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
+            why_not_apart = await asyncio.to_thread(server_users.why_not_apart, servers)
             say(
                 "Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …"
             )
-            cluster = EmbeddedCluster(directory / "cluster")
+            cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
             await cluster.start()
             stack.push_async_callback(cluster.stop)
             cluster.publish(_objects_to_publish())
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
         settings = _hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
+        settings["own_users"] = cluster is not None and not why_not_apart
         if stop.is_set():
             raise DemoStoppedError
         say("Starting JupyterHub …")
@@ -168,7 +174,14 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
         if cluster is not None:
             await _until_kept(cluster, stop, say)
         yield Running(
-            address, _ADMIN, settings["password"], settings["api_token"], kubeconfig, log_file, cluster is not None
+            address,
+            _ADMIN,
+            settings["password"],
+            settings["api_token"],
+            kubeconfig,
+            log_file,
+            keeps_places=cluster is not None,
+            about_servers=_about_servers(why_not_apart) if cluster is not None else "",
         )
         if watch.done():
             watch.result()
@@ -211,7 +224,21 @@ def _welcome(running: Running) -> str:
     curl -X POST -H "Authorization: token {running.api_token}" -d '{{"profile": "gpu-slice"}}' \\
       {running.address}/hub/api/users/{running.admin}/server
 
-  Ctrl-C stops everything."""
+{running.about_servers}  Ctrl-C stops everything."""
+
+
+def _about_servers(why_not_apart: str) -> str:
+    """What a server may do on this machine, which whoever lets others in has to know."""
+    if why_not_apart:
+        return f"""  Servers are processes of this machine and run as you do: whoever uses one can read your files,
+  the hub's token and its database. Let in only people to whom you would give your own account.
+  {why_not_apart}
+
+"""
+    return """  Servers are processes of this machine. They run as users of their own, who cannot read the hub's
+  token or your private files, but they share its network, its processors and its memory.
+
+"""
 
 
 def _watch_it(running: Running) -> str:

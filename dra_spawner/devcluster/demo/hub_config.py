@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from dra_spawner.devcluster.demo.server_users import uid_of
 from dra_spawner.hub import setup
 
 c = get_config()  # type: ignore[name-defined]  # noqa: F821  # JupyterHub puts it there
@@ -23,7 +24,9 @@ if settings["own_processes"]:
     # Pods are processes of this machine: they run what is installed here.
     c.DRASpawner.image = settings["image"]
     c.DRASpawner.cmd = [sys.executable, "-m", "jupyterhub.singleuser"]
-    if os.geteuid() == 0:
+    if settings["own_users"]:
+        c.DRASpawner.uid = lambda spawner: uid_of(spawner.user.id)
+    elif os.geteuid() == 0:
         # A notebook server refuses this for good reasons; here it was root who started the demo.
         c.DRASpawner.args = ["--allow-root"]
 elif settings["image"]:

@@ -10,10 +10,12 @@ import os
 import secrets
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from dra_spawner.devcluster.kubelet.process_user import ProcessUser
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +38,8 @@ class ContainerLaunch:
         The whole environment; nothing else of the machine's gets in.
     log
         Takes standard output and error.
+    user
+        As whom it runs; None for the user of this process.
     """
 
     pod: str
@@ -45,6 +49,7 @@ class ContainerLaunch:
     environment: Mapping[str, str]
     working_directory: Path
     log: Path
+    user: ProcessUser | None = None
 
 
 class StartFailed(Exception):
@@ -138,8 +143,8 @@ def _fake_container() -> FakeContainer:
 class ProcessRuntime:
     """Runs each container's command as a process of this machine, in a process group of its own.
 
-    Nothing is isolated: the processes share this user's files and network. Containers of an image named ``pause`` do
-    nothing, so they get no process.
+    Nothing is isolated: the processes share this machine's network and files, and those of this user where they run as
+    no other. Containers of an image named ``pause`` do nothing, so they get no process.
     """
 
     runs_processes = True
@@ -163,7 +168,8 @@ class ProcessRuntime:
                     env=dict(launch.environment),
                     cwd=launch.working_directory,
                     start_new_session=True,
-                    preexec_fn=_end_with_parent if sys.platform == "linux" else None,
+                    preexec_fn=_before_exec(launch.user),
+                    **_identity(launch.user),
                 )
             except (OSError, ValueError) as error:
                 reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
@@ -239,10 +245,27 @@ def _descendants(pid: int) -> dict[int, str]:
     return found
 
 
+def _identity(user: ProcessUser | None) -> dict[str, Any]:
+    """Arguments of ``subprocess`` for another user."""
+    return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
+
+
+def _before_exec(user: ProcessUser | None) -> Callable[[], None] | None:
+    """What the child does last, already as its own user."""
+    if sys.platform != "linux":
+        return None
+
+    def prepare() -> None:
+        # End with the kubelet, even if that is killed without a chance to clean up.
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if user is not None:
+            # Not even a set-user-ID program makes it root again.
+            _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+    return prepare
+
+
 if sys.platform == "linux":
     _LIBC = ctypes.CDLL(None)
     _PR_SET_PDEATHSIG = 1
-
-    def _end_with_parent() -> None:
-        """In the child: end with the kubelet, even if that is killed without a chance to clean up."""
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    _PR_SET_NO_NEW_PRIVS = 38

@@ -30,10 +30,13 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     volume_references,
     working_directory,
 )
+from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_directories, process_user
 
 RESOURCE_API = "resource.k8s.io/v1"
 #: How containers see the claim for the pod's extended resources, which has no name in the pod.
 EXTENDED_RESOURCES = "extended-resources"
+#: What a user without a name on this machine is called, as in Jupyter's images.
+_USER_NAME = "jovyan"
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,8 @@ class PodNeeds:
         node = self._services.node(pod["spec"]["nodeName"])
         environment = container_environment(container, seen, node, self._sources)
         private = directories.container(pod, state.name)
-        temporary = private / "tmp"
+        temporary = directories.temporary(pod, state.name)
+        private.mkdir(parents=True, exist_ok=True)
         temporary.mkdir(parents=True, exist_ok=True)
         try:
             mounts = container_mounts(container, self._volumes, environment, pod)
@@ -181,15 +185,33 @@ class PodNeeds:
 
         directory = working_directory(container, mounts, private)
         command = [local(word) for word in command_line(container, (), environment)]
+        user = self._give_directories(container, [private, temporary])
         environment = {
             **_machine_environment(),
+            **({"USER": _USER_NAME, "LOGNAME": _USER_NAME} if user else {}),
             "HOME": str(directory),
             "TMPDIR": str(temporary),
             "HOSTNAME": pod["spec"].get("hostname") or pod["metadata"]["name"],
             **{name: local(value) for name, value in environment.items()},
             **device_environment(container, self._claims, self._uses.get(container["name"], ())),
         }
-        return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log)
+        return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log, user)
+
+    def _give_directories(self, container: JsonObject, own: list[Path]) -> ProcessUser | None:
+        """Let a container's user have the directories of the container and of the writable volumes it mounts."""
+        pod, directories = self._pod, self._services.directories
+        user = process_user(pod, container)
+        if user is not None:
+            mounted = {mount["name"] for mount in container.get("volumeMounts") or []}
+            writable = [
+                self._volumes[volume["name"]]
+                for volume in pod["spec"].get("volumes") or []
+                if volume["name"] in mounted and ("emptyDir" in volume or "persistentVolumeClaim" in volume)
+            ]
+            containers = [*(pod["spec"].get("initContainers") or []), *pod["spec"]["containers"]]
+            alone = all(process_user(pod, each) == user for each in containers)
+            give_directories(user, directories.root, directories.pod(pod), [*own, *writable], alone=alone)
+        return user
 
 
 def _unprepared(why: str) -> NotYet:

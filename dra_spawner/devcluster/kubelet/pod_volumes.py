@@ -52,8 +52,12 @@ class NodeDirectories:
         return self.root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
 
     def container(self, pod: JsonObject, container: str) -> Path:
-        """What a container would have as its own file system: a place for HOME and for temporary files."""
+        """What a container would have as its own file system: a place for HOME."""
         return self.pod(pod) / "containers" / container
+
+    def temporary(self, pod: JsonObject, container: str) -> Path:
+        """For a container's temporary files; not below what belongs to the container's user."""
+        return self.pod(pod) / "tmp" / container
 
     def log(self, pod: JsonObject, container: str, restart: int) -> Path:
         return self.pod(pod) / "logs" / container / f"{restart}.log"

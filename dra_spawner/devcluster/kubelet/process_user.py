@@ -1,0 +1,72 @@
+"""As which user of this machine a container's processes run: that of its security context, where this is possible."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessUser:
+    """Numbers of a user and of their groups, which need no names on this machine.
+
+    Attributes
+    ----------
+    groups
+        Further groups; those of the user who started the kubelet are never among them.
+    """
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+def can_switch_users() -> bool:
+    """Whether processes can run as other users: on Linux, as root."""
+    return sys.platform == "linux" and os.geteuid() == 0
+
+
+def process_user(pod: JsonObject, container: JsonObject) -> ProcessUser | None:
+    """The user of ``runAsUser``; None for the kubelet's own, also where it cannot switch to another.
+
+    The container's security context goes before the pod's. Without ``runAsGroup`` the group has the user's number:
+    root's group, which a container would get, owns files on this machine.
+    """
+    of_pod = pod["spec"].get("securityContext") or {}
+    context = {**of_pod, **{k: v for k, v in (container.get("securityContext") or {}).items() if v is not None}}
+    uid = context.get("runAsUser")
+    if not uid or not can_switch_users():
+        return None
+    group = context.get("runAsGroup")
+    further = {*(of_pod.get("supplementalGroups") or ()), *([of_pod["fsGroup"]] if of_pod.get("fsGroup") else ())}
+    return ProcessUser(uid, uid if group is None else group, tuple(sorted(further)))
+
+
+def give_directories(user: ProcessUser, root: Path, pod: Path, owned: Iterable[Path], *, alone: bool) -> None:
+    """Make directories the user's, and let nobody else into the pod's.
+
+    Parameters
+    ----------
+    root
+        Everything is below it; who may enter it is its owner's decision.
+    pod
+        The pod's directory. It stays root's, so that its logs and volumes cannot be replaced by links.
+    owned
+        Directories below `root` whose parents are root's.
+    alone
+        Whether all containers of the pod run as this user.
+    """
+    for directory in owned:
+        for parent in list(directory.relative_to(root).parents)[:-1]:
+            (root / parent).chmod(0o711)
+        if directory.lstat().st_uid == os.geteuid():
+            directory.chmod(0o700)
+            os.chown(directory, user.uid, user.gid)
+    os.chown(pod, -1, user.gid)
+    pod.chmod(0o710 if alone else 0o711)
