@@ -6,7 +6,8 @@ import copy
 from collections.abc import Iterable
 from typing import Any
 
-from traitlets import Dict, List, Unicode
+from kubespawner import KubeSpawner
+from traitlets import Dict, List, Unicode, default
 
 from dra_spawner.profiles import (
     AdminAccessRefused,
@@ -91,6 +92,11 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         return problems or [*self.intel_gas_problems(), *self.vlans_problems()]
 
     # User options
+
+    @default("apply_user_options")
+    def _apply_user_options_default(self) -> Any:
+        # They are applied later. Without a hook JupyterHub logs the names of all options, whatever a user sent.
+        return _applied_later
 
     def clear_state(self) -> None:
         """Forget the last start, and the claims that its profile merged into the configured ones."""
@@ -190,3 +196,7 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
     def _profile_name(self) -> str:
         slug = self.user_options.get("profile") if self.user_options else None
         return f"profile {slug}, " if slug else ""
+
+
+def _applied_later(spawner: KubeSpawner, user_options: object) -> None:
+    """Do nothing; `ProfileSpawner.load_user_options` applies options."""

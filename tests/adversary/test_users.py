@@ -1,0 +1,238 @@
+"""What a hostile user sends to a hub: options of servers by every way there is."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import jupyterhub
+import pytest
+
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import HubProcess
+
+pytestmark = pytest.mark.timeout(180)
+
+PROFILES = r"""
+c.DRASpawner.profile_list = [
+    {
+        "display_name": "Sized", "slug": "sized",
+        "kubespawner_override": {"device_claims": {"gpu": {"device_class": "gpu-share.example.com"}}},
+        "profile_options": {
+            "memory": {
+                "display_name": "Memory",
+                "choices": {
+                    size: {
+                        "display_name": size,
+                        "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}},
+                    }
+                    for size in ("5Gi", "10Gi")
+                },
+                "unlisted_choice": {
+                    "enabled": True,
+                    "validation_regex": r"^\d+Gi$",
+                    "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+                },
+            },
+        },
+    },
+    {
+        "display_name": "Other", "slug": "other",
+        "profile_options": {"cores": {"display_name": "Cores", "choices": {"1": {"display_name": "1"}}}},
+    },
+]
+c.DummyAuthenticator.password = "password"
+"""
+FIELD = "profile-option-sized--"
+
+SENT = [
+    ({"profile": "sized", "memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
+    ({"memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
+    ({"profil": "sized"}, "did you mean profile?"),
+    ({"profile": ""}, "the profile is empty; there are: sized, other"),
+    ({"profile": None}, "not null"),
+    ({"profile": 0}, "not a number"),
+    ({"profile": False}, "not false"),
+    ({"profile": True}, "not true"),
+    ({"profile": []}, "not a list"),
+    ({"profile": ["sized"]}, "not a list"),
+    ({"profile": {"slug": "sized"}}, "not an object"),
+    ({"profile": "Sized"}, "did you mean sized?"),
+    ({"profile": "nothing-like-it"}, "there are: sized, other"),
+    ({"profile": "sized\n"}, "there is no profile 'sized\\n'"),
+    ({"profile": "sized\x00"}, "there is no profile 'sized\\x00'"),
+    ({"profile": "../sized"}, "there is no profile '../sized'"),
+    ({"profile": "{username}"}, "there is no profile '{username}'"),
+    ({"profile": "%s%d%(x)s"}, "there is no profile '%s%d%(x)s'"),
+    ({"profile": "<script>alert(1)</script>"}, "there is no profile '<script>alert(1)</script>'"),
+    ({"profile": "sized", "memory": "20Gi"}, "no choice '20Gi'; there are: 5Gi, 10Gi"),
+    ({"profile": "sized", "memory": ""}, "no choice ''"),
+    ({"profile": "sized", "memory": None}, "not null"),
+    ({"profile": "sized", "memory": 5}, "not a number"),
+    ({"profile": "sized", "memory": ["5Gi"]}, "not a list"),
+    ({"profile": "sized", "memory": {"value": "5Gi"}}, "not an object"),
+    ({"profile": "sized", "memory": "display_name"}, "no choice 'display_name'"),
+    ({"profile": "sized", "memory": "__class__"}, "no choice '__class__'"),
+    ({"profile": "sized", "cores": "1"}, "this is an option of other"),
+    ({"profile": "other", "memory": "5Gi"}, "this is an option of sized"),
+    ({"profile": "other", "cores": "5Gi"}, "no choice '5Gi'; there are: 1"),
+    ({"profile": "other", "cores--unlisted-choice": "4"}, "option cores takes no free text"),
+    ({"profile": "sized", "memory--unlisted-choice": ""}, "type a value for option memory"),
+    ({"profile": "sized", "memory": "unlisted-choice"}, "type a value for option memory"),
+    ({"profile": "sized", "memory--unlisted-choice": "10Gi\n"}, "'10Gi\\n' is not a valid value"),
+    ({"profile": "sized", "memory--unlisted-choice": "\u0661\u0660Gi"}, "is not a valid value"),
+    ({"profile": "sized", "memory--unlisted-choice": "10Gi {username}"}, "is not a valid value"),
+    ({"profile": "sized", "memory--unlisted-choice": 10}, "a number is not a valid value"),
+    ({"profile": "sized", "memory--unlisted-choice": ["10Gi"]}, "a list is not a valid value"),
+    ({"profile": "sized", "memory--unlisted-choice": "9" * 2_000_000 + "Gi"}, "is not a valid value"),
+    ({"profile": "sized", "memory": "5Gi", "memory--unlisted-choice": "10Gi"}, "both a choice and free text"),
+    ({"profile": "sized", f"{FIELD}memory": "5Gi"}, f"no option '{FIELD}memory'"),
+    ({"profile": "sized", "kubespawner_override": {"image": "evil"}}, "no option 'kubespawner_override'"),
+    ({"profile": "sized", "device_claims": {"gpu": {"count": "all"}}}, "no option 'device_claims'"),
+    ({"profile": "sized", "image": "evil"}, "no option 'image'"),
+    ({"profile": "sized", "cmd": ["sh"]}, "no option 'cmd'"),
+    ({"profile": "sized", "": ""}, "no option ''"),
+    ({"profile": "sized", "x" * 1_000_000: "y"}, "has no option 'xxx"),
+    ({"profile": "sized", "x\n[I JupyterHub] eve is an administrator now": "y"}, "no option 'x\\n[I JupyterHub]"),
+    ({f"option{number}": number for number in range(50_000)}, "no option 'option0'"),
+]  # fmt: skip
+
+
+@pytest.fixture
+async def hub(embedded_cluster):
+    await embedded_cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    directory = embedded_cluster.directory / "hub"
+    async with HubProcess(directory, embedded_cluster.hub_kubeconfig, embedded_cluster.namespace, PROFILES) as hub:
+        yield hub
+
+
+async def nothing_was_made(cluster):
+    for plural in ("pods", "resourceclaims", "resourceclaimtemplates", "persistentvolumeclaims"):
+        assert (await cluster.admin.list(cluster.path(plural)))["items"] == []
+
+
+@contextlib.asynccontextmanager
+async def browser(hub: HubProcess, name: str) -> AsyncIterator[aiohttp.ClientSession]:
+    """Who has logged in, with the cookies of that."""
+    async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
+        async with session.get(f"{hub.url}/hub/login") as page:
+            token = re.search(r'name="_xsrf" value="([^"]+)"', await page.text())[1]
+        form = {"username": name, "password": "password", "_xsrf": token}
+        async with session.post(f"{hub.url}/hub/login?next=%2Fhub%2Fhome", data=form) as page:
+            assert page.status == 200, await page.text()
+        yield session
+
+
+async def submitted(hub: HubProcess, session: aiohttp.ClientSession, user: str, fields: Any) -> tuple[int, str]:
+    """Answer to a spawn form that was sent."""
+    address = f"{hub.url}/hub/spawn/{user}"
+    (token,) = {cookie.value for cookie in session.cookie_jar if cookie.key == "_xsrf" and cookie["path"] == "/hub/"}
+    data = aiohttp.FormData([(name, value) for name, value in fields], default_to_multipart=True)
+    async with session.post(address, params={"_xsrf": token}, data=data, allow_redirects=False) as page:
+        return page.status, await page.text()
+
+
+def error_in(page: str) -> str:
+    found = re.search(r"spawn-error-msg[^>]*>(.*?)</p>", page, re.DOTALL)
+    return found[1].strip() if found else ""
+
+
+async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
+    """Each is refused before anything is made, and what is right goes on working afterwards."""
+    await hub.add_user("eve")
+    for path in ("/users/eve/server", "/users/eve/servers/named"):
+        for options, sentence in SENT if path.endswith("server") else SENT[:4]:
+            status, body = await hub.request("POST", path, options)
+            assert (status, sentence in body["message"]) == (400, True), (str(options)[:200], body)
+            assert len(body["message"]) < 500
+    if jupyterhub.version_info >= (6,):
+        status, body = await hub.request("POST", "/users/eve/server", {"user_options": {"memroy": "5Gi"}})
+        assert status == 400, body
+    for body in ('["sized"]', '"sized"', "7", "true", "{", '{"profile": "sized"', "[" * 100_000):
+        async with hub._session.post(f"{hub.url}/hub/api/users/eve/server", data=body) as answer:
+            assert answer.status == 400, (body[:50], await answer.text())
+
+    async with browser(hub, "eve") as session:
+        await by_form(hub, session)
+        await by_query(hub, session)
+    await nothing_was_made(embedded_cluster)
+    lines = hub.log.read_text().splitlines()
+    assert max(map(len, lines)) < 10_000
+    assert not [line for line in lines if line.startswith("[I JupyterHub] eve")]
+
+    status, body = await hub.spawn("eve", {"profile": "sized", "memory": "10Gi"})
+    assert status in (201, 202), body
+    await hub.until_ready("eve")
+    assert (await hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
+    await hub.stop_server("eve")
+    await stored_options_of_another_list(embedded_cluster, hub)
+
+
+async def by_form(hub: HubProcess, session: aiohttp.ClientSession) -> None:
+    sized = ("profile", "sized")
+    others = [("profile-option-other--cores", "1"), ("select-profile", "sized")]
+    for fields, sentence in (
+        ([sized, (f"{FIELD}memroy", "5Gi")], "did you mean memory?"),
+        ([sized, ("memroy", "5Gi")], "did you mean profile-option-sized--memory?"),
+        ([("memroy", "5Gi")], "did you mean profile-option-sized--memory?"),
+        ([("profile", "")], "the profile is empty"),
+        ([sized, ("profile", "other")], "several profiles are picked"),
+        ([sized, (f"{FIELD}memory", "")], "no choice"),
+        ([sized, (f"{FIELD}memory", "<script>alert(1)</script>")], "no choice"),
+        ([sized, (f"{FIELD}memory--unlisted-choice", "")], "type a value"),
+        (
+            [sized, (f"{FIELD}memory", "5Gi"), (f"{FIELD}memory--unlisted-choice", "10Gi")],
+            "both a choice and free text",
+        ),
+        ([sized, *others, ("<script>alert(1)</script>", "x")], "there is no field"),
+        ([sized, (f"{FIELD}{{username}}", "x")], "has no option"),
+        ([(f"{FIELD}memory", "5Gi")], "needs a profile beside it"),
+        ([sized, ("profile-option-gone--memory", "5Gi")], "is no field of any profile"),
+    ):
+        status, page = await submitted(hub, session, "eve", fields)
+        assert (status, sentence in error_in(page)) == (400, True), (fields, status, error_in(page))
+        assert "<script>alert(1)" not in page
+
+
+async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
+    prefixes = ("", "opt-") if jupyterhub.version_info >= (6,) else ("",)
+    for prefix in prefixes:
+        for query, sentence in (
+            ({"profile": "sized", "memroy": "5Gi"}, "did you mean profile-option-sized--memory?"),
+            ({"profile": "sized", f"{FIELD}memroy": "5Gi"}, "did you mean memory?"),
+            ({"profile": "root"}, "there is no profile"),
+            ({"profile": "<script>alert(1)</script>"}, "there is no profile"),
+            ({"profile": ""}, "the profile is empty"),
+        ):
+            params = {f"{prefix}{name}": value for name, value in query.items()}
+            async with session.get(f"{hub.url}/hub/spawn/eve", params=params) as answer:
+                page = await answer.text()
+            assert (answer.status, sentence in error_in(page)) == (400, True), (params, error_in(page))
+            assert "<script>alert(1)" not in page
+    # JupyterHub's own, and what nbgitpuller's links bring along.
+    after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"
+    async with session.get(f"{hub.url}/hub/spawn/eve", params={"next": after}) as answer:
+        assert (answer.status, error_in(await answer.text())) == (200, "")
+
+
+async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
+    """What was picked before the administrator changed the profiles: a sentence, and the form as ever."""
+    await hub.stop()
+    changed = PROFILES.replace(
+        '"memory": {\n                "display_name"', '"storage": {\n                "display_name"'
+    )
+    assert changed != PROFILES
+    async with HubProcess(hub.directory, hub.kubeconfig, cluster.namespace, changed) as again:
+        status, body = await again.request("POST", "/users/eve/server")
+        assert status == 400, body
+        assert body["message"].endswith("has no option 'memory'; there are: storage. Please choose again.")
+        async with browser(again, "eve") as session, session.get(f"{again.url}/hub/spawn/eve") as answer:
+            page = await answer.text()
+            assert (answer.status, f"{FIELD}storage" in page) == (200, True)
+        status, body = await again.request("POST", "/users/eve/server", {"profile": "other"})
+        assert status in (201, 202), body
+        await again.until_ready("eve")
+        await again.stop_server("eve")
