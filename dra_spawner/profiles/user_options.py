@@ -196,14 +196,18 @@ def _text_problem(name: str, option: Profile, text: object) -> str | None:
         return f"type a value for option {name}"
     unlisted = option["unlisted_choice"]
     regex = unlisted.get("validation_regex")
-    if isinstance(text, str) and len(text) <= MAX_FREE_TEXT and _is_unicode(text) and _matches(regex, text):
+    if isinstance(text, str) and len(text) <= MAX_FREE_TEXT and _is_plain(text) and _matches(regex, text):
         return None
     return unlisted.get("validation_message") or f"{_found(text)} is not a valid value of option {name}"
 
 
-def _is_unicode(text: str) -> bool:
-    """Whether text has no half of a character that takes two, which JSON can write and nothing can store."""
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def _is_plain(text: str) -> bool:
+    """Whether text has neither braces nor half a character.
+
+    KubeSpawner expands what stands in braces in many of its settings, after the text was put there, and fails where it
+    knows no such placeholder. JSON can write one half of a character that takes two; nothing can store it.
+    """
+    return not any(character in "{}" or "\ud800" <= character <= "\udfff" for character in text)
 
 
 def _matches(regex: object, text: str) -> bool:

@@ -121,6 +121,7 @@ def test_what_a_form_sends_is_taken(sent):
         pytest.param(gpu(image_text="b"), "option image takes no free text", id="free text not offered"),
         pytest.param(gpu(image_text=""), "option image takes no free text", id="free text not offered, empty"),
         pytest.param({"profile": "typed", "size--unlisted-choice": "\ud800"}, "'\\ud800' is not a valid value of option size", id="half a character"),
+        pytest.param({"profile": "typed", "size--unlisted-choice": "{username}"}, "'{username}' is not a valid value of option size", id="a placeholder"),
         pytest.param({"profile": "typed", "size--unlisted-choice": "x" * (MAX_FREE_TEXT + 1)}, "is not a valid value of option size", id="text too long"),
         pytest.param(gpu(memory_text="5Gi") | {"memory--unlisted-choice--ref": []}, "what belongs to the free text of option memory must be text", id="beside free text, as list"),
     ],
