@@ -47,7 +47,7 @@ def user_options_problem(
     others
         Names of options that something else in the hub reads; they may have any value.
     """
-    if not user_options:
+    if user_options is None:
         return None
     if not isinstance(user_options, Mapping):
         return "the options of a server must be a JSON object"

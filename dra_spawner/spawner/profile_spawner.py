@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kubespawner import KubeSpawner
+from traitlets import Any as AnyValue
 from traitlets import Dict, List, Unicode, default
 
 from dra_spawner.profiles import (
@@ -76,6 +77,10 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         """,
     )
 
+    #: Whatever JSON a user sent, until it is checked. JupyterHub 5 stores a list, too; with JupyterHub's own trait, a
+    #: dict, the stored list would keep the user's spawner from being made, and the hub from starting.
+    user_options = AnyValue(help="The user's choices, by name.")
+
     _plan = ClaimPlan()
     #: Whether this start does without devices that it can do without.
     _goes_without = False
@@ -92,6 +97,10 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
         return problems or [*self.intel_gas_problems(), *self.vlans_problems()]
 
     # User options
+
+    @default("user_options")
+    def _user_options_default(self) -> dict[str, Any]:
+        return {}
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:

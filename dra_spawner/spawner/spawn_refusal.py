@@ -16,7 +16,10 @@ from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
 
 try:
     from jupyterhub.spawner import SpawnException
+
+    _REFUSALS_COUNT = False
 except ImportError:  # JupyterHub 5
+    _REFUSALS_COUNT = True
 
     class SpawnException(HTTPError):  # type: ignore[no-redef]
         def __init__(self, message: str, *, reason: str, status_code: int = 400) -> None:
@@ -54,6 +57,17 @@ class OptionsRefused(SpawnRefused, ValueError):
 
     def __init__(self, message: str, reason: RefusalReason = RefusalReason.OPTIONS) -> None:
         super().__init__(message, reason)
+
+
+def count_as_refusal(spawner: Any) -> None:
+    """Keep the refused start that is under way from counting as a failure of the hub.
+
+    JupyterHub 5 ends after ``consecutive_failure_limit`` failed starts in a row, whoever caused them: a user could stop
+    it by a few requests with a wrong option. It adds one to its count after a refusal, so one is taken off before.
+    """
+    handler = getattr(spawner, "handler", None)
+    if _REFUSALS_COUNT and handler is not None:
+        handler.settings["failure_count"] = handler.settings.get("failure_count", 0) - 1
 
 
 def wrong_profile(what: str) -> SpawnRefused:

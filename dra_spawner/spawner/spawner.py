@@ -34,6 +34,7 @@ from dra_spawner.spawner.profile_spawner import ProfileSpawner
 from dra_spawner.spawner.spawn_refusal import (
     RefusalReason,
     SpawnRefused,
+    count_as_refusal,
     refusal_of_kubernetes_error,
     refusal_of_size,
     status_message,
@@ -227,6 +228,8 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
         except BaseException as error:
             await self._abandon()
             refusal = self._refusal(error, late=deadline.expired())
+            if isinstance(refusal, SpawnRefused):
+                count_as_refusal(self)
             if refusal is error:
                 raise
             raise refusal from error

@@ -47,6 +47,8 @@ c.DRASpawner.profile_list = [
 c.DummyAuthenticator.password = "password"
 """
 FIELD = "profile-option-sized--"
+#: Status of a page with an error; early versions of JupyterHub 5 leave it as it is.
+REFUSED = (400,) if jupyterhub.version_info >= (6,) else (200, 400)
 
 SENT = [
     ({"profile": "sized", "memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
@@ -151,7 +153,7 @@ async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
     if jupyterhub.version_info >= (6,):
         status, body = await hub.request("POST", "/users/eve/server", {"user_options": {"memroy": "5Gi"}})
         assert status == 400, body
-    for body in ('["sized"]', '"sized"', "7", "true", "{", '{"profile": "sized"', "[" * 100_000):
+    for body in ("[[]]", '["sized"]', '"sized"', "7", "true", "{", '{"profile": "sized"', "[" * 100_000):
         async with hub._session.post(f"{hub.url}/hub/api/users/eve/server", data=body) as answer:
             assert answer.status == 400, (body[:50], await answer.text())
 
@@ -193,7 +195,7 @@ async def by_form(hub: HubProcess, session: aiohttp.ClientSession) -> None:
         ([sized, ("profile-option-gone--memory", "5Gi")], "is no field of any profile"),
     ):
         status, page = await submitted(hub, session, "eve", fields)
-        assert (status, sentence in error_in(page)) == (400, True), (fields, status, error_in(page))
+        assert (status in REFUSED, sentence in error_in(page)) == (True, True), (fields, status, error_in(page))
         assert "<script>alert(1)" not in page
 
 
@@ -210,7 +212,7 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
             params = {f"{prefix}{name}": value for name, value in query.items()}
             async with session.get(f"{hub.url}/hub/spawn/eve", params=params) as answer:
                 page = await answer.text()
-            assert (answer.status, sentence in error_in(page)) == (400, True), (params, error_in(page))
+            assert (answer.status in REFUSED, sentence in error_in(page)) == (True, True), (params, error_in(page))
             assert "<script>alert(1)" not in page
     # JupyterHub's own, and what nbgitpuller's links bring along.
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"

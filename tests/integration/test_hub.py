@@ -135,6 +135,23 @@ async def test_options_through_the_rest_api(cluster, hub):
     await nothing_left(cluster)
 
 
+async def test_refusals_do_not_end_the_hub(embedded_cluster):
+    """JupyterHub 5 ends after some failures in a row, whoever caused them; z2jh sets five."""
+    cluster = embedded_cluster
+    await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
+    more = MORE_PROFILES.replace("REFUSED", "'true'") + "\nc.Spawner.consecutive_failure_limit = 3\n"
+    async with HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, more) as hub:
+        for options in [{"profile": "sized", "memroy": "5Gi"}] * 4 + [{"profile": "no-such-class"}] * 4:
+            status, body = await hub.spawn("eve", options)
+            assert status == 400, body
+        # The hub ends two seconds after the failure that was too many; by then this server runs.
+        await hub.spawn("ada", {"profile": "sized"})
+        await hub.until_ready("ada")
+        await hub.stop_server("ada")
+        assert "Aborting due to" not in hub.log.read_text()
+        assert (await hub.request("GET", "/"))[0] == 200
+
+
 async def last_message(hub, profile):
     """What a user reads at the end of a start that fails."""
     status, body = await hub.spawn("ada", {"profile": profile})

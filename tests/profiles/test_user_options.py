@@ -64,6 +64,9 @@ def test_what_a_form_sends_is_taken(sent):
     [
         pytest.param(["gpu"], "the options of a server must be a JSON object", id="list"),
         pytest.param("gpu", "the options of a server must be a JSON object", id="text"),
+        pytest.param([], "the options of a server must be a JSON object", id="empty list"),
+        pytest.param("", "the options of a server must be a JSON object", id="empty text"),
+        pytest.param(False, "the options of a server must be a JSON object", id="false"),
         pytest.param(7, "the options of a server must be a JSON object", id="number"),
         pytest.param(True, "the options of a server must be a JSON object", id="bool"),
         # The profile
