@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import urllib.parse
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -170,6 +171,7 @@ async def test_options_by_rest_by_form_and_by_query(embedded_cluster, hub):
     await hub.until_ready("eve")
     assert (await hub.server_environment("eve"))["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
     await hub.stop_server("eve")
+    await hostile_names(hub)
     await stored_options_of_another_list(embedded_cluster, hub)
 
 
@@ -218,6 +220,18 @@ async def by_query(hub: HubProcess, session: aiohttp.ClientSession) -> None:
     after = "/hub/user-redirect/git-pull?repo=https%3A%2F%2Fexample.org%2Fcourse&urlpath=lab"
     async with session.get(f"{hub.url}/hub/spawn/eve", params={"next": after}) as answer:
         assert (answer.status, error_in(await answer.text())) == (200, "")
+
+
+async def hostile_names(hub: HubProcess) -> None:
+    """They start servers like everybody, and stay text; JupyterHub refuses some of them itself."""
+    for name in ('"><img src=x onerror=alert(1)>', "{username}$(JUPYTERHUB_API_TOKEN)", "\u202eäda\u0308"):
+        quoted = urllib.parse.quote(name, safe="")
+        status, body = await hub.spawn(quoted, {"profile": "other"})
+        assert status in (201, 202), body
+        events = await hub.until_ready(quoted)
+        assert not [event for event in events if "<img" in event.get("html_message", "").replace("&lt;", "")]
+        assert (await hub.server_environment(quoted))["JUPYTERHUB_USER"].startswith(name[:5])
+        await hub.stop_server(quoted)
 
 
 async def stored_options_of_another_list(cluster, hub: HubProcess) -> None:
