@@ -223,7 +223,7 @@ def test_the_hub_of_the_demo_gives_each_user_another(tmp_path, monkeypatch, apar
 
 @pytest.mark.parametrize("why", ["", "Only root on Linux can run them as others."])
 def test_the_demo_says_what_a_server_may_do(tmp_path, why):
-    running = demo.Running("http://x", "admin", "p", "t", tmp_path, None, about_servers=demo._about_servers(why))
+    running = demo.Running("http://x", "admin", "p", "t", tmp_path, None, about_servers=server_users.about_servers(why))
     text = " ".join(demo._welcome(running).split())
     if why:
         assert "whoever uses one can read your files, the hub's token and its database." in text

@@ -141,18 +141,11 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
     port = _port_to_listen_on(options.port)
     async with contextlib.AsyncExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-demo-")))
-        kubeconfig, cluster, why_not_apart = options.kubeconfig, None, ""
+        kubeconfig = options.kubeconfig
+        cluster: EmbeddedCluster | None = None
+        why_not_apart = ""
         if kubeconfig is None:
-            # Not below the hub's own directory, which nobody else may enter.
-            servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
-            why_not_apart = await asyncio.to_thread(server_users.why_not_apart, servers)
-            say(
-                "Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …"
-            )
-            cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
-            await cluster.start()
-            stack.push_async_callback(cluster.stop)
-            cluster.publish(_objects_to_publish())
+            cluster, why_not_apart = await _start_cluster(stack, directory, say)
             kubeconfig = cluster.kubeconfig
         profiles, hub_address = await _look_at(kubeconfig)
         settings = _hub_settings(options, directory, port) | {"profiles": profiles, "hub_address": hub_address}
@@ -181,10 +174,25 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
             kubeconfig,
             log_file,
             keeps_places=cluster is not None,
-            about_servers=_about_servers(why_not_apart) if cluster is not None else "",
+            about_servers=server_users.about_servers(why_not_apart) if cluster is not None else "",
         )
         if watch.done():
             watch.result()
+
+
+async def _start_cluster(
+    stack: contextlib.AsyncExitStack, directory: Path, say: Callable[[str], None]
+) -> tuple[EmbeddedCluster, str]:
+    """The example's cluster, and why its servers run as this user, if they do."""
+    say("Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …")
+    # Not below the hub's own directory, which nobody else may enter.
+    servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
+    why_not_apart = await asyncio.to_thread(server_users.why_not_apart, servers)
+    cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
+    await cluster.start()
+    stack.push_async_callback(cluster.stop)
+    cluster.publish(_objects_to_publish())
+    return cluster, why_not_apart
 
 
 def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
@@ -225,20 +233,6 @@ def _welcome(running: Running) -> str:
       {running.address}/hub/api/users/{running.admin}/server
 
 {running.about_servers}  Ctrl-C stops everything."""
-
-
-def _about_servers(why_not_apart: str) -> str:
-    """What a server may do on this machine, which whoever lets others in has to know."""
-    if why_not_apart:
-        return f"""  Servers are processes of this machine and run as you do: whoever uses one can read your files,
-  the hub's token and its database. Let in only people to whom you would give your own account.
-  {why_not_apart}
-
-"""
-    return """  Servers are processes of this machine. They run as users of their own, who cannot read the hub's
-  token or your private files, but they share its network, its processors and its memory.
-
-"""
 
 
 def _watch_it(running: Running) -> str:

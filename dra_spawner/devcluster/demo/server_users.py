@@ -60,3 +60,17 @@ def why_not_apart(directory: Path) -> str:
     finally:
         shutil.rmtree(home)
     return f"Another user cannot read what is installed in {sys.prefix}." if probe.returncode else ""
+
+
+def about_servers(why_not_apart: str) -> str:
+    """What a server may do on this machine, which whoever lets others in has to know."""
+    if why_not_apart:
+        return f"""  Servers are processes of this machine and run as you do: whoever uses one can read your files,
+  the hub's token and its database. Let in only people to whom you would give your own account.
+  {why_not_apart}
+
+"""
+    return """  Servers are processes of this machine. They run as users of their own, who cannot read the hub's
+  token or your private files, but they share its network, its processors and its memory.
+
+"""
