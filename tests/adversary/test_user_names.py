@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
 import re
 
 import pytest
@@ -35,12 +35,26 @@ def shared(by):
     return {"device_class": DRIVER, "shared": by}
 
 
-@pytest.fixture
-async def hub(cluster):
+@contextlib.asynccontextmanager
+async def hub_of(cluster):
     """HubSide whose objects are really created; nothing of them is ever scheduled."""
     with kubernetes_of(cluster.admin_kubeconfig):
-        yield HubSide(cluster.admin_kubeconfig, cluster.namespace)
+        side = HubSide(cluster.admin_kubeconfig, cluster.namespace)
+        side.spawner_config.scheduler_name = "nobody"
+        yield side
         await end_hub_side()
+
+
+@pytest.fixture
+async def hub(cluster):
+    async with hub_of(cluster) as side:
+        yield side
+
+
+@pytest.fixture
+async def embedded_hub(embedded_cluster):
+    async with hub_of(embedded_cluster) as side:
+        yield side
 
 
 async def created(spawner):
@@ -59,7 +73,6 @@ async def listed(cluster, plural):
 async def test_users_never_meet_in_an_object(cluster, hub):
     hub.spawner_config.device_claims = {"own": OWN, "mine": shared({"by": "user"})}
     hub.spawner_config.vlans = {"range": "100-400"}
-    hub.spawner_config.scheduler_name = "nobody"
     hub.spawner_config.extra_labels = {"user": "{username}"}
     for name in NAMES:
         await created(hub.user(name).spawner)
@@ -84,7 +97,7 @@ async def test_users_never_meet_in_an_object(cluster, hub):
     }
     assert len(used) == 2 * len(NAMES)
 
-    account = json.loads(json.dumps(await cluster.admin.get(cluster.path("configmaps", CONFIG_MAP))))
+    account = await cluster.admin.get(cluster.path("configmaps", CONFIG_MAP))
     vlans = {each["metadata"]["labels"]["hub.jupyter.org/vlan"] for each in pods}
     assert len(vlans) == len(NAMES)
     assert len(account["data"]) >= 1
@@ -106,33 +119,33 @@ def check_parameters(cluster, templates, vlans):
     assert {str(each["vlan"]) for each in parameters} == vlans
 
 
-async def test_groups_never_meet_in_an_object(cluster, hub):
+async def test_groups_never_meet_in_an_object(embedded_cluster, embedded_hub):
     groups = [name for name in NAMES if name.isprintable()]  # others cannot be named in a profile
-    hub.spawner_config.device_claims = {"own": OWN, "ours": shared({"by": "group", "group": groups})}
-    hub.spawner_config.vlans = {"by": "group", "groups": groups, "range": "100-400"}
-    hub.spawner_config.scheduler_name = "nobody"
+    embedded_hub.spawner_config.device_claims = {"own": OWN, "ours": shared({"by": "group", "group": groups})}
+    embedded_hub.spawner_config.vlans = {"by": "group", "groups": groups, "range": "100-400"}
     for number, name in enumerate(groups):
-        await created(hub.user(f"user{number}", name).spawner)
+        await created(embedded_hub.user(f"user{number}", name).spawner)
     claims = [
-        each for each in await listed(cluster, "resourceclaims") if each["metadata"]["name"].startswith("shared-")
+        each
+        for each in await listed(embedded_cluster, "resourceclaims")
+        if each["metadata"]["name"].startswith("shared-")
     ]
     scopes = [each["metadata"]["annotations"]["hub.jupyter.org/dra-shared-by"] for each in claims]
     assert sorted(scopes) == sorted(f"group:{name}" for name in groups)
     assert all(LABEL.fullmatch(value) for each in claims for value in each["metadata"]["labels"].values())
     labels = {each["metadata"]["labels"]["hub.jupyter.org/shared-by-group"] for each in claims}
     assert len(labels) == len(groups)
-    vlans = {each["metadata"]["labels"]["hub.jupyter.org/vlan"] for each in await listed(cluster, "pods")}
+    vlans = {each["metadata"]["labels"]["hub.jupyter.org/vlan"] for each in await listed(embedded_cluster, "pods")}
     assert len(vlans) == len(groups)
 
 
-async def test_servers_of_a_user_never_meet_in_an_object_nor_those_of_others(cluster, hub):
-    hub.spawner_config.device_claims = {"own": OWN}
-    hub.spawner_config.vlans = {"range": "100-400"}
-    hub.spawner_config.scheduler_name = "nobody"
+async def test_servers_of_a_user_never_meet_in_an_object_nor_those_of_others(embedded_cluster, embedded_hub):
+    embedded_hub.spawner_config.device_claims = {"own": OWN}
+    embedded_hub.spawner_config.vlans = {"range": "100-400"}
     servers = [(user, server) for user in ("ada", "ada--a", "a") for server in ("", *SERVERS)]
     for user, server in servers:
-        await created(hub.spawner(hub.user(user), server))
-    pods = await listed(cluster, "pods")
+        await created(embedded_hub.spawner(embedded_hub.user(user), server))
+    pods = await listed(embedded_cluster, "pods")
     marks = ("hub.jupyter.org/username", "hub.jupyter.org/servername")
     found = [tuple(each["metadata"]["annotations"].get(mark, "") for mark in marks) for each in pods]
     assert sorted(found) == sorted(servers)
