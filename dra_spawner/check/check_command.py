@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from dra_spawner.check.check_table import check_table
@@ -14,7 +15,8 @@ from dra_spawner.check.outcome import Outcome
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
 from dra_spawner.fit.errors import InputError
-from dra_spawner.fit.reading import Progress
+from dra_spawner.fit.limits import PROFILE_FILES
+from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
@@ -114,9 +116,19 @@ def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, prog
     if options.objects:
         return read_objects(options.objects, namespace, standard_input, progress)
     if options.kubeconfig:
+        _check_kubeconfig(options.kubeconfig, standard_input, progress)
         progress.show("asking the cluster")
         return asyncio.run(_facts_of_cluster(options.kubeconfig, options.context, namespace))
     return None
+
+
+def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -> None:
+    """Raise for a file that the library that uses it would fail at without a sentence, or never be done with."""
+    if not Path(file).exists():
+        return  # several, or none: the library says so
+    documents = list(read_files((file,), standard_input, progress, PROFILE_FILES))
+    if len(documents) > 1 or not isinstance(documents[0].value, Mapping):
+        raise InputError(file, 0, "", "is no kubeconfig, which is one mapping with clusters, users and contexts")
 
 
 async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:
@@ -126,9 +138,12 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
     from dra_spawner.cluster.facts import read_facts
 
     try:
-        async with await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None) as api:
-            return await read_facts(api, namespace)
-    except ConfigException as error:
+        connection = await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None)
+    except (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        # The library does not look at types: what is none comes out in any of these ways.
         raise InputError(kubeconfig, 0, "", f"cannot be used: {error}") from None
+    try:
+        async with connection as api:
+            return await read_facts(api, namespace)
     except KubernetesError as error:
         raise InputError(kubeconfig, 0, "", f"the cluster cannot be asked: {error}") from None

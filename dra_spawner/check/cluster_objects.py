@@ -11,6 +11,7 @@ from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.questions import matters, sort_out
 from dra_spawner.fit.reading import Progress, read_files
+from dra_spawner.fit.selector_checks import check_selectors
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 
 __all__ = ["facts_of_objects", "read_objects"]
@@ -53,6 +54,7 @@ class _Objects:
                     decoded = ResourceSlice.from_json(source.value)
                 case "DeviceClass":
                     decoded = DeviceClass.from_json(source.value)
+                    check_selectors(decoded)
                 case "Node":
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":

@@ -10,6 +10,7 @@ from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
 from dra_spawner.check.hub_config import profiles_of_hub_config
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files, shown_names
 from dra_spawner.profiles.choices import TRAIT
 from dra_spawner.profiles.merging import MergeConflict, merge_overrides
@@ -43,7 +44,7 @@ def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Prog
                 files[0], 0, "", "there is no such file; name the hub's configuration, Helm values or a list"
             )
         return profiles_of_hub_config(Path(files[0]))
-    documents = list(read_files(files, standard_input, progress))
+    documents = list(read_files(files, standard_input, progress, PROFILE_FILES))
     progress.clear()
     values = [document.value for document in documents]
     if all(isinstance(value, Mapping) and is_helm_values(value) for value in values):

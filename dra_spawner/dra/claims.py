@@ -12,6 +12,7 @@ from types import MappingProxyType
 from dra_spawner.dra.decoding import Json, Reader
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.object_limits import check_sizes
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
 __all__ = [
@@ -107,6 +108,7 @@ class DeviceClass:
         spec = reader.child("spec")
         if spec is None:
             return cls(name, created=created)
+        check_sizes(spec, selectors=32, config=32)
         return cls(
             name=name,
             created=created,
@@ -135,6 +137,7 @@ class RequestAlternative:
 
     @classmethod
     def decode(cls, reader: Reader, name: str) -> RequestAlternative:
+        check_sizes(reader, selectors=32, tolerations=16)
         mode = reader.text("allocationMode") or AllocationMode.EXACT_COUNT
         count = reader.integer("count", minimum=0)
         capacity = reader.child("capacity")
@@ -243,6 +246,8 @@ class ResourceClaim:
     ) -> ResourceClaim:
         """Claim with this ``spec``, which may also come from a ResourceClaimTemplate."""
         devices = spec.child("devices") if spec is not None else None
+        if devices is not None:
+            check_sizes(devices, requests=32, constraints=32, config=32)
         return cls(
             name=name,
             namespace=namespace,
@@ -271,6 +276,7 @@ def _decode_selectors(reader: Reader) -> tuple[str | None, ...]:
 
 def _decode_request(reader: Reader) -> DeviceRequest:
     name = reader.required_text("name")
+    check_sizes(reader, firstAvailable=8)
     exactly = reader.child("exactly")
     first_available = tuple(
         RequestAlternative.decode(item, item.required_text("name")) for item in reader.children("firstAvailable")
@@ -285,6 +291,7 @@ def _decode_request(reader: Reader) -> DeviceRequest:
 
 
 def _decode_constraint(reader: Reader) -> DeviceConstraint:
+    check_sizes(reader, requests=32)
     return DeviceConstraint(
         requests=reader.texts("requests") or (),
         match_attribute=reader.optional_text("matchAttribute"),
@@ -296,6 +303,9 @@ def _decode_status(reader: Reader) -> ClaimStatus:
     allocation = reader.child("allocation")
     devices = allocation.child("devices") if allocation is not None else None
     selector = allocation.child("nodeSelector") if allocation is not None else None
+    check_sizes(reader, reservedFor=256)
+    if devices is not None:
+        check_sizes(devices, results=32)
     results = tuple(map(_decode_allocated_device, devices.children("results"))) if devices is not None else ()
     return ClaimStatus(
         devices=results if allocation is not None else None,

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from dra_spawner.dra.decoding import Reader
 from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.object_limits import check_sizes
 from dra_spawner.dra.quantity import Quantity
 
 __all__ = [
@@ -266,6 +267,7 @@ class ResourceSlice:
         reader = Reader.root(obj, "ResourceSlice")
         name = reader.required_child("metadata").required_text("name")
         spec = reader.required_child("spec")
+        check_sizes(spec, devices=128, sharedCounters=32)
         pool = spec.required_child("pool")
         pool_id = PoolId(sys.intern(spec.required_text("driver")), sys.intern(pool.required_text("name")))
         return cls(
@@ -291,10 +293,13 @@ def _decode_node_selector(reader: Reader) -> NodeSelector | None:
 
 
 def _decode_counters(reader: Reader) -> list[tuple[str, int]]:
+    check_sizes(reader, counters=32)
     return [(name, counter.quantity("value").nano) for name, counter in reader.entries("counters")]
 
 
 def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
+    check_sizes(reader, attributes=48, capacity=32, taints=16, consumesCounters=32)
+    check_sizes(reader, bindingConditions=4, bindingFailureConditions=4)
     capacity = {name: _decode_capacity(item) for name, item in reader.entries("capacity")}
     description = DeviceDescription(
         driver=pool_id.driver,
@@ -350,6 +355,7 @@ def _decode_capacity(reader: Reader) -> DeviceCapacity:
     policy = reader.child("requestPolicy")
     if policy is None:
         return DeviceCapacity(reader.quantity("value"))
+    check_sizes(policy, validValues=10)
     valid_range = policy.child("validRange")
     if valid_range is not None and not valid_range.has("min"):
         valid_range.fail("min", "is required")

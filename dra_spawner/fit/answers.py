@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_spawner.dra.allocator import AllocationError, DoesNotFit
+from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
@@ -42,6 +43,9 @@ class Answer:
         On all other nodes; None when there is a problem on every node.
     warnings
         Sentences about allocated claims that consume less than they asked for: nodes are fuller than they seem.
+    refused_object
+        What is wrong with an object that the API server would refuse, if that keeps the claims from being judged on
+        all nodes; empty if there is none.
     """
 
     name: str
@@ -51,10 +55,21 @@ class Answer:
     problems: Mapping[str, str]
     verdicts: Verdicts | None
     warnings: tuple[str, ...] = ()
+    refused_object: str = ""
 
     @property
     def fits_somewhere(self) -> bool:
         return any(group.verdict.kind is VerdictKind.FITS for group in self.groups())
+
+    @property
+    def not_judged(self) -> str:
+        """An object that the API server would refuse, and that leaves open whether the claims fit."""
+        if self.refused_object:
+            return self.refused_object
+        if self.fits_somewhere:
+            return ""
+        devices = (group.verdict for group in self.groups() if group.verdict.fatal is FatalReason.DEVICE)
+        return next(iter(self.problems.values()), "") or next((verdict.message for verdict in devices), "")
 
     def groups(self) -> Iterator[NodeGroup]:
         """Nodes with the same verdict together; some of these may still read alike."""
@@ -117,6 +132,7 @@ def _answer(state: DeviceState, common: ClusterObjects, question: Question) -> A
         else:
             general.append(problem)
     nodes = tuple(dict.fromkeys([*common.nodes, *own.nodes, *broken_nodes]))
+    refused_object = general[0] if general else ""
     verdicts: Verdicts | None = None
     if not general:
         try:
@@ -125,7 +141,8 @@ def _answer(state: DeviceState, common: ClusterObjects, question: Question) -> A
             general.append(str(error))
     problems = {name: problem for name, problem in problems.items() if name in nodes}
     warnings = tuple(text for claim in claims.values() for text in miscounts(claim, claim.status.devices or ()))
-    return Answer(question.name, wanted, nodes, general[0] if general else "", problems, verdicts, warnings)
+    problem = general[0] if general else ""
+    return Answer(question.name, wanted, nodes, problem, problems, verdicts, warnings, refused_object)
 
 
 def _add(state: DeviceState, own: ClusterObjects) -> None:

@@ -43,7 +43,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         '                           "n3": {"error": "the scheduler would give up on the pod altogether"}}}\n'
         "\n"
         "exit code:\n"
-        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read",
+        "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read, or an object that the API server would\n"
+        "  refuse leaves it open",
     )
     _add_files_and_table(command, "the answer")
     command.add_argument(
@@ -86,7 +87,7 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "  incomplete, or a claim of its pods is missing or not allocated. Strongly means by 25 % or more.\n"
         "\n"
         "exit code:\n"
-        "  0, or 2 the input cannot be read",
+        "  0, or 2 the input cannot be read, or has an object that the API server would refuse",
     )
     _add_files_and_table(command, "the figures")
     command.add_argument(

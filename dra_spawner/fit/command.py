@@ -44,12 +44,13 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     Returns
     -------
     int
-        0 when the claims fit on some node (of every question), 1 when not, 2 when the input cannot be read.
+        0 when the claims fit on some node (of every question), 1 when not, 2 when the input cannot be read or an
+        object that the API server would refuse leaves it open.
     """
     progress = Progress(messages)
     features = ALL_FEATURES if options.list_attributes else SCHEDULER_1_36
     quirks = QUIRKS_OFF if options.without_quirks else QUIRKS_1_36
-    fits = True
+    fits, not_judged = True, ""
     try:
         asked = gather(read_files(options.files, standard_input, progress), shown_names(options.files))
         for number, answer in enumerate(answer_all(asked, features, quirks, MAX_STEPS)):
@@ -60,6 +61,7 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
                 heading = f"{answer.name}\n" if len(asked.questions) > 1 else ""
                 output.write(("\n" if number else "") + heading + table(answer, all_names=options.all_names))
             fits = answer.fits_somewhere and fits
+            not_judged = not_judged or answer.not_judged
             progress.show(f"question {number + 2:,} of {len(asked.questions):,}")
     except InputError as error:
         progress.clear()
@@ -67,4 +69,7 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
         return 2
     finally:
         progress.clear()
+    if not_judged:
+        messages.write(f"dra-spawner fit: {InputError('the API server would refuse this', 0, '', not_judged)}\n")
+        return 2
     return 0 if fits else 1

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 __all__ = ["InputError"]
+
+_LONGEST_FIELD: Final = 500
+_LONGEST_PROBLEM: Final = 1_000
 
 
 class InputError(Exception):
@@ -26,4 +31,12 @@ class InputError(Exception):
         self.field = field
         self.problem = problem
         place = f"{file}, line {line}" if line else file
-        super().__init__(": ".join(part for part in (place, field, problem) if part))
+        parts = (place, _harmless(field, _LONGEST_FIELD), _harmless(problem, _LONGEST_PROBLEM))
+        super().__init__(": ".join(part for part in parts if part))
+
+
+def _harmless(text: str, longest: int) -> str:
+    """Text of a file as it may stand in a sentence: on one line, without control characters, not too long."""
+    if len(text) > longest:
+        text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

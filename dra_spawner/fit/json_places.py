@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]  # in the library, not in its stubs
 from typing import Final
 
-__all__ = ["PathPart", "Place", "find", "find_break", "line_of", "parse_path", "path_text", "skip_space"]
+__all__ = ["JsonPlaces", "LineCounter", "PathPart", "Place", "first_place", "parse_path", "path_text", "skip_space"]
 
 PathPart = str | int
 """Key of an object, or index in a list."""
@@ -20,18 +21,62 @@ Place = tuple[int, tuple[PathPart, ...]]
 _DECODER: Final = json.JSONDecoder()
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _PATH_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
+_TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:,]|[^\s\[\]{}:,"]++', re.DOTALL)
+_REMEMBERED: Final = 256
+"""Objects and lists whose members' positions are kept: more than one path has."""
 
 
-def line_of(text: str, position: int) -> int:
-    """Line of a position, counted from one."""
-    return text.count("\n", 0, position) + 1
+class LineCounter:
+    """Lines of positions in a text; positions that ascend cost one pass in all."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._position = 0
+        self._line = 1
+
+    def line_of(self, position: int) -> int:
+        """Line of a position, counted from one."""
+        if position < self._position:
+            self._position, self._line = 0, 1
+        self._line += self._text.count("\n", self._position, position)
+        self._position = position
+        return self._line
+
+
+class JsonPlaces:
+    """Lines of the fields of one JSON value."""
+
+    def __init__(self, text: str, start: int, lines: LineCounter) -> None:
+        self._text = text
+        self._start = start
+        self._lines = lines
+        # A list of thousands of wrong objects is gone through once, not once for each.
+        self._members = lru_cache(_REMEMBERED)(self._read_members)
+
+    def line_of(self, path: Sequence[PathPart]) -> int:
+        """Line of a field, or of the innermost thing around it that is there."""
+        position = skip_space(self._text, self._start)
+        for part in path:
+            inner = self._members(position).get(part)
+            if inner is None:
+                break
+            position = inner
+        return self._lines.line_of(position)
+
+    def _read_members(self, position: int) -> Mapping[PathPart, int]:
+        members: dict[PathPart, int] = {}
+        if self._text[position : position + 1] in ("{", "["):
+            # What can be read is enough.
+            with suppress(ValueError, RecursionError):
+                _read_members(self._text, position, members)
+        return members
 
 
 def parse_path(path: str) -> tuple[PathPart, ...]:
     """Parts of a path as errors write it: ``spec.devices[3].capacity[memory]``."""
     parts: list[PathPart] = []
     for in_brackets, name in _PATH_PART.findall(path):
-        parts.append(name or (int(in_brackets) if in_brackets.isdigit() else in_brackets))
+        parts.append(name or (int(in_brackets) if in_brackets.isdecimal() and len(in_brackets) < 20 else in_brackets))
     return tuple(parts)
 
 
@@ -43,42 +88,89 @@ def path_text(path: Sequence[PathPart]) -> str:
     return text
 
 
-def find(text: str, start: int, path: Sequence[PathPart]) -> int:
-    """Position of a field of the value at ``start``, or of the innermost thing around it that is there."""
-    position = skip_space(text, start)
-    for part in path:
-        inner = _step(text, position, part)
-        if inner is None:
-            break
-        position = inner
-    return position
-
-
-def find_break(text: str, start: int) -> Place:
-    """Where the value at ``start`` stops being JSON: the innermost field, and its position."""
-    path: list[PathPart] = []
-    position = skip_space(text, start)
-    while True:
-        inner = _first_broken(text, position)
-        if inner is None:
-            return position, tuple(path)
-        part, position = inner
-        path.append(part)
-
-
 def skip_space(text: str, position: int) -> int:
     """Position of the next character that is no white space."""
     match = _SPACE.match(text, position)
     return match.end() if match is not None else position
 
 
-def _members(text: str, position: int, path: list[Place]) -> None:
-    """Append key (or index) and position of each member of the object or list at ``position``.
+class _Open:
+    """An object or list that has begun and not ended."""
+
+    __slots__ = ("after_colon", "index", "keys", "part")
+
+    def __init__(self, is_object: bool) -> None:
+        self.keys: set[str] | None = set() if is_object else None
+        self.after_colon = False
+        self.index = 0
+        self.part: PathPart | None = None if is_object else 0
+
+    def read(self, sign: str) -> bool:
+        """Go on by a sign that begins no object or list; whether it is a key that was there before."""
+        if sign == ",":
+            self.after_colon = False
+            self.index += 1
+            self.part = self.index if self.keys is None else None
+        elif sign == ":":
+            self.after_colon = True
+        elif self.keys is None or self.after_colon:
+            self.part = None
+        elif sign[0] == '"':
+            self.part = key = _text_of(sign)
+            is_repeated = key in self.keys
+            self.keys.add(key)
+            return is_repeated
+        return False
+
+
+def first_place(
+    text: str, start: int, *, until: int | None = None, levels: int | None = None, repeated_key: bool = False
+) -> Place:
+    """Walk over a value without recursion, which may be broken anywhere, and say where it was stopped.
+
+    Parameters
+    ----------
+    until
+        Stop at this position,
+    levels
+        or where objects and lists are in more than so many others,
+    repeated_key
+        or at a key that its object has already.
+    """
+    open_values: list[_Open] = []
+    at = start
+    for match in _TOKEN.finditer(text, start):
+        sign, at = match[0], match.start()
+        if until is not None and at >= until:
+            break
+        if sign in ("{", "["):
+            open_values.append(_Open(sign == "{"))
+            if levels is not None and len(open_values) > levels:
+                break
+            continue
+        if sign in ("}", "]"):
+            del open_values[-1:]
+            if open_values:
+                open_values[-1].part = None
+        elif open_values and open_values[-1].read(sign) and repeated_key:
+            break
+    return at, tuple(each.part for each in open_values if each.part is not None)
+
+
+def _text_of(sign: str) -> str:
+    try:
+        return str(scanstring(sign, 1, False)[0])
+    except ValueError:
+        return sign
+
+
+def _read_members(text: str, position: int, members: dict[PathPart, int]) -> None:
+    """Note key (or index) and position of each member of the object or list at ``position``.
 
     Raises
     ------
     ValueError
-        Where a member cannot be read; the last one appended is it, if it has begun.
+        Where a member cannot be read.
     """
     closing = "}" if text[position] == "{" else "]"
     index = 0
@@ -86,47 +178,11 @@ def _members(text: str, position: int, path: list[Place]) -> None:
     while text[position : position + 1] != closing:
         part: PathPart = index
         if closing == "}":
-            if text[position : position + 1] != '"':
-                raise ValueError("a key is missing")
             part, position = scanstring(text, position + 1, True)
-            position = skip_space(text, position)
-            if text[position : position + 1] != ":":
-                raise ValueError("a colon is missing")
-            position = skip_space(text, position + 1)
-        path.append((position, (part,)))
+            position = skip_space(text, skip_space(text, position) + 1)
+        members[part] = position
         _, position = _DECODER.raw_decode(text, position)
         position = skip_space(text, position)
         if text[position : position + 1] == ",":
             position = skip_space(text, position + 1)
-        elif text[position : position + 1] != closing:
-            raise ValueError("a comma is missing")
         index += 1
-
-
-def _step(text: str, position: int, part: PathPart) -> int | None:
-    members = _readable_members(text, position)
-    return next((at for at, (name,) in reversed(members) if name == part), None)
-
-
-def _first_broken(text: str, position: int) -> tuple[PathPart, int] | None:
-    """The member in which the object or list at ``position`` stops being JSON; None if it is not in a member."""
-    if text[position : position + 1] not in ("{", "["):
-        return None
-    members = _readable_members(text, position)
-    if not members:
-        return None
-    at, (part,) = members[-1]
-    try:
-        _DECODER.raw_decode(text, at)
-    except ValueError:
-        return part, at
-    return None
-
-
-def _readable_members(text: str, position: int) -> list[Place]:
-    members: list[Place] = []
-    if text[position : position + 1] in ("{", "["):
-        # What can be read is enough.
-        with suppress(ValueError):
-            _members(text, position, members)
-    return members

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from dra_spawner.dra.objects import PoolId
+from dra_spawner.dra.objects import DeviceClass, ObjectError, PoolId
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.questions import READABLE, matters
+from dra_spawner.fit.selector_checks import check_selectors
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
 from dra_spawner.simulator.pods import ClaimReference, Pod
@@ -29,9 +30,16 @@ _NO_PODS: Final = (
 
 @dataclass(slots=True)
 class SnapshotObjects:
-    """Objects that decide how full nodes are; of several with one name the last one counts."""
+    """Objects that decide how full nodes are; of several with one name the last one counts.
+
+    Attributes
+    ----------
+    refused
+        What is wrong with objects that the API server would refuse, a sentence each.
+    """
 
     items: dict[tuple[str, ObjectKey], ClusterObject | BrokenObject] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
 
     def add(self, source: SourceObject) -> None:
         """Take an object in; kinds that do not matter are passed over.
@@ -57,7 +65,16 @@ class SnapshotObjects:
             # The kind and name are told with it anyhow.
             problem = item.problem.removeprefix(f"{source.kind} {name}: ")
             item = replace(item, problem=f"{problem} ({place})")
+            self.refused.append(f"{source.kind} {name}: {item.problem}")
+        elif isinstance(item, DeviceClass):
+            self._note_selectors(source, item)
         self.items[source.kind, ObjectKey(str(namespace), name)] = item
+
+    def _note_selectors(self, source: SourceObject, item: DeviceClass) -> None:
+        try:
+            check_selectors(item)
+        except ObjectError as error:
+            self.refused.append(str(source.error(error)))
 
     def names(self, kind: Kind) -> Iterator[str]:
         """Names of all objects of a kind."""

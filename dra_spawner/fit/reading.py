@@ -9,10 +9,12 @@ from typing import BinaryIO, Final, TextIO
 
 from dra_spawner.fit.documents import Document, read_documents
 from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.limits import CLUSTER_FILES, Limits
 
 __all__ = ["Progress", "read_files", "shown_names"]
 
 _STANDARD_INPUT: Final = "-"
+_CHUNK_BYTES: Final = 2**20
 
 
 class Progress:
@@ -40,13 +42,15 @@ class Progress:
             self._length = 0
 
 
-def read_files(files: Sequence[str], standard_input: BinaryIO, progress: Progress) -> Iterator[Document]:
+def read_files(
+    files: Sequence[str], standard_input: BinaryIO, progress: Progress, limits: Limits = CLUSTER_FILES
+) -> Iterator[Document]:
     """The documents in files, or in standard input.
 
     Raises
     ------
     InputError
-        When a file cannot be read, or has nothing in it.
+        When a file cannot be read, has nothing in it, or is more than is allowed.
     """
     files = files or (_STANDARD_INPUT,)
     if _STANDARD_INPUT in files and standard_input.isatty():
@@ -54,18 +58,45 @@ def read_files(files: Sequence[str], standard_input: BinaryIO, progress: Progres
     documents = 0
     for file in files:
         progress.show(f"reading {_shown_name(file)}")
-        try:
-            content = standard_input.read() if file == _STANDARD_INPUT else Path(file).read_bytes()
-        except OSError as error:
-            raise InputError(file, 0, "", error.strerror or str(error)) from None
         before = documents
-        for document in read_documents(_shown_name(file), content):
+        for document in read_documents(_shown_name(file), _read_text(file, standard_input, limits), limits):
             documents += 1
             progress.show(f"reading {_shown_name(file)}, {documents:,} documents")
             yield document
         if documents == before:
             raise InputError(_shown_name(file), 0, "", "has no objects in it")
     progress.show("looking for devices")
+
+
+def _read_text(file: str, standard_input: BinaryIO, limits: Limits) -> str:
+    name = _shown_name(file)
+    try:
+        if file == _STANDARD_INPUT:
+            content = _read_bytes(name, standard_input, limits)
+        else:
+            with Path(file).open("rb") as stream:
+                content = _read_bytes(name, stream, limits)
+    except (OSError, ValueError) as error:
+        # A ValueError is a NUL in the name.
+        raise InputError(name, 0, "", getattr(error, "strerror", None) or str(error)) from None
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise InputError(name, line, "", "is not UTF-8 text") from None
+
+
+def _read_bytes(name: str, stream: BinaryIO, limits: Limits) -> bytearray:
+    content = bytearray()
+    while chunk := stream.read(_CHUNK_BYTES):
+        # Stops early at devices and other files without an end.
+        if (position := chunk.find(0)) >= 0:
+            line = content.count(b"\n") + chunk.count(b"\n", 0, position) + 1
+            raise InputError(name, line, "", "has a NUL character: it is no text, or not UTF-8")
+        content += chunk
+        if len(content) > limits.file_bytes:
+            raise InputError(name, 0, "", f"has more than {limits.file_bytes // 2**20:,} MiB, which is the limit")
+    return content
 
 
 def shown_names(files: Sequence[str]) -> str:

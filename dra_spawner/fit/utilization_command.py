@@ -42,13 +42,15 @@ def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, outpu
     Returns
     -------
     int
-        0, or 2 when the input cannot be read.
+        0, or 2 when the input cannot be read or has an object that the API server would refuse.
     """
     progress = Progress(messages)
+    refused = ""
     try:
         common, questions = sort_out(read_files(options.files, standard_input, progress), SnapshotObjects)
         asked = questions or [(shown_names(options.files), SnapshotObjects())]
         _check_weights(options.weights, [common, *(own for _, own in asked)])
+        refused = next((problem for each in (common, *(own for _, own in asked)) for problem in each.refused), "")
         for number, found in enumerate(_answers(common, asked, options.weights)):
             progress.clear()
             if options.as_json:
@@ -63,6 +65,10 @@ def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, outpu
         return 2
     finally:
         progress.clear()
+    if refused:
+        problem = InputError("the API server would refuse this", 0, "", refused)
+        messages.write(f"dra-spawner utilization: {problem}\n")
+        return 2
     return 0
 
 

@@ -1,99 +1,277 @@
-"""YAML as Kubernetes reads it: values that JSON has, no dates."""
+"""YAML as Kubernetes reads it: values that JSON has, no dates. Built without recursion, within limits."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
 
 import yaml
 
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.json_places import PathPart, path_text
+from dra_spawner.fit.limits import Limits
+from dra_spawner.fit.yaml_scalars import TAGS, explicit_value, plain_value
 
-__all__ = ["find", "load"]
+__all__ = ["YamlPlaces", "load"]
 
-_Base: type = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_Loader: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TAG_DIRECTIVE: Final = re.compile(r"^%TAG", re.MULTILINE)
+_MOST_TAG_DIRECTIVES: Final = 100
+_REMEMBERED_SCALARS: Final = 10_000
+_LONGEST_REMEMBERED: Final = 64
+_NO_KEY: Final = object()
+_MERGE: Final = "<<"
+_Lines = Mapping[int, "array[int]"]
+"""By identity of a mapping or list: the line of each of its members, in order."""
 
 
-class _Loader(_Base):
-    """Times stay the text they are in JSON."""
+class YamlPlaces:
+    """Lines of the fields of one YAML document."""
 
-    yaml_implicit_resolvers: ClassVar[dict[str, list[tuple[str, re.Pattern[str]]]]] = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
+    def __init__(self, value: object, line: int, lines: _Lines) -> None:
+        self._value = value
+        self._line = line
+        self._lines = lines
+
+    def line_of(self, path: Sequence[PathPart]) -> int:
+        """Line of a field, or of the innermost thing around it that is there; counted from one."""
+        value, line = self._value, self._line
+        for part in path:
+            if isinstance(value, dict) and part in value:
+                line = self._lines[id(value)][list(value).index(part)]
+                value = value[part]
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                line = self._lines[id(value)][part]
+                value = value[part]
+            else:
+                break
+        return int(line)
 
 
-def load(file: str, text: str) -> Iterator[object]:
-    """Each document's value; None for empty ones.
+def load(file: str, text: str, limits: Limits) -> Iterator[tuple[object, YamlPlaces]]:
+    """Each document that is not empty, and where its fields stand.
 
     Raises
     ------
     InputError
-        Where the text stops being YAML, or has what JSON has not.
+        Where the text stops being YAML, has what JSON has not, or is more than is allowed.
     """
-    documents = yaml.load_all(text, _Loader)
-    number = 0
-    while True:
-        try:
-            value = next(documents, _END)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            raise InputError(file, mark.line + 1 if mark else 0, "", f"is not YAML: {error.problem}") from None
-        except (yaml.YAMLError, ValueError) as error:
-            raise InputError(file, 0, "", f"is not YAML: {error}") from None
-        except RecursionError:
-            raise InputError(file, 0, "", "is nested too deeply") from None
-        if value is _END:
+    if len(_TAG_DIRECTIVE.findall(text)) > _MOST_TAG_DIRECTIVES:
+        # The parser compares each with all others.
+        raise InputError(file, 0, "", f"has more than {_MOST_TAG_DIRECTIVES} directives %TAG")
+    builder = _Builder(file, limits)
+    try:
+        for event in yaml.parse(text, _Loader):
+            if isinstance(event, yaml.ScalarEvent):
+                builder.scalar(event)
+            elif isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                builder.begin(event)
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                builder.end()
+            elif isinstance(event, yaml.AliasEvent):
+                builder.alias(event)
+            elif isinstance(event, yaml.DocumentStartEvent):
+                builder.begin_document()
+            elif isinstance(event, yaml.DocumentEndEvent) and builder.document is not None:
+                yield builder.document, YamlPlaces(builder.document, builder.line, builder.lines)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise InputError(file, mark.line + 1 if mark else 0, "", f"is not YAML: {error.problem}") from None
+    except yaml.reader.ReaderError as error:
+        position = error.position if isinstance(error.position, int) else 0
+        problem = f"has the character U+{_code(error.character):04X}, which YAML does not allow"
+        raise InputError(file, text.count("\n", 0, position) + 1, "", problem) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(file, 0, "", f"is not YAML: {error}") from None
+
+
+def _code(character: object) -> int:
+    return character if isinstance(character, int) else ord(str(character)[:1] or "\0")
+
+
+class _Open:
+    """A mapping or list that has begun and not ended."""
+
+    __slots__ = ("anchor", "characters", "height", "is_merge", "key", "line", "lines", "merged", "value")
+
+    def __init__(self, value: dict[str, Any] | list[Any], anchor: str | None, line: int) -> None:
+        self.value = value
+        self.anchor = anchor
+        self.line = line
+        self.lines = array("I")
+        self.key: Any = _NO_KEY
+        self.is_merge = False
+        """Whether the key is a ``<<`` without quotes."""
+        self.merged: list[dict[str, Any]] | None = None
+        """Values of ``<<``; None as long as there is no such key."""
+        self.characters = 2
+        self.height = 1
+
+
+class _Anchor:
+    """A value with a name; unfinished as long as it is being read."""
+
+    __slots__ = ("characters", "height", "is_finished", "value")
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self.characters = 0
+        self.height = 0
+        self.is_finished = False
+
+
+class _Builder:
+    """Makes values of events. A value's size is that of its text, aliases written out."""
+
+    def __init__(self, file: str, limits: Limits) -> None:
+        self._file = file
+        self._limits = limits
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Anchor] = {}
+        self._scalars: dict[str, Any] = {}
+        self._repeated = 0
+        self.document: Any = None
+        self.line = 1
+        self.lines: dict[int, array[int]] = {}
+
+    def begin_document(self) -> None:
+        """Forget the document before."""
+        self._open, self._anchors = [], {}
+        self.document, self.lines = None, {}
+
+    def begin(self, event: Any) -> None:
+        """A mapping or list begins."""
+        line = event.start_mark.line + 1
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        kind = TAGS.get(event.tag) if event.tag not in (None, "!") else None
+        if event.tag not in (None, "!") and kind != ("map" if is_mapping else "seq"):
+            self._fail(line, f"has the tag {event.tag}, which JSON has not")
+        if self._awaits_key():
+            self._fail(line, "a key must be a string, not a mapping or list")
+        if len(self._open) >= self._limits.levels:
+            self._too_deep(line)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _Anchor()
+        self._open.append(_Open({} if is_mapping else [], event.anchor, line))
+
+    def scalar(self, event: Any) -> None:
+        """A text, number, boolean or null."""
+        line = event.start_mark.line + 1
+        text, tag = event.value, event.tag
+        if text == _MERGE and tag is None and event.implicit[0] and self._awaits_key():
+            self._open[-1].is_merge = True
+            self._open[-1].key = _MERGE
             return
-        _check(file, text, number, value)
-        yield value
-        number += 1
+        try:
+            if tag is None or tag == "!":
+                value = self._plain(text) if tag is None and event.implicit[0] else text
+            elif tag in TAGS:
+                value = explicit_value(TAGS[tag], text, self._limits.number_characters)
+            else:
+                self._fail(line, f"has the tag {tag}, which JSON has not")
+        except ValueError as error:
+            self._fail(line, str(error))
+        if event.anchor is not None:
+            self._anchors[event.anchor] = anchor = _Anchor()
+            anchor.value, anchor.characters, anchor.is_finished = value, 1 + len(text), True
+        self._put(value, 1 + len(text), 0, line)
+
+    def alias(self, event: Any) -> None:
+        """The value of an anchor once more."""
+        line = event.start_mark.line + 1
+        anchor = self._anchors.get(event.anchor)
+        if anchor is None:
+            self._fail(line, f"*{event.anchor} names an anchor that is not there")
+        if not anchor.is_finished:
+            self._fail(line, f"*{event.anchor} is in the value that it stands for: that has no end")
+        if len(self._open) + anchor.height > self._limits.levels:
+            self._too_deep(line)
+        self._repeated += anchor.characters
+        if self._repeated > self._limits.repeated_characters:
+            most = self._limits.repeated_characters
+            self._fail(line, f"aliases repeat more than is allowed, {most:,} characters in all")
+        self._put(anchor.value, anchor.characters, anchor.height, line)
+
+    def end(self) -> None:
+        """The innermost mapping or list ends."""
+        closed = self._open.pop()
+        value, lines = closed.value, closed.lines
+        if closed.merged is not None and isinstance(value, dict):
+            value, lines = _with_merged(value, lines, closed.merged, closed.line)
+        self.lines[id(value)] = lines
+        if closed.anchor is not None:
+            anchor = self._anchors[closed.anchor]
+            anchor.value, anchor.characters, anchor.height = value, closed.characters, closed.height
+            anchor.is_finished = True
+        self._put(value, closed.characters, closed.height, closed.line)
+
+    def _put(self, value: Any, characters: int, height: int, line: int) -> None:
+        """Put a value where it belongs: a key, the value of a key, an item, or the document."""
+        if not self._open:
+            self.document, self.line = value, line
+            return
+        top = self._open[-1]
+        top.characters += characters
+        if height >= top.height:
+            top.height = height + 1
+        if isinstance(top.value, list):
+            top.lines.append(line)
+            top.value.append(value)
+        elif top.key is _NO_KEY:
+            self._put_key(top, value, line)
+        elif top.is_merge:
+            self._merge(top, value, line)
+            top.key, top.is_merge = _NO_KEY, False
+        else:
+            top.value[top.key] = value
+            top.key = _NO_KEY
+
+    def _put_key(self, top: _Open, key: Any, line: int) -> None:
+        if not isinstance(key, str):
+            self._fail(line, f"the key {key!r} must be a string: put it in quotes")
+        if key in top.value:
+            top.key = key
+            self._fail(line, "is there twice; a key may be there once")
+        top.key = key
+        top.lines.append(line)
+
+    def _merge(self, top: _Open, value: Any, line: int) -> None:
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in sources):
+            self._fail(line, "<< takes a mapping or a list of mappings")
+        if top.merged is None:
+            top.merged = []
+        top.merged.extend(sources)
+
+    def _awaits_key(self) -> bool:
+        return bool(self._open) and isinstance(self._open[-1].value, dict) and self._open[-1].key is _NO_KEY
+
+    def _plain(self, text: str) -> Any:
+        value = self._scalars.get(text, _NO_KEY)
+        if value is _NO_KEY:
+            value = plain_value(text, self._limits.number_characters)
+            if len(self._scalars) < _REMEMBERED_SCALARS and len(text) <= _LONGEST_REMEMBERED:
+                self._scalars[text] = value
+        return value
+
+    def _too_deep(self, line: int) -> NoReturn:
+        self._fail(line, f"is nested too deeply; at most {self._limits.levels} levels are allowed")
+
+    def _fail(self, line: int, problem: str) -> NoReturn:
+        path = [len(each.value) if isinstance(each.value, list) else each.key for each in self._open]
+        shown = [part for part in path if part is not _NO_KEY]
+        raise InputError(self._file, line, path_text(shown), problem)
 
 
-_END = object()
-
-
-def find(text: str, number: int, path: Sequence[PathPart]) -> int:
-    """Line, counted from one, of a field of a document, or of the innermost thing around it that is there."""
-    for position, node in enumerate(yaml.compose_all(text, _Loader)):
-        if position == number:
-            return _line(node, path)
-    return 0
-
-
-def _line(node: yaml.Node, path: Sequence[PathPart]) -> int:
-    line = node.start_mark.line + 1
-    for part in path:
-        inner = None
-        if isinstance(node, yaml.MappingNode):
-            inner = next(((key, value) for key, value in node.value if key.value == str(part)), None)
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
-            inner = (node.value[part], node.value[part])
-        if inner is None:
-            break
-        line, node = inner[0].start_mark.line + 1, inner[1]
-    return int(line)
-
-
-def _check(file: str, text: str, number: int, value: object) -> None:
-    """Raise for keys that are no strings and values that JSON does not have."""
-    pending: list[tuple[tuple[PathPart, ...], object]] = [((), value)]
-    seen: set[int] = set()
-    while pending:
-        path, item = pending.pop()
-        if isinstance(item, (dict, list)):
-            if id(item) in seen:
-                continue
-            seen.add(id(item))
-        if isinstance(item, dict):
-            for key, inner in item.items():
-                if not isinstance(key, str):
-                    line = find(text, number, path)
-                    raise InputError(file, line, path_text(path), f"the key {key!r} must be a string: put it in quotes")
-                pending.append(((*path, key), inner))
-        elif isinstance(item, list):
-            pending.extend(((*path, index), inner) for index, inner in enumerate(item))
-        elif item is not None and not isinstance(item, (str, int, float, bool)):
-            raise InputError(file, find(text, number, path), path_text(path), "has a value of a kind JSON has not")
+def _with_merged(
+    own: dict[str, Any], lines: array[int], merged: Sequence[dict[str, Any]], line: int
+) -> tuple[dict[str, Any], array[int]]:
+    """A mapping with the keys of others, which come first and count least; of these the first counts."""
+    value: dict[str, Any] = {}
+    for source in reversed(merged):
+        value.update(source)
+    places = dict.fromkeys(value, line) | dict(zip(own, lines, strict=True))
+    value.update(own)
+    return value, array("I", [places[key] for key in value])

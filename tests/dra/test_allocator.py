@@ -229,8 +229,10 @@ def test_disabled_taints_are_ignored() -> None:
 def test_a_search_of_any_depth() -> None:
     """400 claims are far more nested steps than Python has stack."""
     devices = [device_json(f"d{number:03}") for number in range(400)]
+    # A slice has at most 128 devices.
+    slices = [make_slice(f"s{at}", devices[at * 100 : at * 100 + 100], count=4) for at in range(4)]
     claims = [make_claim(request(), name=f"c{number}") for number in range(400)]
-    found = make_allocator([make_slice(devices=devices)]).allocate(NODE, claims)
+    found = make_allocator(slices).allocate(NODE, claims)
     assert isinstance(found, tuple)
     assert devices_of(found) == [[f"d{number:03}"] for number in range(400)]
 

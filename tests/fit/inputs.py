@@ -26,11 +26,16 @@ def fit(*files: Any, stdin: str | bytes = "", terminal: bool = False, **options:
     return code, output.getvalue(), messages.getvalue()
 
 
-def answers(*files: Any, stdin: str = "", **options: Any) -> list[Any]:
-    """The answers in JSON."""
+def answers(*files: Any, stdin: str = "", refused: bool = False, **options: Any) -> list[Any]:
+    """The answers in JSON; with ``refused``, where an object that the API server would refuse leaves them open."""
     code, output, messages = fit(*files, stdin=stdin, as_json=True, **options)
-    assert code in (0, 1), messages
-    assert messages == ""
+    if refused:
+        assert code == 2
+        assert messages.startswith("dra-spawner fit: the API server would refuse this: ")
+        assert messages.count("\n") == 1
+    else:
+        assert code in (0, 1), messages
+        assert messages == ""
     return [json.loads(line) for line in output.splitlines()]
 
 

@@ -101,10 +101,10 @@ def test_claims_are_taken_together_in_order():
 )
 def test_what_the_api_server_refuses_gets_one_verdict_where_it_matters(objects, verdict):
     healthy = [node("n1"), node("n2"), gpu_slice("n2", gpu())]
-    [answer] = answers(stdin=json.dumps([*healthy, *objects, claim()]))
+    touches_all = objects[1] != device_class()
+    [answer] = answers(stdin=json.dumps([*healthy, *objects, claim()]), refused=touches_all)
     [(kind, text)] = answer["nodes"]["n1"].items()
     assert verdict in f"{kind}: {text}"
-    touches_all = objects[1] != device_class()
     assert ("error" in answer["nodes"]["n2"]) == touches_all
     assert ("allocations" in answer["nodes"]["n2"]) == (not touches_all)
 
@@ -118,7 +118,7 @@ def test_a_broken_claim_stands_in_the_way_of_everything():
     broken = claim("held", "10Gi", device=("n1", "gpu-0"))
     broken["status"]["allocation"]["devices"]["results"][0]["consumedCapacity"]["memory"] = "much"
     code, output, _ = fit(stdin=json.dumps([*SHARED, broken, claim()], indent=1), as_json=True)
-    assert code == 1
+    assert code == 2
     message = json.loads(output)["nodes"]["n1"]["error"]
     assert message.startswith("ResourceClaim held: status.allocation.devices.results[0].consumedCapacity[memory]: ")
     assert "(standard input, line " in message
@@ -127,7 +127,7 @@ def test_a_broken_claim_stands_in_the_way_of_everything():
 def test_a_broken_slice_of_no_node_concerns_all():
     broken = gpu_slice("n1", gpu(memory="12Q"))
     del broken["spec"]["nodeName"]
-    [answer] = answers(stdin=json.dumps([node("n1"), node("n2"), broken, device_class(), claim()]))
+    [answer] = answers(stdin=json.dumps([node("n1"), node("n2"), broken, device_class(), claim()]), refused=True)
     assert all("12Q" in verdict["error"] for verdict in answer["nodes"].values())
 
 
