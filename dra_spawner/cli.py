@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
+import os
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
-from typing import Any
+from importlib.metadata import PackageNotFoundError, metadata
+from io import TextIOWrapper
+from typing import Any, Final
 
 from dra_spawner import __version__
 from dra_spawner.check import arguments as check
@@ -13,16 +20,82 @@ from dra_spawner.devcluster.demo import arguments as demo
 from dra_spawner.fit import arguments as fit
 
 
+EXIT_INPUT: Final = 2
+EXIT_DEFECT: Final = 70
+"""As EX_SOFTWARE of sysexits.h: none that a command gives by itself."""
+
+_DEBUG_VARIABLE: Final = "DRA_SPAWNER_DEBUG"
+_OUTPUT_ERRORS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code (0 done, 1 failed with a sentence on stderr, 2 wrong usage)."""
+    """Run a command.
+
+    Returns
+    -------
+    int
+        0 done, 1 failed with a sentence on stderr, 2 wrong usage or input, 70 a defect of this program, and 128 with
+        the signal's number where a signal or a closed pipe ended it.
+    """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["service"]:
         # Its settings are traitlets, which read the command line themselves.
         from dra_spawner.service import main as run_service
 
         return run_service(arguments[1:])
+    for stream in (sys.stdout, sys.stderr):
+        # Names of files and users may be no Unicode text.
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
-    return int(options.run(options))
+    name = f"dra-spawner {arguments[0]}"
+    try:
+        code = int(options.run(options))
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
+    except BrokenPipeError:
+        _discard_output()
+        return 128 + signal.SIGPIPE
+    except MemoryError:
+        sys.stderr.write(f"{name}: there is not enough memory for this input\n")
+        return EXIT_INPUT
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OUTPUT_ERRORS:
+            _discard_output()
+            sys.stderr.write(f"{name}: the output cannot be written: {error.strerror}\n")
+            return 1
+        _report_defect(name, error, with_traceback=getattr(options, "debug", False))
+        return EXIT_DEFECT
+    return code
+
+
+def _discard_output() -> None:
+    """Python flushes what is left when it ends, and would tell that this fails."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _report_defect(name: str, error: Exception, *, with_traceback: bool) -> None:
+    if with_traceback or os.environ.get(_DEBUG_VARIABLE):
+        traceback.print_exception(error)
+    text = " ".join(str(error).split())[:200]
+    what = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    page = _issues_page()
+    sys.stderr.write(
+        f"{name}: this is a defect of dra-spawner {__version__} ({what}); please report it{page and f' at {page}'}, with"
+        f" the input and the traceback, which is shown with {_DEBUG_VARIABLE}=1 in the environment\n"
+    )
+
+
+def _issues_page() -> str:
+    """Where the package's own metadata says that issues are told; empty if it does not."""
+    try:
+        links = metadata("dra-spawner").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    pages = dict(link.split(", ", 1) for link in links if ", " in link)
+    return next((page for label, page in pages.items() if label.lower() in ("issues", "bug tracker", "tracker")), "")
 
 
 class _Command(argparse.ArgumentParser):
@@ -36,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="dra-spawner",
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
+        epilog="exit code: 0 done, 1 what --help of the command says, 2 wrong usage or input that cannot be read,\n"
+        f"{EXIT_DEFECT} a defect of dra-spawner ({_DEBUG_VARIABLE}=1 in the environment shows the traceback)",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)

@@ -1,5 +1,11 @@
 """The command line: it teaches, and refuses with a sentence."""
 
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from dra_spawner import __version__
@@ -44,3 +50,61 @@ def test_no_command_is_wrong_usage(capsys):
     code, _, err = run(capsys)
     assert code == 2
     assert "COMMAND" in err
+
+
+@pytest.fixture
+def defect(monkeypatch):
+    def fail(options):
+        raise LookupError("no such\nthing")
+
+    monkeypatch.setattr("dra_spawner.fit.arguments._fit", fail)
+
+
+@pytest.mark.usefixtures("defect")
+def test_a_defect_is_told_in_one_sentence_that_asks_for_a_report(capsys, monkeypatch):
+    monkeypatch.delenv("DRA_SPAWNER_DEBUG", raising=False)
+    code, out, err = run(capsys, "fit")
+    assert (code, out) == (70, "")
+    assert err.startswith(f"dra-spawner fit: this is a defect of dra-spawner {__version__} (LookupError: no such thing)")
+    assert "DRA_SPAWNER_DEBUG=1" in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.usefixtures("defect")
+def test_the_traceback_of_a_defect_is_shown_on_demand(capsys, monkeypatch):
+    monkeypatch.setenv("DRA_SPAWNER_DEBUG", "1")
+    code, _, err = run(capsys, "fit")
+    assert code == 70
+    assert err.startswith("Traceback (most recent call last):")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (KeyboardInterrupt(), 130, ""),
+        (MemoryError(), 2, "dra-spawner fit: there is not enough memory for this input\n"),
+        (
+            OSError(errno.ENOSPC, "No space left on device"),
+            1,
+            "dra-spawner fit: the output cannot be written: No space left on device\n",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_is_no_defect(capsys, monkeypatch, error, code, message):
+    def fail(options):
+        raise error
+
+    monkeypatch.setattr("dra_spawner.fit.arguments._fit", fail)
+    monkeypatch.setattr("dra_spawner.cli._discard_output", lambda: None)
+    assert run(capsys, "fit") == (code, "", message)
+
+
+def test_whoever_reads_the_output_may_stop():
+    """``dra-spawner schema | head -1``"""
+    command = [Path(sys.executable).with_name("dra-spawner"), "schema"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as output:
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (128 + 13, b"")
