@@ -19,7 +19,6 @@ from dra_spawner.check import arguments as check
 from dra_spawner.devcluster.demo import arguments as demo
 from dra_spawner.fit import arguments as fit
 
-
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
 """As EX_SOFTWARE of sysexits.h: none that a command gives by itself."""
@@ -81,10 +80,10 @@ def _report_defect(name: str, error: Exception, *, with_traceback: bool) -> None
         traceback.print_exception(error)
     text = " ".join(str(error).split())[:200]
     what = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    page = _issues_page()
+    where = f" at {page}" if (page := _issues_page()) else ""
     sys.stderr.write(
-        f"{name}: this is a defect of dra-spawner {__version__} ({what}); please report it{page and f' at {page}'}, with"
-        f" the input and the traceback, which is shown with {_DEBUG_VARIABLE}=1 in the environment\n"
+        f"{name}: this is a defect of dra-spawner {__version__} ({what}); please report it{where}, with the input"
+        f" and the traceback, which is shown with {_DEBUG_VARIABLE}=1 in the environment\n"
     )
 
 

@@ -65,7 +65,9 @@ def test_a_defect_is_told_in_one_sentence_that_asks_for_a_report(capsys, monkeyp
     monkeypatch.delenv("DRA_SPAWNER_DEBUG", raising=False)
     code, out, err = run(capsys, "fit")
     assert (code, out) == (70, "")
-    assert err.startswith(f"dra-spawner fit: this is a defect of dra-spawner {__version__} (LookupError: no such thing)")
+    assert err.startswith(
+        f"dra-spawner fit: this is a defect of dra-spawner {__version__} (LookupError: no such thing)"
+    )
     assert "DRA_SPAWNER_DEBUG=1" in err
     assert err.count("\n") == 1
 

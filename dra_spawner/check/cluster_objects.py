@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceSlice
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.object_checks import check_object
 from dra_spawner.fit.questions import matters, sort_out
 from dra_spawner.fit.reading import Progress, read_files
-from dra_spawner.fit.selector_checks import check_selectors
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 
 __all__ = ["facts_of_objects", "read_objects"]
@@ -52,9 +52,10 @@ class _Objects:
             match source.kind:
                 case "ResourceSlice":
                     decoded = ResourceSlice.from_json(source.value)
+                    check_object(decoded)
                 case "DeviceClass":
                     decoded = DeviceClass.from_json(source.value)
-                    check_selectors(decoded)
+                    check_object(decoded)
                 case "Node":
                     Node.from_json(source.value)
                 case "NetworkAttachmentDefinition":

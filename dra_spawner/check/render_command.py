@@ -33,6 +33,7 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
+from dra_spawner.profiles.templates import Values
 from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.pod_devices import attach_claims
 
@@ -110,15 +111,18 @@ def _asked(found: ProfilesFound, options: RenderOptions) -> Sequence[ListedChoic
         raise LookupError(f"{found.list_path} is a function, which only a hub can call for a user")
     profiles = offered_profiles(found.profile_list, found.settings, ClusterFacts())
     paths = {"path": found.list_path, "settings_path": found.settings_path}
-    every: Sequence[tuple[str, Mapping[str, str]]] = [(options.profile, options.picks)]
-    if not options.profile and not options.picks:
-        every = [(each.profile, each.picks) for each in list_choices(profiles, found.settings, **paths)]
+
+    def values(vlans: object) -> Values:
+        return user_values(options.user, options.groups, _namespace(found, options), vlans)
 
     def pick(profile: str, picks: Mapping[str, str], vlans: object) -> ListedChoice:
-        values = user_values(options.user, options.groups, _namespace(found, options), vlans)
-        return pick_choice(profiles, found.settings, profile, picks, values=values, **paths)
+        return pick_choice(profiles, found.settings, profile, picks, values=values(vlans), **paths)
 
-    listed = [pick(profile, picks, found.settings.get("vlans")) for profile, picks in every]
+    vlans = found.settings.get("vlans")
+    if options.profile or options.picks:
+        listed = [pick(options.profile, options.picks, vlans)]
+    else:
+        listed = list(list_choices(profiles, found.settings, values=values(vlans), **paths))
     # A profile may change `vlans`, too.
     return [
         pick(each.profile, each.picks, each.choice.settings["vlans"])

@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 
 from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
 from dra_spawner.check.hub_config import profiles_of_hub_config
+from dra_spawner.check.profile_limits import check_size
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
@@ -33,8 +34,14 @@ def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Prog
     Raises
     ------
     InputError
-        When something cannot be read, or is none of these.
+        When something cannot be read, is none of these, or more than is looked at.
     """
+    found = _read(files, standard_input, progress)
+    check_size(found)
+    return found
+
+
+def _read(files: Sequence[str], standard_input: BinaryIO, progress: Progress) -> ProfilesFound:
     files = tuple(files) or (DEFAULT_FILE,)
     if any(file.endswith(".py") for file in files):
         if len(files) > 1:

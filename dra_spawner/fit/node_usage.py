@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Final
 
-from dra_spawner.dra.objects import DeviceClass, ObjectError, PoolId
+from dra_spawner.dra.objects import DeviceClass, ObjectError, PoolId, ResourceSlice
 from dra_spawner.fit.documents import SourceObject
+from dra_spawner.fit.object_checks import check_object
 from dra_spawner.fit.questions import READABLE, matters
-from dra_spawner.fit.selector_checks import check_selectors
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
 from dra_spawner.simulator.pods import ClaimReference, Pod
@@ -66,13 +66,13 @@ class SnapshotObjects:
             problem = item.problem.removeprefix(f"{source.kind} {name}: ")
             item = replace(item, problem=f"{problem} ({place})")
             self.refused.append(f"{source.kind} {name}: {item.problem}")
-        elif isinstance(item, DeviceClass):
-            self._note_selectors(source, item)
+        elif isinstance(item, DeviceClass | ResourceSlice):
+            self._note_refusal(source, item)
         self.items[source.kind, ObjectKey(str(namespace), name)] = item
 
-    def _note_selectors(self, source: SourceObject, item: DeviceClass) -> None:
+    def _note_refusal(self, source: SourceObject, item: DeviceClass | ResourceSlice) -> None:
         try:
-            check_selectors(item)
+            check_object(item)
         except ObjectError as error:
             self.refused.append(str(source.error(error)))
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol, TypeVar
 
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.fit.documents import Document, PathPart, SourceObject
-from dra_spawner.fit.selector_checks import check_selectors
+from dra_spawner.fit.object_checks import check_object
 
 __all__ = ["READABLE", "ClusterObjects", "Input", "Question", "gather", "matters", "sort_out"]
 
@@ -60,14 +60,15 @@ class ClusterObjects:
                     self.nodes[node.name] = node
                 case "ResourceSlice":
                     item = ResourceSlice.from_json(source.value)
+                    check_object(item)
                     self.slices[item.name] = item
                 case "DeviceClass":
                     device_class = DeviceClass.from_json(source.value)
-                    check_selectors(device_class)
+                    check_object(device_class)
                     self.classes[device_class.name] = device_class
                 case _:
                     claim = ResourceClaim.from_json(source.value)
-                    check_selectors(claim)
+                    check_object(claim)
                     self.claims[claim.namespace, claim.name] = claim
         except ObjectError as error:
             self._set_aside(source, error)

@@ -130,6 +130,7 @@ def list_choices(
     *,
     path: str = "profile_list",
     settings_path: str = "",
+    values: Values = SAMPLE_VALUES,
 ) -> Iterator[ListedChoice]:
     """Each choice of a static profile list, merged as KubeSpawner would; without profiles, the spawner's own claims.
 
@@ -142,9 +143,11 @@ def list_choices(
         The spawner's own traits as configured, ``device_claims`` among them.
     path, settings_path
         Where the two stand, for messages.
+    values
+        For placeholders.
     """
     base = _own_settings(settings, settings_path)
-    merged, compiler = Merged().under(base), _Compiler(SAMPLE_VALUES)
+    merged, compiler = Merged().under(base), _Compiler(values)
     if not profile_list:
         yield _listed(base.path_to(TRAIT), "", {}, merged, compiler)
         return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,36 @@ class AdminAccessRefused(ProfileError):
     """Raised where nothing is wrong but that access for administration is asked for one who is no administrator."""
 
 
+_LONGEST_SHOWN: Final = 80
+_LARGE_BITS: Final = 1_000
+"""Numbers that Python may refuse to print have more."""
+
+
 def shown(value: object) -> str:
     """A value as it may stand in a message: short, on one line, hostile text made harmless."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    text = _beginning(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+def _beginning(value: object, levels: int = 20) -> str:
+    """What ``repr`` says, for values of any size: as much of it as is shown, and a little more."""
+    if type(value) is str:
+        return repr(value[: _LONGEST_SHOWN + 1])
+    if type(value) is int:
+        return repr(value) if value.bit_length() < _LARGE_BITS else "a very large number"
+    if type(value) not in (dict, list) or not value:
+        return repr(value)
+    opening, closing = "{}" if type(value) is dict else "[]"
+    if not levels:
+        return f"{opening}...{closing}"
+    text = ""
+    for key in value:  # type: ignore[attr-defined]
+        text += f"{', ' if text else opening}{_beginning(key, levels - 1)}"
+        if type(value) is dict:
+            text += f": {_beginning(value[key], levels - 1)}"
+        if len(text) > _LONGEST_SHOWN:
+            return text
+    return text + closing
 
 
 def on_one_line(text: str) -> str:

@@ -79,7 +79,7 @@ def test_claims_are_taken_together_in_order():
     [
         pytest.param(
             [gpu_slice("n1", gpu(shared=True, default="1Gi", validRange={"min": "1Gi", "step": "0"})), device_class()],
-            "error: device gpu.example.com/n1/gpu-0: capacity[memory].requestPolicy.validRange.step: must not be 0",
+            "error: ResourceSlice n1-gpu: spec.devices[0].capacity[memory].requestPolicy.validRange.step: must not be 0",
             id="step 0",
         ),
         pytest.param([gpu_slice("n1", gpu(memory="12Q")), device_class()], "is not a quantity", id="no quantity"),

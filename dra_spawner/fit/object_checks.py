@@ -1,27 +1,49 @@
-"""Selectors that the API server would refuse, told by the object that has them."""
+"""What the API server would refuse of objects that can be decoded, and that makes answers about them worthless."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
 from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
-from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim
+from dra_spawner.dra.objects import CapacityRange, DeviceClass, ObjectError, ResourceClaim, ResourceSlice
 
-__all__ = ["check_selectors"]
+__all__ = ["check_object"]
 
 
-def check_selectors(item: DeviceClass | ResourceClaim) -> None:
-    """Compile the selectors of a class, or of a claim that is still to be allocated.
+def check_object(item: DeviceClass | ResourceClaim | ResourceSlice) -> None:
+    """Look at the ranges of a slice's capacities, or at the selectors of a class, or of a claim without allocation.
 
     Raises
     ------
     ObjectError
-        When one is no CEL.
+        When a range has no end or no beginning, or a selector is no CEL.
     """
+    if isinstance(item, ResourceSlice):
+        _check_ranges(item)
+        return
     for path, expression in _expressions(item):
         problem = _problem(expression)
         if problem:
             raise ObjectError(f"{type(item).__name__} {item.name}", path, f"CEL does not compile: {problem}")
+
+
+def _check_ranges(item: ResourceSlice) -> None:
+    for at, device in enumerate(item.devices):
+        for name, capacity in device.description.capacity.items():
+            valid_range = capacity.policy.valid_range if capacity.policy is not None else None
+            field, problem = _range_problem(valid_range) if valid_range is not None else ("", "")
+            if problem:
+                path = f"spec.devices[{at}].capacity[{name}].requestPolicy.validRange.{field}"
+                raise ObjectError(f"ResourceSlice {item.name}", path, problem)
+
+
+def _range_problem(valid_range: CapacityRange) -> tuple[str, str]:
+    """Field and what is wrong with it; empty if nothing is."""
+    if valid_range.step is not None and not valid_range.step:
+        return "step", "must not be 0"
+    if valid_range.maximum is not None and valid_range.maximum < valid_range.minimum:
+        return "max", f"must not be less than min, which is {valid_range.minimum}"
+    return "", ""
 
 
 def _problem(expression: str) -> str:

@@ -1,0 +1,77 @@
+"""How many profiles and choices a command looks at: work grows with their number times what each of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from dra_spawner.check.profiles_found import ProfilesFound
+from dra_spawner.fit.errors import InputError
+from dra_spawner.profiles.choices import profiles_of
+
+__all__ = ["check_size"]
+
+MOST_PROFILES: Final = 1_000
+MOST_OPTIONS: Final = 50
+"""Of one profile."""
+MOST_CHOICES: Final = 5_000
+"""Of all profiles together."""
+MOST_VALUES: Final = 500_000
+"""Of all choices together: each is checked with all that its profile says."""
+
+
+def check_size(found: ProfilesFound) -> None:
+    """Refuse what nobody offers and what would take minutes.
+
+    Raises
+    ------
+    InputError
+        With the place and the limit.
+    """
+    profile_list = found.profile_list
+    if not isinstance(profile_list, list | tuple | Mapping):
+        return
+    if len(profile_list) > MOST_PROFILES:
+        _refuse(found, found.list_path, len(profile_list), "profiles", MOST_PROFILES)
+    choices = values = 0
+    own = _count_values(found.settings, MOST_VALUES)
+    for path, profile in profiles_of(profile_list, found.list_path):
+        if not isinstance(profile, Mapping):
+            continue
+        options = profile.get("profile_options")
+        options = options if isinstance(options, Mapping) else {}
+        if len(options) > MOST_OPTIONS:
+            _refuse(found, f"{path}.profile_options", len(options), "options", MOST_OPTIONS)
+        offered = 1 + sum(map(len, _choices(options)))
+        choices += offered
+        # The override of a choice counts where it is picked, and where it is the default beside all others.
+        defaults = [next(iter(each.values()), None) for each in _choices(options)]
+        values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], MOST_VALUES))
+        if choices > MOST_CHOICES:
+            _refuse(found, path, choices, "choices up to here", MOST_CHOICES)
+        if values > MOST_VALUES:
+            _refuse(found, path, values, "values in all choices up to here", MOST_VALUES)
+
+
+def _choices(options: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for option in options.values():
+        choices = option.get("choices") if isinstance(option, Mapping) else None
+        if isinstance(choices, Mapping):
+            yield choices
+
+
+def _count_values(value: object, most: int) -> int:
+    """How many values there are in a value, itself included; counting ends above the limit."""
+    count, pending = 0, [value]
+    while pending and count <= most:
+        item = pending.pop()
+        count += 1
+        if isinstance(item, Mapping):
+            pending.extend(item.values())
+        elif isinstance(item, list | tuple):
+            pending.extend(item)
+    return count
+
+
+def _refuse(found: ProfilesFound, path: str, count: int, what: str, most: int) -> None:
+    raise InputError(found.source, 0, path, f"has {count:,} {what}; this command looks at {most:,} at most")
