@@ -31,7 +31,11 @@ class InputError(Exception):
         self.field = field
         self.problem = problem
         place = f"{file}, line {line}" if line else file
-        parts = (place, _harmless(field, _LONGEST_FIELD), _harmless(problem, _LONGEST_PROBLEM))
+        parts = (
+            _harmless(place, _LONGEST_FIELD),
+            _harmless(field, _LONGEST_FIELD),
+            _harmless(problem, _LONGEST_PROBLEM),
+        )
         super().__init__(": ".join(part for part in parts if part))
 
 

@@ -11,14 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from dra_spawner.dra.cel.errors import EvaluationError
-from dra_spawner.dra.cel.regular_expressions import compile_pattern
+from dra_spawner.profiles.free_text import MAX_FREE_TEXT, matches_whole
 from dra_spawner.profiles.problems import shown
 
-__all__ = ["MAX_FREE_TEXT", "form_fields_problem", "user_options_problem"]
+__all__ = ["form_fields_problem", "user_options_problem"]
 
-#: Longest free text, in characters; names of images need a few hundred.
-MAX_FREE_TEXT = 1024
 #: Longest name for which a similar one is looked up, in characters.
 _LONGEST_TYPO = 64
 _UNLISTED = "--unlisted-choice"
@@ -211,21 +208,11 @@ def _is_plain(text: str) -> bool:
 
 
 def _matches(regex: object, text: str) -> bool:
-    r"""Whether all of a text matches an administrator's pattern, if there is one.
-
-    RE2 needs linear time, whatever the pattern, and its ``\\d`` is 0 to 9 as in browsers. What it does not know, such
-    as looking ahead, is left to Python.
-    """
-    if not regex:
-        return True
+    """Whether all of a text matches an administrator's pattern, if there is one."""
     try:
-        compiled = compile_pattern(str(regex))
-    except EvaluationError:
-        try:
-            compiled = re.compile(str(regex))
-        except re.error as error:
-            raise ValueError(f"validation_regex {shown(regex)}: {error}") from error
-    return compiled.fullmatch(text) is not None
+        return not regex or matches_whole(str(regex), text)
+    except re.error as error:
+        raise ValueError(f"validation_regex {shown(regex)}: {error}") from error
 
 
 def _alike(name: str, known: Iterable[str]) -> str:

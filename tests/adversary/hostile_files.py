@@ -42,7 +42,7 @@ def _long_text_repeated() -> str:
 
 
 def _alias_ladder() -> str:
-    return "".join(f"- &a{level} [{f'*a{level - 1}' if level else ''}]\n" for level in range(20_000))
+    return "".join(f"- &a{level} [{f'*a{level - 1}' if level else ''}]\n" for level in range(5_000))
 
 
 ANY_COMMAND: Mapping[str, Content] = {
@@ -91,8 +91,8 @@ ANY_COMMAND: Mapping[str, Content] = {
     "binary": lambda: "a: !!binary aGVsbG8=\n",
     "set": lambda: "!!set {a, b}\n",
     "many tag directives": lambda: "".join(f"%TAG !a{at}! tag:x,{at}:\n" for at in range(50_000)) + "--- a\n",
-    "many empty documents": lambda: "---\n" * 200_000,
-    "many documents": lambda: "--- a\n" * 50_000,
+    "many empty documents": lambda: "---\n" * 50_000,
+    "many documents": lambda: "--- a\n" * 10_000,
     "many values": lambda: "1 " * 200_000,
     "text of 3 MB": lambda: '"' + "x" * 3_000_000,
 }
@@ -121,14 +121,13 @@ def _parameters(levels: int) -> Any:
 
 
 def _broken_nodes() -> Any:
-    broken = [{"kind": "Node", "metadata": {"name": f"n{at}", "labels": 1}} for at in range(20_000)]
+    broken = [{"kind": "Node", "metadata": {"name": f"n{at}", "labels": 1}} for at in range(5_000)]
     return api_list(*broken, claim())
 
 
 OBJECTS: Mapping[str, Callable[[], Any]] = {
     "100,000 valid values": lambda: _capacity(default="1Gi", validValues=[f"{at}Mi" for at in range(1, 100_001)]),
     "step of 0": lambda: _capacity(default="1Gi", validRange={"min": "1Gi", "step": "0"}),
-    "negative step": lambda: _capacity(default="1Gi", validRange={"min": "1Gi", "step": "-1Gi"}),
     "minimum above maximum": lambda: _capacity(default="1Gi", validRange={"min": "2Gi", "max": "1Gi"}),
     "100,000 devices": lambda: _slice_of(
         lambda spec: spec.update(devices=[{"name": f"g{at}"} for at in range(100_000)])
@@ -151,9 +150,6 @@ OBJECTS: Mapping[str, Callable[[], Any]] = {
             requests=[{"name": f"r{at}", "exactly": {"deviceClassName": "gpu"}} for at in range(10_000)]
         )
     ),
-    "a claim of a million devices": lambda: _claim_of(
-        lambda spec: spec["requests"][0]["exactly"].update(count=1_000_000)
-    ),
     "10,000 alternatives": lambda: _claim_of(
         lambda spec: spec.update(
             requests=[
@@ -171,7 +167,7 @@ OBJECTS: Mapping[str, Callable[[], Any]] = {
     "class with a CEL of 1 MB": lambda: api_list(
         node("n1"), gpu_slice("n1", gpu()), device_class("true" + " && true" * 100_000), claim()
     ),
-    "20,000 broken nodes": _broken_nodes,
+    "5,000 broken nodes": _broken_nodes,
 }
 """Name -> objects that the API server would refuse, all of which matter for the answer of ``fit``."""
 
@@ -219,7 +215,7 @@ PROFILES: Mapping[str, Callable[[], Any]] = {
     "where of 1 MB": lambda: [profile({"gpu": {**_GPU, "where": "(" * 1_000_000}})],
     "10,000 claims": lambda: [profile({f"c{at}": _GPU for at in range(10_000)})],
     "10,000 requests": lambda: [profile({"gpu": {"requests": {f"c{at}": _GPU for at in range(10_000)}}})],
-    "many wrong values": lambda: [profile({f"c{at}": {"a" * 50: at} for at in range(20_000)})],
+    "many wrong values": lambda: [profile({f"c{at}": {"a" * 50: at} for at in range(5_000)})],
     "claims that are a huge list": lambda: [
         profile(list(range(300_000)), profile_options={"o": {"choices": _choices(400, lambda at: {"gpu": at})}})
     ],
