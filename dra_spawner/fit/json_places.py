@@ -144,9 +144,9 @@ def first_place(
         if until is not None and at >= until:
             break
         if sign in ("{", "["):
-            open_values.append(_Open(sign == "{"))
-            if levels is not None and len(open_values) > levels:
+            if levels is not None and len(open_values) == levels:
                 break
+            open_values.append(_Open(sign == "{"))
             continue
         if sign in ("}", "]"):
             del open_values[-1:]

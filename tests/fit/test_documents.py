@@ -1,0 +1,125 @@
+"""Values of YAML and JSON: as Kubernetes reads them, with their lines, and within limits."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_spawner.fit.documents import read_documents
+from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.limits import CLUSTER_FILES
+
+LIMITS = replace(CLUSTER_FILES, levels=5, repeated_characters=1_000)
+
+
+def values(text):
+    return [document.value for document in read_documents("f", text, LIMITS)]
+
+
+def refusal(text):
+    with pytest.raises(InputError) as caught:
+        values(text)
+    return str(caught.value)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(-1e300, 1e300) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.dictionaries(st.text(max_size=5), JSON, min_size=1))
+def test_what_was_written_is_read(value):
+    deep = replace(LIMITS, levels=100)
+    assert [item.value for item in read_documents("f", json.dumps(value, ensure_ascii=False), deep)] == [value]
+    text = yaml.safe_dump(value, allow_unicode=True, default_flow_style=False)
+    # YAML's writer and reader do not agree on all line breaks of Unicode.
+    assert [item.value for item in read_documents("f", text, deep)] == [yaml.safe_load(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("a: 2026-01-02", {"a": "2026-01-02"}, id="no dates"),
+        pytest.param("a: 22:22", {"a": "22:22"}, id="no base 60"),
+        pytest.param("a: 1_000", {"a": 1000}, id="underscores"),
+        pytest.param(
+            "a: [0x1F, 0b11, 017, 08, -5, +5, .5, 1.]", {"a": [31, 3, 15, "08", -5, 5, 0.5, 1.0]}, id="numbers"
+        ),
+        pytest.param("a: [yes, Off, TRUE, tRUE]", {"a": [True, False, True, "tRUE"]}, id="booleans"),
+        pytest.param("a: [~, null]\nb:", {"a": [None, None], "b": None}, id="null"),
+        pytest.param("a: !!str 1\nb: !!float 1\nc: ! 1", {"a": "1", "b": 1.0, "c": "1"}, id="tags"),
+        pytest.param(
+            "a: &x {b: 1, c: 2}\nd: {<<: *x, c: 3}", {"a": {"b": 1, "c": 2}, "d": {"b": 1, "c": 3}}, id="merge"
+        ),
+        pytest.param("a: {<<: [{b: 1}, {b: 2, c: 3}]}", {"a": {"b": 1, "c": 3}}, id="first of several merges"),
+        pytest.param('a: {"<<": 1}', {"a": {"<<": 1}}, id="quoted merge key"),
+        pytest.param("a: [<<]", {"a": ["<<"]}, id="merge key as an item"),
+        pytest.param("a: &x 1\nb: &x 2\nc: *x", {"a": 1, "b": 2, "c": 2}, id="the last anchor of a name"),
+        pytest.param("a: b\r\nc: d\r\n", {"a": "b", "c": "d"}, id="CRLF"),
+    ],
+)
+def test_yaml_as_kubernetes_reads_it(text, value):
+    assert values(text) == [value]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            "a:\n  b: 1\n  b: 2", "f, line 3: a.b: is there twice; a key may be there once", id="repeated key"
+        ),
+        pytest.param('{"a":\n{"b": 1,\n"b": 2}}', "f, line 3: a.b: is there twice", id="repeated key in JSON"),
+        pytest.param(
+            "a:\n- [[[[1]]]]", "f, line 2: a[0][0][0][0]: is nested too deeply; at most 5 levels", id="levels"
+        ),
+        pytest.param(
+            '{"a":\n[[[[\n[]]]]]}', "f, line 3: a[0][0][0][0]: is nested too deeply; at most 5", id="JSON's levels"
+        ),
+        pytest.param(
+            "a: &x [[[1]]]\nb: {c: *x}\nd: [{e: *x}]", "f, line 3: d[0].e: is nested too deeply", id="by aliases"
+        ),
+        pytest.param(
+            f"a: &x {'y' * 300}\nb: [*x, *x, *x,\n*x]",
+            "f, line 3: b[3]: aliases repeat more than is allowed, 1,000",
+            id="aliases",
+        ),
+        pytest.param("a: &x\n  b: *x", "f, line 2: a.b: *x is in the value that it stands for", id="in itself"),
+        pytest.param("a: *x", "f, line 1: a: *x names an anchor that is not there", id="no anchor"),
+        pytest.param(
+            "---\na: &x 1\n---\na: *x", "f, line 4: a: *x names an anchor that is not there", id="other document"
+        ),
+        pytest.param("a: {<<: 1}", "f, line 1: a.<<: << takes a mapping", id="merge of a number"),
+        pytest.param("? [a]\n: 1", "f, line 1: a key must be a string, not a mapping or list", id="key"),
+        pytest.param(
+            "a: !!python/name:os.system x", "a: has the tag tag:yaml.org,2002:python/name:os.system", id="tag"
+        ),
+        pytest.param("a: !!int x", "f, line 1: a: is not what its tag !!int says", id="wrong tag"),
+        pytest.param("a: .inf", "f, line 1: a: is .inf, which is no value of JSON", id="infinity"),
+        pytest.param(f"a: {'9' * 101}", "f, line 1: a: is a number of 101 characters, at most 100 are", id="number"),
+        pytest.param('{"a": 1e999}', "f, line 1: is not JSON: 1e999 is larger than any number", id="JSON's infinity"),
+        pytest.param('{"a": [1,\n"\\ud800"]}', "f, line 2: a[1]: has half of a character", id="surrogate"),
+        pytest.param("a: b\nc: \x07", "f, line 2: has the character U+0007", id="control character"),
+    ],
+)
+def test_refusals_have_line_and_path(text, message):
+    assert message in refusal(text)
+
+
+def test_pairs_of_surrogates_are_characters():
+    assert values('{"a": "\\ud83d\\ude00"}') == [{"a": "\N{GRINNING FACE}"}]
+
+
+def test_lines_of_fields():
+    text = "a: 1\nx: &x\n  k: 1\nb:\n- c: 2\n- d:\n    e: 3\n    <<: *x\n"
+    [document] = read_documents("f", text, LIMITS)
+    assert [document.line_of(path) for path in ((), ("a",), ("b", 1, "d", "e"), ("b", 1, "d", "k"), ("b", 9))] == [
+        *(1, 1, 7, 7, 4)
+    ]
