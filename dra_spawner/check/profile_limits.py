@@ -16,11 +16,13 @@ MOST_OPTIONS: Final = 50
 """Of one profile."""
 MOST_CHOICES: Final = 5_000
 """Of all profiles together."""
-MOST_VALUES: Final = 500_000
+MOST_VALUES: Final = 200_000
 """Of all choices together: each is checked with all that its profile says."""
+MOST_RENDERED_VALUES: Final = 50_000
+"""The same where all choices are printed, which takes more time for each value."""
 
 
-def check_size(found: ProfilesFound) -> None:
+def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
     """Refuse what nobody offers and what would take minutes.
 
     Raises
@@ -34,7 +36,7 @@ def check_size(found: ProfilesFound) -> None:
     if len(profile_list) > MOST_PROFILES:
         _refuse(found, found.list_path, len(profile_list), "profiles", MOST_PROFILES)
     choices = values = 0
-    own = _count_values(found.settings, MOST_VALUES)
+    own = _count_values(found.settings, most_values)
     for path, profile in profiles_of(profile_list, found.list_path):
         if not isinstance(profile, Mapping):
             continue
@@ -46,11 +48,11 @@ def check_size(found: ProfilesFound) -> None:
         choices += offered
         # The override of a choice counts where it is picked, and where it is the default beside all others.
         defaults = [next(iter(each.values()), None) for each in _choices(options)]
-        values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], MOST_VALUES))
+        values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], most_values))
         if choices > MOST_CHOICES:
             _refuse(found, path, choices, "choices up to here", MOST_CHOICES)
-        if values > MOST_VALUES:
-            _refuse(found, path, values, "values in all choices up to here", MOST_VALUES)
+        if values > most_values:
+            _refuse(found, path, values, "values in all choices up to here", most_values)
 
 
 def _choices(options: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
 from dra_spawner.check.hub_config import profiles_of_hub_config
-from dra_spawner.check.profile_limits import check_size
+from dra_spawner.check.profile_limits import MOST_VALUES, check_size
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
@@ -22,7 +22,9 @@ __all__ = ["DEFAULT_FILE", "read_profiles"]
 DEFAULT_FILE = "jupyterhub_config.py"
 
 
-def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Progress) -> ProfilesFound:
+def read_profiles(
+    files: Sequence[str], standard_input: BinaryIO, progress: Progress, most_values: int = MOST_VALUES
+) -> ProfilesFound:
     """The profiles in a hub's configuration, Helm values, or a list by itself.
 
     Parameters
@@ -30,6 +32,8 @@ def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Prog
     files
         One file, or several of Helm values, which are merged as ``helm -f`` merges them. None means the configuration
         file of a hub in the current directory.
+    most_values
+        See `check_size`.
 
     Raises
     ------
@@ -37,7 +41,7 @@ def read_profiles(files: Sequence[str], standard_input: BinaryIO, progress: Prog
         When something cannot be read, is none of these, or more than is looked at.
     """
     found = _read(files, standard_input, progress)
-    check_size(found)
+    check_size(found, most_values)
     return found
 
 

@@ -200,10 +200,27 @@ def _many_options(options: int, choices: int) -> Any:
     return [profile({"gpu": _GPU}, profile_options=made)]
 
 
+_REQUESTS = {
+    "gpu": {"requests": {f"r{at}": {**_GPU, "where": f"device.driver == 'a{at}'"} for at in range(30)}},
+}
+
+
+def _different(choices: int) -> Any:
+    """Choices whose claims differ, so that each is read by itself."""
+    made = _choices(choices, lambda at: {"gpu": {"requests": {"r0": {"where": f"device.driver == 'b{at}'"}}}})
+    return {"o": {"display_name": "o", "choices": made}}
+
+
 PROFILES: Mapping[str, Callable[[], Any]] = {
     "100,000 profiles": lambda: [{"display_name": str(at)} for at in range(100_000)],
     "100,000 choices": lambda: _many_options(1, 50_000),
     "choices of many options": lambda: _many_options(200, 200),
+    "choices that differ, just within the limit of check": lambda: [
+        profile(_REQUESTS, profile_options=_different(1_700))
+    ],
+    "choices that differ, just within the limit of render": lambda: [
+        profile(_REQUESTS, profile_options=_different(430))
+    ],
     "count of a billion": lambda: [profile({"gpu": {**_GPU, "count": 10**9}})],
     "pairs of a billion": lambda: [
         profile({"gpu": {"pairs": {"count": 10**9, "match_attribute": "a.example.com/b", "requests": {"g": _GPU}}}})
@@ -220,7 +237,7 @@ PROFILES: Mapping[str, Callable[[], Any]] = {
         profile(list(range(300_000)), profile_options={"o": {"choices": _choices(400, lambda at: {"gpu": at})}})
     ],
 }
-"""Name -> profiles that no hub could offer."""
+"""Name -> profiles that no hub could offer, or hardly."""
 
 
 def as_text(value: Any) -> str:
