@@ -6,6 +6,7 @@ Everything is imported once; each command runs in a fork.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -120,6 +121,9 @@ def _serve() -> None:
     import dra_spawner.fit.command
     import dra_spawner.fit.utilization_command  # noqa: F401
 
+    # Garbage collection in a fork would copy all that was imported.
+    gc.collect()
+    gc.freeze()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_run(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -14,7 +14,7 @@ from tests.adversary.mutations import failures
 
 _CPU_SECONDS = 5.0
 _BYTES = 500 * 2**20
-_MUTATED = 400
+_MUTATED = 250
 
 FIT = (("fit", "FILE"), ("utilization", "FILE"))
 PROFILE_COMMANDS = (("check", "FILE"), ("render", "FILE"))
