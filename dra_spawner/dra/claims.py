@@ -276,7 +276,8 @@ def _decode_selectors(reader: Reader) -> tuple[str | None, ...]:
 
 def _decode_request(reader: Reader) -> DeviceRequest:
     name = reader.required_text("name")
-    check_sizes(reader, firstAvailable=8)
+    # The API server takes 8; a profile with some more gets a finding of its own rule.
+    check_sizes(reader, firstAvailable=32)
     exactly = reader.child("exactly")
     first_available = tuple(
         RequestAlternative.decode(item, item.required_text("name")) for item in reader.children("firstAvailable")

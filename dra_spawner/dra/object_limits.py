@@ -21,4 +21,6 @@ def check_sizes(reader: Reader, **most: int) -> None:
     for key, limit in most.items():
         value = reader.raw(key)
         if isinstance(value, (list, tuple, dict)) and len(value) > limit:
-            reader.fail(key, f"has {len(value):,} entries, the API server takes {limit} at most")
+            reader.fail(
+                key, f"has {len(value):,} entries, which is more than the API server takes; at most {limit} are read"
+            )
