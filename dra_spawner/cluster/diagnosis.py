@@ -12,12 +12,14 @@ from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, 
 from dra_spawner.cluster.api_objects import RESOURCE_API
 from dra_spawner.cluster.facts import decoded
 from dra_spawner.cluster.standing_objects import MOST_PODS_OF_A_CLAIM
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.explanation import assess
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.profiles.extended_resources import of_pod
 
-#: How long an explanation may be looked for; none is given after that.
+#: What looking for an explanation may cost, in seconds and in steps of the search: there is none after that.
 _EXPLAIN_SECONDS = 3.0
+_EXPLAIN_STEPS: Final = 200_000
 NOTHING_STANDS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
 #: Name of the claim that stands for a pod's extended resources here.
@@ -164,7 +166,7 @@ async def _assess(claims: Mapping[str, JsonObject], seen: _Seen, nodes: list[Jso
         slices=seen.slices,
         classes=seen.classes,
         existing=seen.claims,
-        cancelled=lambda: time.monotonic() > end,
+        budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
     )
     return Diagnosis(assessment.sentence, fits=assessment.fits)
 

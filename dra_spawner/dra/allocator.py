@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.devices import ResourceSlice
@@ -118,6 +119,7 @@ class Allocator:
         *,
         explain: bool = True,
         cancelled: Callable[[], bool] | None = None,
+        budget: SearchBudget | None = None,
     ) -> tuple[Allocation, ...] | DoesNotFit:
         """Devices for all claims together, one allocation for each; or why there are none on this node.
 
@@ -130,26 +132,32 @@ class Allocator:
         explain
             Find out why when they do not fit; costs about a second search.
         cancelled
-            Asked at every step of the search, which may take exponential time; true stops it. (kube-scheduler stops
-            after ten seconds on one node.)
+            Asked at every step of the search; true stops it as kube-scheduler is stopped by a caller's time-out (after
+            ten seconds on one node), which is an error of the pod.
+        budget
+            What the search, which may take exponential time, and finding the reason may cost.
 
         Raises
         ------
         AllocationError
             When the scheduler would give up on the pod on all nodes.
+        SearchStopped
+            When the budget is exceeded: there is no verdict.
         """
         prepared = self._prepare(claims)
         try:
             pools = gather_pools(self._index, node, self._features, self._quirks)
         except NodeSelectorError as error:
             raise AllocationError(FatalReason.NODE_SELECTOR, f"a resource slice's node selector: {error}") from None
-        search = Search(*self._search_arguments(prepared, pools, node), cancelled)
+        search = Search(*self._search_arguments(prepared, pools, node), cancelled, budget=budget)
         if search.run():
             return tuple(self._result(search, index, node) for index in range(len(prepared)))
         invalid = any(pool.state is PoolState.INVALID for pool in pools)
         return DoesNotFit(
             NoFitKind.INVALID_POOLS if invalid else NoFitKind.NO_SOLUTION,
-            ExplainingSearch(*self._search_arguments(prepared, pools, node)).explain() if explain else None,
+            ExplainingSearch(*self._search_arguments(prepared, pools, node), budget=budget).explain()
+            if explain
+            else None,
             search.steps,
         )
 

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.objects import DeviceClass, Json, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
 
-__all__ = ["Assessment", "assess", "explain_waiting"]
+__all__ = ["Assessment", "assess"]
 
 _Object = TypeVar("_Object")
 _BINARY_AMOUNT = re.compile(r"\b(\d+)([KMGTPE]i)\b")
@@ -26,40 +27,11 @@ class Assessment:
     fits
         Whether some node has all the devices free; ``None`` if that could not be found out.
     sentence
-        Why not, for people; empty if it fits, or if there was no time to find out.
+        Why not, for people, or why that is not known; empty if it fits.
     """
 
     fits: bool | None = None
     sentence: str = ""
-
-
-def explain_waiting(
-    claims: Mapping[str, Json],
-    *,
-    nodes: Iterable[Json],
-    slices: Iterable[Json],
-    classes: Iterable[Json],
-    existing: Iterable[Json],
-    cancelled: Callable[[], bool] = lambda: False,
-) -> str:
-    """Tell why no node can satisfy all these claims, by the device that comes nearest.
-
-    Parameters
-    ----------
-    claims
-        ResourceClaimSpec by the claim's name.
-    nodes, slices, classes, existing
-        API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces. An object that makes no sense
-        is passed over.
-    cancelled
-        Asked all along; true ends the search, which may take very long, without an answer.
-
-    Returns
-    -------
-    str
-        Empty if some node has all the devices free, so that something else must be missing there, or if cancelled.
-    """
-    return assess(claims, nodes=nodes, slices=slices, classes=classes, existing=existing, cancelled=cancelled).sentence
 
 
 def assess(
@@ -69,26 +41,39 @@ def assess(
     slices: Iterable[Json],
     classes: Iterable[Json],
     existing: Iterable[Json],
-    cancelled: Callable[[], bool] = lambda: False,
+    budget: SearchBudget | None = None,
 ) -> Assessment:
-    """Find out whether some node can satisfy all these claims; parameters as those of `explain_waiting`."""
+    """Find out whether some node can satisfy all these claims, and why not, by the device that comes nearest.
+
+    Parameters
+    ----------
+    claims
+        ResourceClaimSpec by the claim's name.
+    nodes, slices, classes, existing
+        API objects of the cluster; ``existing`` are the ResourceClaims of all namespaces. An object that makes no sense
+        is passed over.
+    budget
+        What may be spent on all nodes together; no limit if it is left out.
+    """
     wanted = [ResourceClaim.from_json({"metadata": {"name": name}, "spec": spec}) for name, spec in claims.items()]
     taken = AllocatedState.from_claims(_decoded(ResourceClaim.from_json, existing))
     allocator = Allocator(_decoded(ResourceSlice.from_json, slices), _decoded(DeviceClass.from_json, classes), taken)
     reasons: list[NoFitReason] = []
     for node in _decoded(Node.from_json, nodes):
         try:
-            verdict = allocator.allocate(node, wanted, cancelled=cancelled)
+            verdict = allocator.allocate(node, wanted, budget=budget)
+        except SearchStopped as stopped:
+            return Assessment(
+                None,
+                "It could not be determined in time whether this cluster has devices free for this choice (the search "
+                f"was stopped after {stopped.steps:,} steps). The server starts as soon as Kubernetes finds some.",
+            )
         except AllocationError as error:
-            if cancelled():
-                return Assessment()
             return Assessment(
                 None, f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
             )
         if not isinstance(verdict, DoesNotFit):
             return Assessment(True)
-        if cancelled():
-            return Assessment()
         if verdict.reason is not None:
             reasons.append(verdict.reason)
     reason = shortest(reasons)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.errors import AllocationError
@@ -160,8 +161,8 @@ class ExplainingSearch(Search):
         self._depth = (-1, -1, -1)
         self.reason: NoFitReason | None = None
         self._cancelled = lambda: self.reason is not None and self.steps > self.max_steps
-        # What ends this search early has been reported by the first one, or is the limit above.
-        with suppress(AllocationError):
+        # What ends this search early has been reported by the first one, or is a limit: the best reason so far will do.
+        with suppress(AllocationError, SearchStopped):
             self.run()
         return self.reason
 

@@ -13,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Final
 
 from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.constraints import Constraint, make_constraint
 from dra_spawner.dra.consumable_capacity import Share, shortage
 from dra_spawner.dra.counters import CounterCache, CounterUse
@@ -42,6 +44,11 @@ class Outcome(Enum):
 
 
 Step = Generator["Step", Outcome, Outcome]
+
+# What costs about as much as one step: looking at so many devices. Checking a constraint costs two of these looks.
+_LOOKS_OF_A_STEP: Final = 16
+_LOOKS_OF_A_CONSTRAINT: Final = 2
+_MOST_LOOKS_UNPAID: Final = 1024
 
 
 @dataclass(slots=True)
@@ -83,6 +90,8 @@ class Search:
         features: Features,
         quirks: Quirks,
         cancelled: Callable[[], bool] | None = None,
+        *,
+        budget: SearchBudget | None = None,
     ) -> None:
         self.claims = claims
         self.pools = pools
@@ -108,6 +117,8 @@ class Search:
             for claim in claims
         ]
         self._cancelled = cancelled
+        self._budget = budget
+        self._looks = 0
         self._all_candidates: dict[PreparedAlternative, list[Candidate]] = {}
 
     def run(self) -> bool:
@@ -117,6 +128,8 @@ class Search:
         ------
         AllocationError
             When the claims cannot be allocated on any node, or the caller cancelled the search.
+        SearchStopped
+            When the budget is exceeded.
         """
         self._count_devices()
         stack: list[Step] = [self._request(0, 0)]
@@ -126,6 +139,7 @@ class Search:
                 self.steps += 1
                 if self._cancelled is not None and self._cancelled():
                     raise AllocationError(FatalReason.ABORTED, "the search was stopped")
+                self._pay(1)
             try:
                 # A generator that has not started must be sent None.
                 following = next(stack[-1]) if outcome is None else stack[-1].send(outcome)
@@ -140,6 +154,12 @@ class Search:
         if outcome is Outcome.OVER_LIMIT:
             raise AllocationError(FatalReason.TOO_MANY_DEVICES, "a claim needs more devices than it may have")
         return False
+
+    def _pay(self, steps: int) -> None:
+        """Spend these steps of the budget, and what looking at devices has cost since the last time."""
+        if self._budget is not None:
+            self._budget.spend(steps + self._looks // _LOOKS_OF_A_STEP)
+            self._looks %= _LOOKS_OF_A_STEP
 
     def count(self, alternative: PreparedAlternative) -> int:
         """How many devices the request wants on this node."""
@@ -223,6 +243,8 @@ class Search:
                     )
                 case PoolState.USABLE:
                     pass
+        self._looks += len(self.candidates)
+        self._pay(0)
         return [
             candidate
             for candidate in self.candidates
@@ -265,6 +287,7 @@ class Search:
             return (yield from self._next_of_all(alternative, position))
 
         found_one = False
+        seen = start
         for index in range(start, len(self.candidates)):
             candidate = self.candidates[index]
             if not self._is_eligible(alternative, candidate):
@@ -273,11 +296,14 @@ class Search:
             if taken is None:
                 continue
             found_one = True
+            self._looks += index - seen
+            seen = index
             # From the next candidate on: combinations are searched, not permutations.
             outcome = yield self._devices(alternative, position + 1, index + 1)
             self._give_back(taken)
             if outcome is Outcome.OVER_LIMIT:
                 return outcome
+        self._looks += len(self.candidates) - seen
         if not found_one:
             self.on_exhausted(alternative, position)
         return Outcome.NOT_FOUND
@@ -324,7 +350,11 @@ class Search:
         if features.device_taints and device.taints and blocking_taint(device.taints, alternative.wanted.tolerations):
             self._give_back(taken)
             return None
-        for constraint in self.constraints[alternative.claim_index]:
+        constraints = self.constraints[alternative.claim_index]
+        self._looks += _LOOKS_OF_A_CONSTRAINT * len(constraints)
+        if self._looks > _MOST_LOOKS_UNPAID:
+            self._pay(0)
+        for constraint in constraints:
             if not constraint.add(alternative.request_name, alternative.alternative_name, device):
                 self._give_back(taken)
                 if must:

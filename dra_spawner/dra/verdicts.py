@@ -16,7 +16,7 @@ from dra_spawner.dra.objects import Node
 from dra_spawner.dra.reasons import NoFitReason
 from dra_spawner.dra.results import DeviceResult
 
-__all__ = ["NodeVerdict", "VerdictKind", "fitting_verdict", "judge_nodes"]
+__all__ = ["NodeVerdict", "VerdictKind", "error_verdict", "fitting_verdict", "judge_nodes"]
 
 
 class VerdictKind(StrEnum):
@@ -27,6 +27,8 @@ class VerdictKind(StrEnum):
     """Not on this node."""
     ERROR = "error"
     """kube-scheduler would give up on the pod altogether."""
+    STOPPED = "stopped"
+    """The search was stopped before it had a verdict: neither yes nor no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +116,18 @@ def _judge(
     try:
         found = allocator.allocate(node, claims, cancelled=cancelled)
     except AllocationError as error:
-        return NodeVerdict(node.name, VerdictKind.ERROR, message=str(error), fatal=error.reason)
+        return error_verdict(node.name, error)
     if isinstance(found, DoesNotFit):
         return NodeVerdict(
             node.name, VerdictKind.UNAVAILABLE, message=str(found), reason=found.reason, no_fit=found.kind
         )
     return fitting_verdict(node.name, claims, found)
+
+
+def error_verdict(node: str, error: AllocationError) -> NodeVerdict:
+    """The verdict on a node where the search ended in an error."""
+    kind = VerdictKind.STOPPED if error.reason is FatalReason.ABORTED else VerdictKind.ERROR
+    return NodeVerdict(node, kind, message=str(error), fatal=error.reason)
 
 
 def _result_json(result: DeviceResult) -> dict[str, object]:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from dra_spawner.dra.allocator import AllocationError, DoesNotFit
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
-from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, fitting_verdict
+from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
 from dra_spawner.fit.questions import ClusterObjects, Input, Question
 from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
+from dra_spawner.simulator.search_limits import CommonBudget
 
 __all__ = ["Answer", "NodeGroup", "answer_all"]
 
@@ -58,8 +60,12 @@ class Answer:
     refused_object: str = ""
 
     @property
-    def fits_somewhere(self) -> bool:
-        return any(group.verdict.kind is VerdictKind.FITS for group in self.groups())
+    def fits_somewhere(self) -> bool | None:
+        """Whether the claims fit on some node; None if the search that would tell was stopped."""
+        kinds = {group.verdict.kind for group in self.groups()}
+        if VerdictKind.FITS in kinds:
+            return True
+        return None if VerdictKind.STOPPED in kinds else False
 
     @property
     def not_judged(self) -> str:
@@ -100,8 +106,22 @@ class Answer:
         }
 
 
-def answer_all(asked: Input, features: Features, quirks: Quirks, max_steps: int | None) -> Iterator[Answer]:
-    """Answer one question after the other; what they have in common is worked out once."""
+def answer_all(
+    asked: Input,
+    features: Features,
+    quirks: Quirks,
+    max_steps: int | None,
+    new_budget: Callable[[], SearchBudget] = SearchBudget,
+) -> Iterator[Answer]:
+    """Answer one question after the other; what they have in common is worked out once.
+
+    Parameters
+    ----------
+    max_steps
+        Of the search on one node.
+    new_budget
+        What may be spent on one question, asked for when its turn comes.
+    """
     common = asked.common
     state = DeviceState(
         common.slices.values(),
@@ -112,7 +132,10 @@ def answer_all(asked: Input, features: Features, quirks: Quirks, max_steps: int 
         quirks,
         max_steps=max_steps,
     )
+    limits = CommonBudget(new_budget)
+    state.limit_searches(limits)
     for question in asked.questions:
+        limits.next_question()
         mark = state.journal.mark()
         yield _answer(state, common, question)
         state.journal.revert_to(mark)
@@ -170,8 +193,10 @@ def _class_problems(wanted: Sequence[ResourceClaim], common: ClusterObjects, own
 
 
 def _node_verdict(node: str, claims: Sequence[ResourceClaim], verdict: Verdict) -> NodeVerdict:
+    if isinstance(verdict, SearchStopped):
+        return NodeVerdict(node, VerdictKind.STOPPED, message=str(verdict), fatal=FatalReason.ABORTED)
     if isinstance(verdict, AllocationError):
-        return NodeVerdict(node, VerdictKind.ERROR, message=str(verdict), fatal=verdict.reason)
+        return error_verdict(node, verdict)
     if isinstance(verdict, DoesNotFit):
         return NodeVerdict(
             node, VerdictKind.UNAVAILABLE, message=str(verdict), reason=verdict.reason, no_fit=verdict.kind

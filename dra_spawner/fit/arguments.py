@@ -40,13 +40,22 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "  A table for people, or one line of JSON for each question:\n"
         '  {"name": "q1", "nodes": {"n1": {"allocations": [{"claim": "team/gpu", "results": [...]}]},\n'
         '                           "n2": {"unavailable": "memory: 7Gi left, 15Gi needed"},\n'
-        '                           "n3": {"error": "the scheduler would give up on the pod altogether"}}}\n'
+        '                           "n3": {"error": "the scheduler would give up on the pod altogether"},\n'
+        '                           "n4": {"stopped": "the search was stopped"}}}\n'
         "\n"
         "exit code:\n"
         "  0 fits on some node, 1 fits nowhere, 2 the input cannot be read, or an object that the API server would\n"
-        "  refuse leaves it open",
+        "  refuse leaves it open, 3 it is not known whether it fits: the search was stopped",
     )
     _add_files_and_table(command, "the answer")
+    command.add_argument(
+        "--timeout",
+        type=_seconds,
+        default=60.0,
+        metavar="SECONDS",
+        help="stop the search for one question after so long (%(default)g); 0 for no limit. On one node it is stopped"
+        " after 1,000,000 steps in any case: kube-scheduler gives up after ten seconds, which is about as much",
+    )
     command.add_argument(
         "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
     )
@@ -116,6 +125,12 @@ def _weight(text: str) -> tuple[str, Fraction]:
     return name, Fraction(number)
 
 
+def _seconds(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds like 0, 2.5 or 60")
+    return float(text)
+
+
 def _fit(options: argparse.Namespace) -> int:
     from dra_spawner.fit.command import FitOptions, run_fit
 
@@ -125,6 +140,7 @@ def _fit(options: argparse.Namespace) -> int:
         all_names=options.all_names,
         list_attributes=options.list_attributes,
         without_quirks=options.without_quirks,
+        timeout=options.timeout,
     )
     return run_fit(asked, sys.stdin.buffer, sys.stdout, sys.stderr)
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Final, TextIO
 
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36
 from dra_spawner.fit.answers import answer_all
 from dra_spawner.fit.errors import InputError
@@ -31,6 +34,8 @@ class FitOptions:
     """As if the scheduler had DRAListTypeAttributes on."""
     without_quirks: bool = False
     """Decide as the API promises instead of as kube-scheduler 1.36 does."""
+    timeout: float = 60.0
+    """Seconds for the search of one question; 0 for no limit."""
 
 
 def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
@@ -45,22 +50,25 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     -------
     int
         0 when the claims fit on some node (of every question), 1 when not, 2 when the input cannot be read or an
-        object that the API server would refuse leaves it open.
+        object that the API server would refuse leaves it open, 3 when that is not known of a question because its search
+        was stopped, and no other question fits nowhere.
     """
     progress = Progress(messages)
     features = ALL_FEATURES if options.list_attributes else SCHEDULER_1_36
     quirks = QUIRKS_OFF if options.without_quirks else QUIRKS_1_36
-    fits, not_judged = True, ""
+    new_budget = partial(_budget, options.timeout)
+    fits: list[bool | None] = []
+    not_judged = ""
     try:
         asked = gather(read_files(options.files, standard_input, progress), shown_names(options.files))
-        for number, answer in enumerate(answer_all(asked, features, quirks, MAX_STEPS)):
+        for number, answer in enumerate(answer_all(asked, features, quirks, MAX_STEPS, new_budget)):
             progress.clear()
             if options.as_json:
                 output.write(json.dumps(answer.to_json(), ensure_ascii=False) + "\n")
             else:
                 heading = f"{answer.name}\n" if len(asked.questions) > 1 else ""
                 output.write(("\n" if number else "") + heading + table(answer, all_names=options.all_names))
-            fits = answer.fits_somewhere and fits
+            fits.append(answer.fits_somewhere)
             not_judged = not_judged or answer.not_judged
             progress.show(f"question {number + 2:,} of {len(asked.questions):,}")
     except InputError as error:
@@ -72,4 +80,14 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     if not_judged:
         messages.write(f"dra-spawner fit: {InputError('the API server would refuse this', 0, '', not_judged)}\n")
         return 2
-    return 0 if fits else 1
+    if False in fits:
+        return 1
+    return 3 if None in fits else 0
+
+
+def _budget(seconds: float) -> SearchBudget:
+    """What one question may cost from now on."""
+    if not seconds:
+        return SearchBudget()
+    end = time.monotonic() + seconds
+    return SearchBudget(is_over=lambda: time.monotonic() > end)

@@ -54,7 +54,13 @@ def _headline(answer: Answer, rows: dict[tuple[VerdictKind, str], list[str]]) ->
     if not answer.nodes:
         return f"No node was given, so there is nowhere for {claims} to fit."
     fitting = sum(len(names) for (kind, _), names in rows.items() if kind is VerdictKind.FITS)
-    where = f"fits on {fitting:,} of {_nodes(len(answer.nodes))}" if fitting else "fits nowhere"
+    stopped = sum(len(names) for (kind, _), names in rows.items() if kind is VerdictKind.STOPPED)
+    total = _nodes(len(answer.nodes))
+    if stopped and not fitting:
+        verb = "fits" if len(answer.claims) == 1 else "fit together"
+        return f"It is not known whether {claims} {verb}: the search was stopped on {stopped:,} of {total}"
+    where = f"fits on {fitting:,} of {total}" if fitting else "fits nowhere"
+    where += f"; on {stopped:,} the search was stopped" if stopped else ""
     verb = where if len(answer.claims) == 1 else where.replace("fits", "fit together", 1)
     return f"{claims} {verb}"
 
@@ -67,6 +73,8 @@ def _sentence(verdict: NodeVerdict) -> str:
             return verdict.message
         case VerdictKind.ERROR:
             return f"error: {verdict.message}"
+        case VerdictKind.STOPPED:
+            return f"not known: {verdict.message}"
 
 
 def _given(verdict: NodeVerdict) -> str:

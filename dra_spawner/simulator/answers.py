@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Final
 
 from dra_spawner.dra.allocator import AllocationError
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.requests import prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.claim_shapes import ClaimShape
-from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason
+from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, Stopped
 from dra_spawner.simulator.divisions import Divisions
 from dra_spawner.simulator.fitting_classes import FittingClasses
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.outlines import Outlines
 from dra_spawner.simulator.pool_views import NodeView
+from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.verdicts import ShapeAnswer, ShapeGroup
 
 __all__ = ["Answers"]
@@ -39,6 +42,11 @@ class Answers:
         Device classes by name.
     places
         By name, the place of each node among the others.
+
+    Attributes
+    ----------
+    limits
+        What searches may cost; None for no limit.
     """
 
     def __init__(
@@ -56,6 +64,7 @@ class Answers:
         self._places = places
         self._features = features
         self._quirks = quirks
+        self.limits: SearchLimits | None = None
         self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
         self._found: dict[int, _Found] = {}
 
@@ -125,8 +134,9 @@ class Answers:
         key = (found.shape.id, self._divisions.common_use(node_class))
         reason = node_class.reasons.get(key)
         if reason is None:
-            reason = self._judge.explain(view, found.shape.prepared, self._judge.counters())
-            node_class.reasons[key] = reason
+            reason = self._explain(view, found.shape, self._judge.counters())
+            if reason is not None and reason.reason is not None:
+                node_class.reasons[key] = reason
         return verdict, reason
 
     def _verdict(self, node_class: NodeClass, view: NodeView, found: _Found) -> ClassVerdict:
@@ -143,12 +153,31 @@ class Answers:
         outlines = found.outlines
         key = outlines.key(node_class.structure, view, node_class.uses) if outlines is not None else None
         if outlines is None or key is None:
-            return self._judge.judge(view, found.shape.prepared, self._judge.counters())
+            return self._search(view, found.shape, self._judge.counters())
         verdict = outlines.verdicts.get(key)
         if verdict is None:
-            verdict = self._judge.judge(view, found.shape.prepared, self._judge.counters())
+            verdict = self._search(view, found.shape, self._judge.counters())
             outlines.keep(key, verdict)
         return verdict
+
+    # --- searches ----------------------------------------------------------------------------------------------------
+
+    def _search(self, view: NodeView, shape: ClaimShape, counters: CounterCache) -> ClassVerdict:
+        """Search on a node. SearchStopped when that may not cost so much."""
+        if self.limits is None:
+            return self._judge.judge(view, shape.prepared, counters)
+        with self.limits.search(shape.id) as budget:
+            return self._judge.judge(view, shape.prepared, counters, budget)
+
+    def _explain(self, view: NodeView, shape: ClaimShape, counters: CounterCache) -> Reason | None:
+        """Search for the reason; None where that may not cost so much."""
+        if self.limits is None:
+            return self._judge.explain(view, shape.prepared, counters)
+        try:
+            with self.limits.search(shape.id) as budget:
+                return self._judge.explain(view, shape.prepared, counters, budget)
+        except SearchStopped:
+            return None
 
     # --- questions about all nodes -----------------------------------------------------------------------------------
 
@@ -167,20 +196,30 @@ class Answers:
             if entangled:
                 groups = self._untangle(groups, shape, explain, entangled)
             groups.sort(key=lambda group: self._places[group.nodes[0]])
-            answer = self._answers[shape.id, explain] = ShapeAnswer(tuple(groups), self._divisions.views())
+            answer = ShapeAnswer(tuple(groups), self._divisions.views())
+            if not any(isinstance(group.verdict, Stopped) for group in groups):
+                self._answers[shape.id, explain] = answer
         return answer
 
     def error(
-        self, fatal: Fatal, view: NodeView, claims: Sequence[ResourceClaim], counters: CounterCache | None = None
+        self,
+        fatal: Fatal,
+        view: NodeView,
+        claims: Sequence[ResourceClaim],
+        shape: ClaimShape,
+        counters: CounterCache | None = None,
     ) -> AllocationError:
         """The error in the names of this node and these claims, which takes another search to find."""
         if not fatal.is_general:
             try:
                 selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
                 prepared = prepare_claims(claims, self._classes, self._features, self._quirks, selectors)
-                self._judge.find(view, prepared, counters or self._judge.counters())
+                with self.limits.search(shape.id) if self.limits is not None else nullcontext() as budget:
+                    self._judge.find(view, prepared, counters or self._judge.counters(), budget)
             except AllocationError as error:
                 return error
+            except SearchStopped:
+                pass  # in other names, then
         return AllocationError(fatal.reason, fatal.message)
 
     def _group(self, node_class: NodeClass, found: _Found, explain: bool) -> ShapeGroup:
@@ -188,7 +227,10 @@ class Answers:
         if len(names) > 1:
             names = tuple(sorted(names, key=self._places.__getitem__))
         view = self._divisions.view(names[0])
-        return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
+        try:
+            return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
+        except SearchStopped as stopped:
+            return ShapeGroup(names, view, Stopped(stopped), None)
 
     def _untangle(
         self, groups: list[ShapeGroup], shape: ClaimShape, explain: bool, entangled: frozenset[str]
@@ -200,9 +242,13 @@ class Answers:
         counters = self._judge.counters()
         for name in sorted(apart, key=self._places.__getitem__):
             view = views[name]
-            verdict = self._judge.judge(view, shape.prepared, counters)
+            verdict: ClassVerdict | Stopped
+            try:
+                verdict = self._search(view, shape, counters)
+            except SearchStopped as stopped:
+                verdict = Stopped(stopped)
             needs_reason = explain and isinstance(verdict, Misfit)
-            reason = self._judge.explain(view, shape.prepared, counters) if needs_reason else None
+            reason = self._explain(view, shape, counters) if needs_reason else None
             remaining.append(ShapeGroup((name,), view, verdict, reason, counters))
         return remaining
 

@@ -8,6 +8,7 @@ from itertools import count
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.features import Features, Quirks
@@ -18,7 +19,7 @@ from dra_spawner.dra.results import make_allocation, move_allocation
 from dra_spawner.dra.search import Search
 from dra_spawner.simulator.pool_views import NodeView
 
-__all__ = ["ClassVerdict", "Fatal", "Fits", "Judge", "Misfit"]
+__all__ = ["ClassVerdict", "Fatal", "Fits", "Judge", "Misfit", "Stopped"]
 
 Position = tuple[int, int, int]
 
@@ -64,6 +65,13 @@ class Fatal:
         return self.reason is FatalReason.ABORTED
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Stopped:
+    """There is no verdict: the search exceeded its budget. This is not kept, another time it may not."""
+
+    error: SearchStopped
+
+
 ClassVerdict = Fits | Misfit | Fatal
 
 
@@ -82,21 +90,47 @@ class Judge:
         """What is left of counters, as far as one attempt to place a pod remembers it."""
         return CounterCache(self._allocated, self._quirks)
 
-    def judge(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> ClassVerdict:
-        """Verdict on the node and on all alike nodes."""
+    def judge(
+        self,
+        view: NodeView,
+        claims: tuple[PreparedClaim, ...],
+        counters: CounterCache,
+        budget: SearchBudget | None = None,
+    ) -> ClassVerdict:
+        """Verdict on the node and on all alike nodes.
+
+        Raises
+        ------
+        SearchStopped
+            When the budget is exceeded.
+        """
         try:
-            return self.find(view, claims, counters)
+            return self.find(view, claims, counters, budget)
         except AllocationError as error:
             return Fatal(error.reason, str(error))
 
-    def find(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> Fits | Misfit:
+    def find(
+        self,
+        view: NodeView,
+        claims: tuple[PreparedClaim, ...],
+        counters: CounterCache,
+        budget: SearchBudget | None = None,
+    ) -> Fits | Misfit:
         """The same, but raising AllocationError where the scheduler would give up on the pod."""
         if view.error:
             raise AllocationError(FatalReason.NODE_SELECTOR, view.error)
         steps, limit = count(1), self._max_steps
         cancelled = (lambda: next(steps) > limit) if limit is not None else None
         search = Search(
-            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks, cancelled
+            claims,
+            view.pools,
+            view.node,
+            self._allocated,
+            counters,
+            self._features,
+            self._quirks,
+            cancelled,
+            budget=budget,
         )
         if not search.run():
             invalid = any(pool.state is PoolState.INVALID for pool in view.pools)
@@ -129,10 +163,16 @@ class Judge:
             ]
         )
 
-    def explain(self, view: NodeView, claims: tuple[PreparedClaim, ...], counters: CounterCache) -> Reason:
-        """Why the claims do not fit on the node and on all alike nodes."""
+    def explain(
+        self,
+        view: NodeView,
+        claims: tuple[PreparedClaim, ...],
+        counters: CounterCache,
+        budget: SearchBudget | None = None,
+    ) -> Reason:
+        """Why the claims do not fit on the node and on all alike nodes, as far as the budget goes."""
         reason = ExplainingSearch(
-            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks
+            claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks, budget=budget
         ).explain()
         device = reason.nearest.device if reason is not None else None
         return Reason(reason, view.positions()[device] if device is not None else None)

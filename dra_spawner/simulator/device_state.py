@@ -27,6 +27,7 @@ from dra_spawner.simulator.divisions import Divisions
 from dra_spawner.simulator.holders import Held, Holders
 from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.pool_views import Concerned, PoolViews
+from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.table import Table
 from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
 
@@ -108,6 +109,10 @@ class DeviceState:
 
     # --- questions -------------------------------------------------------------------------------------------------
 
+    def limit_searches(self, limits: SearchLimits | None) -> None:
+        """What searches may cost from now on; None for no limit. What exceeds it raises SearchStopped."""
+        self._answers.limits = limits
+
     def allocate(
         self, node_name: str, claims: Sequence[ResourceClaim], explain: bool = False
     ) -> tuple[Allocation, ...] | DoesNotFit:
@@ -119,6 +124,8 @@ class DeviceState:
         ------
         AllocationError
             When the scheduler would give up on the pod on all nodes.
+        SearchStopped
+            When the search would cost more than it may.
         KeyError
             When there is no such node.
         """
@@ -128,7 +135,7 @@ class DeviceState:
         if isinstance(verdict, Fits):
             return self._judge.allocations(verdict, view, shape.prepared)
         if isinstance(verdict, Fatal):
-            raise self._answers.error(verdict, view, claims)
+            raise self._answers.error(verdict, view, claims, shape)
         return no_fit(verdict, reason, view, claims)
 
     def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
@@ -145,7 +152,7 @@ class DeviceState:
         shape = self._shapes.shape(claims, self._classes)
         answer = self._answers.on_all_nodes(shape, explain, self._pools.entangled_names)
         errors = {
-            group: self._answers.error(group.verdict, group.view, claims, group.counters)
+            group: self._answers.error(group.verdict, group.view, claims, shape, group.counters)
             for group in answer.fatal
             if isinstance(group.verdict, Fatal)
         }

@@ -1,6 +1,7 @@
 """Where one pod fits in a snapshot: node filters and devices together, with the reason for every no.
 
-The same filters decide for every pod, also for one that has a nominated node or that no claim was made for yet.
+The same filters decide for every pod, also for one that has a nominated node or that no claim was made for yet. A
+question whose search for devices costs more than it may raises SearchStopped: the pod neither fits nor does not fit.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import cached_property
 from typing import Final
 
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, NoFitKind
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.reasons import NoFitReason
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
@@ -184,6 +186,8 @@ class Fitting:
             yield first
             # Only where something besides devices is in the way there.
             for group in devices.verdicts(claims, explain=False):
+                if group.stopped is not None:
+                    raise group.stopped
                 if group.fits:
                     yield from (name for name in group.nodes if name != first)
 
@@ -314,8 +318,12 @@ class Fitting:
         return self._where_claims_are(name, answer)
 
     def _devices_answer(
-        self, found: tuple[Allocation, ...] | DoesNotFit | AllocationError, claims: Sequence[ResourceClaim]
+        self,
+        found: tuple[Allocation, ...] | DoesNotFit | AllocationError | SearchStopped,
+        claims: Sequence[ResourceClaim],
     ) -> NodeAnswer:
+        if isinstance(found, SearchStopped):
+            raise found
         if isinstance(found, AllocationError):
             return NodeAnswer(NodeVerdict(FitCode.ERROR, Filter.DYNAMIC_RESOURCES, (str(found),)))
         if isinstance(found, DoesNotFit):

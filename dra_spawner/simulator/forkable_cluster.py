@@ -17,6 +17,7 @@ from dra_spawner.simulator.journal import Journal
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.object_changes import put_object, remove_object
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 
 __all__ = ["ForkableCluster"]
@@ -82,6 +83,13 @@ class ForkableCluster:
             node_allocatable=node_allocatable,
             max_steps=max_steps,
         )
+
+    def limit_searches(self, limits: SearchLimits | None) -> None:
+        """What searches for devices may cost from now on; None for no limit.
+
+        Every question whose search would cost more raises SearchStopped, and nothing has changed then.
+        """
+        self._state.devices.limit_searches(limits)
 
     # --- what there is ---------------------------------------------------------------------------------------------
 

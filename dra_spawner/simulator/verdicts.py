@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.dra.counters import CounterCache
 from dra_spawner.simulator.claim_shapes import ClaimShape
-from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Reason, no_fit
+from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Reason, Stopped, no_fit
 from dra_spawner.simulator.pool_views import NodeView
 
 __all__ = ["Question", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
 
-Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError
-"""What the claims get on a node, why they do not fit, or why the scheduler would give up on the pod."""
+Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError | SearchStopped
+"""What the claims get on a node, why they do not fit, why the scheduler would give up on the pod, or that the search
+was stopped before there was a verdict."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,7 +36,7 @@ class ShapeGroup:
 
     nodes: tuple[str, ...]
     view: NodeView
-    verdict: ClassVerdict
+    verdict: ClassVerdict | Stopped
     reason: Reason | None
     counters: CounterCache | None = None
 
@@ -89,6 +91,8 @@ class Question:
             return self.judge.allocations(verdict, view, self.shape.prepared)
         if isinstance(verdict, Fatal):
             return self.errors[group]
+        if isinstance(verdict, Stopped):
+            return verdict.error
         return no_fit(verdict, group.reason, view, self.claims)
 
 
@@ -107,6 +111,11 @@ class VerdictGroup:
     @property
     def fits(self) -> bool:
         return isinstance(self._group.verdict, Fits)
+
+    @property
+    def stopped(self) -> SearchStopped | None:
+        """Why there is no verdict; None if there is one."""
+        return self._group.verdict.error if isinstance(self._group.verdict, Stopped) else None
 
     @property
     def verdict(self) -> Verdict:

@@ -1,0 +1,49 @@
+"""What searches for devices may cost, decided by whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Protocol
+
+from dra_spawner.dra.budget import SearchBudget
+
+__all__ = ["CommonBudget", "SearchLimits"]
+
+
+class SearchLimits(Protocol):
+    """Gives each search its budget."""
+
+    def search(self, shape: int) -> AbstractContextManager[SearchBudget]:
+        """The budget of one search on one node, for claims of the shape with this number; within it, the search runs.
+
+        Raises
+        ------
+        SearchStopped
+            When there is none for these claims.
+        """
+        ...
+
+
+class CommonBudget:
+    """One budget for all searches until the next question.
+
+    Parameters
+    ----------
+    new_budget
+        Makes the budget of a question.
+    """
+
+    def __init__(self, new_budget: Callable[[], SearchBudget]) -> None:
+        self._new_budget = new_budget
+        self._budget = new_budget()
+
+    def next_question(self) -> None:
+        """Begin anew."""
+        self._budget = self._new_budget()
+
+    @contextmanager
+    def search(self, shape: int) -> Iterator[SearchBudget]:
+        """See `SearchLimits`."""
+        self._budget.spend(1)
+        yield self._budget
