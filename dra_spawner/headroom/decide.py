@@ -17,6 +17,7 @@ from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.promised import promised_room
 from dra_spawner.headroom.readiness import decide_readiness
 from dra_spawner.headroom.stops import stop_of
+from dra_spawner.headroom.undecided import Unknown
 from dra_spawner.headroom.view import View
 from dra_spawner.headroom.wanted import decide_numbers
 from dra_spawner.headroom.yielding import Waiting, decide_yields
@@ -46,6 +47,11 @@ class Decisions:
     memory: Memory
     frozen: str = ""
     denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether pods wait for their turn to be looked at: there is more to decide, though nothing has changed."""
+        return any(each.unknown is Unknown.POSTPONED for each in self.waiting)
 
 
 def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
@@ -77,6 +83,8 @@ def _decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     hand_overs = decide_hand_overs(view, policy)
     broken = decide_broken(view, policy, _ended(hand_overs))
     yields, waiting, waited = decide_yields(view, policy, busyness, memory.waited)
+    # However long it took to look at users' pods, what is left has its own time.
+    view.searches.begin_part()
     let_go = decide_let_go(view, waiting)
     forsaken = decide_forsaken(view, _ended((*hand_overs, *broken, *yields)))
     readiness, memory = decide_readiness(view, policy, memory)

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, Denial, EndPlaceholder, LabelNode
 from dra_spawner.headroom.budget import Tokens
@@ -137,7 +139,8 @@ def _room_for(
                 for claim in claims:
                     view.snapshot.add_claim(claim)
                 view.snapshot.add_pod(pod)
-                found = frozenset(view.snapshot.fits(pod, explain=False).fitting)
+                with suppress(SearchStopped):
+                    found = frozenset(view.snapshot.fits(pod, explain=False).fitting)
         known[shape] = found
     return known[shape]
 
@@ -148,8 +151,10 @@ def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
         if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
             continue
         pod = without_label(placeholder.pod, labels.DRAINING)
-        if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
-            return placeholder
+        # One of which it takes too long to find out keeps no node from becoming empty.
+        with suppress(SearchStopped):
+            if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
+                return placeholder
     return None
 
 
@@ -188,7 +193,7 @@ def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[P
     """Whether all placeholders of a node have room on others that are not to become empty themselves."""
     snapshot = view.snapshot
     closed = {each for each, state in snapshot.nodes.items() if is_labelled(state, labels.DRAINING)} | {name}
-    with snapshot.trial():
+    with snapshot.trial(), suppress(SearchStopped):
         for placeholder in held:
             snapshot.remove_pod(placeholder.key)
         for number, placeholder in enumerate(held):
@@ -199,7 +204,8 @@ def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[P
             if not fitting:
                 return False
             snapshot.schedule(pod, fitting[0])
-    return True
+        return True
+    return False
 
 
 @dataclass
@@ -305,6 +311,19 @@ def _lands(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, g
     """Whether the scheduler would put the replacement where it should go; if so, it is there in the trial."""
     snapshot = view.snapshot
     snapshot.fork()
+    try:
+        lands = _lands_in_trial(view, policy, placeholder, cause, goal, number)
+    except SearchStopped:
+        lands = False  # as far as is known
+    if lands:
+        snapshot.commit()
+    else:
+        snapshot.revert()
+    return lands
+
+
+def _lands_in_trial(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, goal: str, number: int) -> bool:
+    snapshot = view.snapshot
     snapshot.remove_pod(placeholder.key)
     pod = _replacement(view, policy, placeholder, number)
     if pod is not None:
@@ -314,10 +333,7 @@ def _lands(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, g
         where = goal if best == {goal} else ""
         if cause is Cause.DRAIN and best and placeholder.node not in best:
             where = min(best)
-        if where and snapshot.schedule(pod, where).fits:
-            snapshot.commit()
-            return True
-    snapshot.revert()
+        return bool(where) and snapshot.schedule(pod, where).fits
     return False
 
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom.actions import Action, Cause, CreatePlaceholder, Denial, EndPlaceholder
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
 
 __all__ = ["decide_outdated"]
 
@@ -66,12 +69,12 @@ def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeh
     snapshot = view.snapshot
     with snapshot.trial():
         # Those that fit anyway the scheduler is about to come to.
-        left = [each for each in pending if not snapshot.place_quickly(each.pod, {})]
+        left = [each for each in pending if _surely_has_no_place(snapshot, each.pod)]
         for each in old:
             snapshot.fork()
             snapshot.remove_pod(each.key)
             one_of_each = {other.shape: other for other in reversed(left)}.values()
-            placed = next((other for other in one_of_each if snapshot.schedule(other.pod, each.node).fits), None)
+            placed = next((other for other in one_of_each if _is_placed(snapshot, other.pod, each.node)), None)
             if placed is None:
                 snapshot.revert()
                 continue
@@ -79,6 +82,22 @@ def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeh
             left.remove(placed)
             found.append(each)
     return found
+
+
+def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether a pod fits nowhere; not if that is not known. Where it fits it has its place from here on."""
+    try:
+        return not snapshot.place_quickly(pod, {})
+    except SearchStopped:
+        return False
+
+
+def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
+    """Give a pod its place on a node if it surely fits there, and whether it does."""
+    try:
+        return snapshot.schedule(pod, node).fits
+    except SearchStopped:
+        return False
 
 
 def _end(placeholder: Placeholder) -> EndPlaceholder:

@@ -135,6 +135,11 @@ class Patience:
         if found != NEVER_WAITED:
             self.waited[pod.uid] = found
 
+    def keep(self, pod: Pod) -> None:
+        """Nothing was found of a pod in this round."""
+        if pod.uid in self._before:
+            self.waited[pod.uid] = self._before[pod.uid]
+
     def _of(self, pod: Pod) -> Waited:
         return self._before.get(pod.uid, NEVER_WAITED)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.more_nodes import Growth, growth_for
@@ -78,6 +80,11 @@ def find_placement(
     ----------
     drivers_of_kind
         Drivers that kinds of nodes have been seen with (`Memory.drivers`).
+
+    Raises
+    ------
+    SearchStopped
+        When finding out takes too long.
     """
     with promised_room(view, policy, to_waiting=True):
         return _find(view, policy, shape, namespace, drivers_of_kind)
@@ -109,7 +116,7 @@ def _find(
 def group_alike_nodes(view: View, shape: Shape) -> None:
     """What the first search on a big cluster takes most of its time for, and the next ones find done."""
     pod, templates = simulated_user(shape, "default")
-    with view.snapshot.trial():
+    with view.snapshot.trial(), suppress(SearchStopped):
         _add(view.snapshot, templates)
         view.snapshot.first_fitting(pod, iter)
 

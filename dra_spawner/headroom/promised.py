@@ -8,11 +8,12 @@ used.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.node_selector import NodeSelector, node_name_selector
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.known import is_held
@@ -92,7 +93,9 @@ def promised_room(view: View, policy: Policy, *, to_waiting: bool = False) -> It
         for number, place in enumerate(places):
             shape = policy.shapes.get(place.shape)
             if place.waiting is not None:
-                view.snapshot.schedule(place.waiting, place.node)
+                # One with other claims besides, for which the search takes too long, has its devices at any rate.
+                with suppress(SearchStopped):
+                    view.snapshot.schedule(place.waiting, place.node)
             elif shape is not None:
                 pod, _ = simulated_user(shape, place.pod.namespace)
                 # Its devices are allocated already.
@@ -115,12 +118,15 @@ def would_take_room(view: View, placeholder: Placeholder) -> bool:
     if len(waiting) > _MOST_WAITING:
         return True
     snapshot, node = view.snapshot, placeholder.node
-    outside = [pod for pod in waiting if not snapshot.fits_on(pod, node, explain=False).fits]
-    if not outside:
-        return False
-    with snapshot.trial():
-        snapshot.remove_pod(placeholder.key)
-        return any(snapshot.fits_on(pod, node, explain=False).fits for pod in outside)
+    try:
+        outside = [pod for pod in waiting if not snapshot.fits_on(pod, node, explain=False).fits]
+        if not outside:
+            return False
+        with snapshot.trial():
+            snapshot.remove_pod(placeholder.key)
+            return any(snapshot.fits_on(pod, node, explain=False).fits for pod in outside)
+    except SearchStopped:
+        return True  # perhaps
 
 
 def _named(view: View, namespace: str, names: list[str | None]) -> list[TrackedClaim]:

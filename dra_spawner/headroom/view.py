@@ -12,6 +12,7 @@ from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.known import Known, Namespaces
+from dra_spawner.headroom.search_ledger import SearchLedger
 from dra_spawner.headroom.shapes import is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
@@ -95,6 +96,8 @@ class View:
         Why the scheduler found no node for a pod; empty if it says nothing.
     problem
         Why the cluster cannot be trusted at present (its API fails); empty if it can.
+    searches
+        What searches for devices may cost. What costs more raises SearchStopped, and is neither a yes nor a no.
     """
 
     def __init__(
@@ -109,8 +112,12 @@ class View:
         promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
         scheduler_says: Callable[[Pod], str] = lambda pod: "",
+        searches: SearchLedger | None = None,
     ) -> None:
         self.snapshot = snapshot
+        self.searches = searches if searches is not None else SearchLedger()
+        self.searches.begin(now)
+        snapshot.limit_searches(self.searches)
         self.scheduler_says = scheduler_says
         self.now = now
         self.stale = stale

@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.known import FailedFits, is_held
 from dra_spawner.headroom.patience import Patience, Waited
 from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.undecided import Unknown, surely_fits, why_unknown
 from dra_spawner.headroom.view import (
     Placeholder,
     View,
@@ -66,12 +68,15 @@ class Waiting:
         Whether nothing helps but another node.
     has_way
         Whether placeholders made way for it; until it has its place, nobody else may be put there.
+    unknown
+        Why it is not known whether it fits; None if it is known.
     """
 
     pod: ObjectKey
     reason: str
     needs_node: bool = False
     has_way: bool = False
+    unknown: Unknown | None = None
 
 
 def decide_yields(
@@ -91,8 +96,9 @@ def decide_yields(
     """
     with view.snapshot.trial():
         yields = _Yields(view, policy, busyness, Patience(view, policy.grace, before))
-        for pod in view.waiting_users:
-            yields.look_at(pod)
+        for pod in view.searches.in_turn(view.waiting_users):
+            with view.searches.charged_to(pod):
+                yields.try_to_look_at(pod)
     return tuple(yields.actions), tuple(yields.waiting), yields.patience.waited
 
 
@@ -112,8 +118,21 @@ class _Yields:
         self.actions: list[Action] = []
         self.waiting: list[Waiting] = []
 
-    def look_at(self, pod: Pod) -> None:
-        """Find out what is to be said of a pod, and what is to be done for it."""
+    def try_to_look_at(self, pod: Pod) -> None:
+        """Find out what is to be said of a pod and done for it, unless that takes too long: then nothing is done."""
+        snapshot = self._view.snapshot
+        snapshot.fork()
+        try:
+            self._look_at(pod)
+        except SearchStopped as stopped:
+            snapshot.revert()
+            self.patience.keep(pod)
+            unknown, reason = why_unknown(pod, stopped)
+            self.waiting.append(Waiting(ObjectKey.of(pod), reason, unknown=unknown))
+        else:
+            snapshot.commit()
+
+    def _look_at(self, pod: Pod) -> None:
         shape = self._view.shape_of(pod) if _has_own_claims(pod) else ""
         known = self._need_node.get(shape)
         if known is not None:
@@ -247,10 +266,11 @@ class _Yields:
     def _take(self, pod: Pod, way: Way) -> None:
         """Give a pod its place in the trial."""
         for each in way.placeholders:
-            self._free.pop(each.key, None)
-            self._forsaken.pop(each.key, None)
             self._view.snapshot.remove_pod(each.key)
         self._view.snapshot.schedule(pod, way.node)
+        for each in way.placeholders:
+            self._free.pop(each.key, None)
+            self._forsaken.pop(each.key, None)
 
     def _once_ready(self, pod: Pod) -> str:
         """The node that has room for a pod and is only not ready for users yet; the pod has its place there then."""
@@ -275,7 +295,7 @@ def _rivals(view: View, way: Way, pending: dict[ObjectKey, Placeholder]) -> tupl
             view.snapshot.remove_pod(each.key)
         for each in pending.values():
             if each.shape not in fits:
-                fits[each.shape] = view.snapshot.fits_on(each.pod, way.node, explain=False).fits
+                fits[each.shape] = surely_fits(view.snapshot, each.pod, way.node)
     found = tuple(each for each in pending.values() if fits[each.shape])
     for each in found:
         del pending[each.key]

@@ -6,9 +6,11 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.choice_names import find_choice, is_combination
@@ -161,7 +163,8 @@ class Availability:
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Of the cluster as it is by now; the answers are of moments that are close to each other.
-                known[shape.id] = find_placement(keeper.view(), policy, shape, namespace, drivers)
+                with suppress(SearchStopped):
+                    known[shape.id] = find_placement(keeper.view(), policy, shape, namespace, drivers)
         if not ground.is_same(self._present_ground(policy)):
             self._ground = None  # it has changed meanwhile; next time all is asked anew
         return known

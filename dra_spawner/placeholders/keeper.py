@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,6 +24,7 @@ from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Headroom, Policy
 from dra_spawner.headroom.published_shapes import PublishedShapes, policy_with
+from dra_spawner.headroom.search_ledger import SearchLedger
 from dra_spawner.headroom.shape_definition import DefinitionError, read_definition
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import View
@@ -128,6 +130,7 @@ class PlaceholderKeeper:
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
         self._found_out = Known()
+        self._searches = SearchLedger(time.monotonic)
         self._reconciler: Reconciler | None = None
         self._promises: Promises | None = None
         self._known: _Wanted | None = None
@@ -240,6 +243,7 @@ class PlaceholderKeeper:
             stale=timedelta(seconds=stale),
             known=self._found_out,
             scheduler_says=self.watch.scheduler_says,
+            searches=self._searches,
         )
 
     # --- while it leads -----------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.cluster.rights import missing_right
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, EndPlaceholder
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
@@ -56,7 +57,9 @@ class Promise:
 
 
 class Frozen(Exception):
-    """Nothing is promised: what is known of the cluster is too old, or its API fails. The message says which."""
+    """Nothing is promised: what is known of the cluster is too old, its API fails, or a search for devices was stopped.
+    The message says which.
+    """
 
 
 _Ground: TypeAlias = tuple[int, Policy, frozenset[ObjectKey], float]
@@ -145,7 +148,10 @@ class Promises:
         if reason := frozen_because(view, policy):
             raise Frozen(reason)
         drivers = reconciler.latest.memory.drivers if reconciler.latest is not None else {}
-        placement = find_placement(view, policy, shape, namespace, drivers)
+        try:
+            placement = find_placement(view, policy, shape, namespace, drivers)
+        except SearchStopped as stopped:
+            raise Frozen(f"it is not known where a server of shape {shape.id} fits: {stopped}") from None
         if placement.kind is PlacementKind.WARM:
             self._answers.pop((shape.id, namespace), None)
         else:

@@ -32,7 +32,10 @@ from dra_spawner.headroom.known import Known, Namespaces
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placement import group_alike_nodes
 from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.search_ledger import SearchLedger
+from dra_spawner.headroom.undecided import Unknown
 from dra_spawner.headroom.view import Reservation, View
+from dra_spawner.headroom.yielding import Waiting
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.placeholders.api_failures import ApiFailures
 from dra_spawner.placeholders.carry_out import CarryOut, Expectation
@@ -125,6 +128,8 @@ class Reconciler:
     """Placeholders that were promised to somebody a moment ago."""
     _ending: set[ObjectKey] = field(default_factory=set)
     _known: Known = field(default_factory=Known)
+    _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
+    _undecided: frozenset[ObjectKey] = frozenset()
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
     changes: int = 0
     """How often anything has changed that decisions depend on; counted while `run` runs."""
@@ -168,7 +173,8 @@ class Reconciler:
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
                 # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
-                await asyncio.sleep(min(self.times.gather, max(self._took, _LEAST_GATHER)))
+                most = self._took if self.latest is not None and self.latest.is_unfinished else self.times.gather
+                await asyncio.sleep(min(most, max(self._took, _LEAST_GATHER)))
         finally:
             self.is_running = False
             end()
@@ -258,11 +264,14 @@ class Reconciler:
             log.warning("%s", decided.frozen)
         self._frozen = decided.frozen
         self._note_denials(decided.denied)
+        self._note_undecided(decided.waiting)
         try:
             expected = await self._act(self._unseen.without_more(decided.actions), policy)
             await self._until_seen(expected)
         finally:
             self._note_ending(set())
+        if decided.is_unfinished:
+            self._woken.set()
 
     async def end_now(self, action: EndPlaceholder) -> bool:
         """End a placeholder for a user besides the rounds, and whether that worked; if not, a round does it."""
@@ -287,6 +296,7 @@ class Reconciler:
             promised=self.promised,
             ending=self._ending,
             scheduler_says=self.watch.scheduler_says,
+            searches=self._searches,
         )
 
     def _note_ending(self, ending: set[ObjectKey]) -> None:
@@ -305,6 +315,13 @@ class Reconciler:
             if self._denied.get(key) is not denial:
                 self.on_denial(denial)
         self._denied = denied
+
+    def _note_undecided(self, waiting: Iterable[Waiting]) -> None:
+        """Tell once of each pod that it is not known whether it fits."""
+        stopped = {each.pod: each.reason for each in waiting if each.unknown is Unknown.STOPPED}
+        for key in stopped.keys() - self._undecided:
+            log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
+        self._undecided = frozenset(stopped)
 
     async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
         limit = asyncio.Semaphore(_AT_ONCE)

@@ -26,11 +26,14 @@ class WaitingServer:
         Why it waits, or what is done about it, as a sentence without its full stop.
     needs_node
         Whether nothing helps but another node.
+    is_known
+        Whether it is known if it fits anywhere; not where the search for its devices was stopped or has to wait.
     """
 
     pod: Pod
     cause: str
     needs_node: bool
+    is_known: bool = True
 
 
 def waiting_servers(keeper: PlaceholderKeeper) -> tuple[WaitingServer, ...]:
@@ -47,7 +50,7 @@ def waiting_servers(keeper: PlaceholderKeeper) -> tuple[WaitingServer, ...]:
         known = told.get(ObjectKey.of(pod))
         # While nothing is decided it is not known either what the pod itself lacks.
         found.append(
-            WaitingServer(pod, known.reason, known.needs_node)
+            WaitingServer(pod, known.reason, known.needs_node, known.unknown is None)
             if known
             else WaitingServer(pod, frozen, needs_node=False)
         )

@@ -48,5 +48,6 @@ def _server_json(keeper: PlaceholderKeeper, server: WaitingServer) -> dict[str, 
         "waits_seconds": round(age(pod.created, keeper.now()).total_seconds()),
         "cause": server.cause,
         "needs_node": server.needs_node,
+        "is_known": server.is_known,
         "scheduler_says": scheduled.message if scheduled is not None else "",
     }

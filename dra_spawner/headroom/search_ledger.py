@@ -1,0 +1,167 @@
+"""What searches for devices may cost while it is decided: all those of one moment together, and those for one pod.
+
+Whoever may write claims decides how long a search takes, and until it ends nothing else is done. So a search that takes
+long is stopped, what asks for such searches is set aside for a while, and who has cost much has to let others go first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["SearchLedger", "SearchPostponed"]
+
+#: Steps of one search, on one node; 10 µs each. Those of real servers take less than a hundred.
+MOST_OF_A_SEARCH: Final = 5_000
+#: Steps of all searches between two turns of others, without those that are as short as most are.
+MOST_OF_A_PART: Final = 6_000
+_SHORT: Final = 10
+#: Steps of long searches for one shape of claims within a while, whatever changes between them.
+MOST_OF_LONG_ONES: Final = 20_000
+_LONG: Final = 500
+_WHILE: Final = timedelta(minutes=1)
+#: Seconds of one search, where steps take longer than they should.
+MOST_SECONDS: Final = 1.0
+#: For how long a shape of claims is set aside, at first and at most.
+FIRST_REST: Final = timedelta(seconds=30)
+LONGEST_REST: Final = timedelta(minutes=30)
+_MOST_KEPT: Final = 5_000
+#: What somebody has cost counts half after so long, and is no reason to let others go first up to so many steps.
+_HALVED_AFTER: Final = timedelta(seconds=10)
+_FREE: Final = 1_000
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+
+
+class SearchPostponed(SearchStopped):
+    """Other searches have cost so much that this one has to wait for its turn."""
+
+    def __init__(self, steps: int = 0) -> None:
+        super().__init__(steps, "other searches took the time there was")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """Claims that are set aside: until when, how often that was so, and after how many steps."""
+
+    until: datetime
+    times: int
+    steps: int
+
+
+class SearchLedger:
+    """Limits of searches as :class:`~dra_spawner.simulator.search_limits.SearchLimits` has them, kept between rounds.
+
+    Parameters
+    ----------
+    clock
+        Seconds of a clock that only goes forward; without one, steps alone count.
+    """
+
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        self._clock = clock
+        self._now = _LONG_AGO
+        self._left = MOST_OF_A_PART
+        self._spent = 0
+        self._resting: dict[int, _Rest] = {}
+        self._long_ones: dict[int, tuple[datetime, int]] = {}
+        self._debts: dict[str, float] = {}
+        self._halved = _LONG_AGO
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def begin(self, now: datetime) -> None:
+        """A new moment: others had their turn before it."""
+        self._now = now
+        self.begin_part()
+        if not self._halved <= now < self._halved + _HALVED_AFTER:
+            self._halved = now
+            self._debts = {each: debt / 2 for each, debt in self._debts.items() if debt >= _FREE / 10}
+        if len(self._resting) > _MOST_KEPT:
+            self._resting = {shape: each for shape, each in self._resting.items() if now < each.until}
+        if len(self._long_ones) > _MOST_KEPT:
+            self._long_ones.clear()
+
+    def begin_part(self) -> None:
+        """What comes now has a budget of its own."""
+        self._left = MOST_OF_A_PART
+
+    # --- one search --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def search(self, shape: int) -> Iterator[SearchBudget]:
+        """The budget of one search; SearchStopped where there is none. See `SearchLimits`."""
+        rest = self._resting.get(shape)
+        if rest is not None and self._now < rest.until <= self._now + LONGEST_REST:
+            raise self._stopped(rest)
+        if self._left <= 0:
+            raise SearchPostponed
+        limit = min(MOST_OF_A_SEARCH, self._left)
+        budget = SearchBudget(limit, self._timer())
+        try:
+            yield budget
+        except SearchStopped as stopped:
+            if budget.spent > limit and limit < MOST_OF_A_SEARCH:
+                raise SearchPostponed(budget.spent) from stopped
+            raise self._set_aside(shape, budget.spent) from stopped
+        finally:
+            charged = max(0, budget.spent - _SHORT)
+            self._left -= charged
+            self._spent += charged
+        if budget.spent > _LONG:
+            self._count_long(shape, budget.spent)
+
+    def _timer(self) -> Callable[[], bool] | None:
+        clock = self._clock
+        if clock is None:
+            return None
+        end = clock() + MOST_SECONDS
+        return lambda: clock() > end
+
+    def _count_long(self, shape: int, steps: int) -> None:
+        since, before = self._long_ones.get(shape, (self._now, 0))
+        if not since <= self._now < since + _WHILE:
+            since, before = self._now, 0
+        self._long_ones[shape] = since, before + steps
+        if before + steps > MOST_OF_LONG_ONES:
+            self._set_aside(shape, before + steps)
+
+    def _set_aside(self, shape: int, steps: int) -> SearchStopped:
+        """Let nobody search for these claims for a while: twice as long each time."""
+        known = self._resting.get(shape)
+        times = known.times + 1 if known is not None else 1
+        rest = _Rest(self._now + min(FIRST_REST * 2 ** min(times - 1, 10), LONGEST_REST), times, steps)
+        self._resting[shape] = rest
+        self._long_ones.pop(shape, None)
+        return self._stopped(rest)
+
+    def _stopped(self, rest: _Rest) -> SearchStopped:
+        seconds = round((rest.until - self._now).total_seconds())
+        return SearchStopped(rest.steps, f"it is tried again in {seconds} s")
+
+    # --- whose turn it is --------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def charged_to(self, pod: Pod) -> Iterator[None]:
+        """Within this, what searches cost is held against a pod and its namespace."""
+        before = self._spent
+        try:
+            yield
+        finally:
+            if steps := self._spent - before:
+                for each in (pod.namespace, pod.uid):
+                    self._debts[each] = self._debts.get(each, 0.0) + steps
+
+    def in_turn(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """The pods in their order, but those after all others that have cost much, or whose namespaces have."""
+        if not self._debts:
+            return pods
+        return sorted(pods, key=lambda pod: (self._level(pod.namespace), self._level(pod.uid)))
+
+    def _level(self, who: str) -> int:
+        return (int(self._debts.get(who, 0.0)) // _FREE).bit_length()
