@@ -61,13 +61,18 @@ class SearchLedger:
     ----------
     clock
         Seconds of a clock that only goes forward; without one, steps alone count.
+
+    Attributes
+    ----------
+    spent
+        Steps of all searches so far, but for the first ones of each, which are as many as most searches take.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
         self._clock = clock
         self._now = _LONG_AGO
         self._left = MOST_OF_A_PART
-        self._spent = 0
+        self.spent = 0
         self._resting: dict[int, _Rest] = {}
         self._long_ones: dict[int, tuple[datetime, int]] = {}
         self._debts: dict[str, float] = {}
@@ -112,7 +117,7 @@ class SearchLedger:
         finally:
             charged = max(0, budget.spent - _SHORT)
             self._left -= charged
-            self._spent += charged
+            self.spent += charged
         if budget.spent > _LONG:
             self._count_long(shape, budget.spent)
 
@@ -149,11 +154,11 @@ class SearchLedger:
     @contextmanager
     def charged_to(self, pod: Pod) -> Iterator[None]:
         """Within this, what searches cost is held against a pod and its namespace."""
-        before = self._spent
+        before = self.spent
         try:
             yield
         finally:
-            if steps := self._spent - before:
+            if steps := self.spent - before:
                 for each in (pod.namespace, pod.uid):
                     self._debts[each] = self._debts.get(each, 0.0) + steps
 

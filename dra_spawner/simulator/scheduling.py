@@ -13,6 +13,7 @@ from typing import Final, TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit, FatalReason
 from dra_spawner.dra.allocator import NoFitKind as NoDevices
+from dra_spawner.dra.budget import SearchBudget, SearchStopped
 from dra_spawner.dra.extended_resources import ExtendedRequests, classes_by_resource, extended_requests
 from dra_spawner.dra.node_selector import NodeSelectorError
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
@@ -166,12 +167,18 @@ class Attempt:
         The pod and its claims.
     choose
         Picks one of several equally good nodes.
+    budget
+        What searches for devices may cost on all nodes, preemption included. When it is exceeded, the attempt fails as
+        kube-scheduler's fails after ten seconds on one node (gate DRASchedulerFilterTimeout).
     """
 
-    def __init__(self, view: ClusterView, question: Question, choose: Choose[NodeState]) -> None:
+    def __init__(
+        self, view: ClusterView, question: Question, choose: Choose[NodeState], budget: SearchBudget | None = None
+    ) -> None:
         self.view = view
         self.question = question
         self._choose = choose
+        self._budget = budget
         self._allocator = Allocator(view.slices, view.classes, view.allocated, selectors=view.selectors)
         self._to_allocate = [claim for claim in question.claims if not claim.is_allocated]
         # Most pods have no such resources, and then the classes need not be looked at.
@@ -291,7 +298,11 @@ class Attempt:
         elsewhere = [claim for claim in self.question.claims if not _usable_from(claim, state)]
         to_allocate = [*self._to_allocate, *self._special_claims(state)]
         if to_allocate:
-            found = self._allocator.allocate(state.node.identity, to_allocate, explain=False)
+            try:
+                found = self._allocator.allocate(state.node.identity, to_allocate, explain=False, budget=self._budget)
+            except SearchStopped:
+                problem = f"node {state.node.name}: timed out trying to allocate devices"
+                raise AllocationError(FatalReason.ABORTED, problem) from None
             if isinstance(found, DoesNotFit):
                 invalid = found.kind is NoDevices.INVALID_POOLS
                 return _no("invalid resource pools were encountered" if invalid else "cannot allocate all claims")

@@ -31,6 +31,7 @@ from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.placement import Placement
 from dra_spawner.headroom.policy import Policy
+from dra_spawner.headroom.search_ledger import SearchLedger
 from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness, simulated_placeholder
 from dra_spawner.headroom.view import Reservation, View
@@ -137,6 +138,7 @@ class World:
         )
         self.memory = Memory.fresh(now)
         self.known = Known()
+        self.searches = SearchLedger()
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
         self.log: list[tuple[datetime, Action]] = []
         self.preempted: list[str] = []
@@ -253,6 +255,7 @@ class World:
             promised=self.promised,
             known=known or self.known,
             scheduler_says=lambda pod: self.refused.get(pod.name, ""),
+            searches=self.searches,
         )
 
     def decide(self) -> Decisions:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import random as random_module
 import uuid
 from collections.abc import Callable
+from typing import Final
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.errors import ApiError
@@ -27,11 +28,17 @@ from dra_spawner.devcluster.scheduler.claim_binding import BindingFailed, bind_c
 from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
 from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
 from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueue, Waiting
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
 from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, Question, Unschedulable
 
 __all__ = ["Scheduler"]
+
+
+#: Of the searches for a pod's devices in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on
+#: each node, but nothing else waits for it.
+_MOST_STEPS: Final = 20_000
 
 
 class Scheduler(Controller):
@@ -147,7 +154,7 @@ class Scheduler(Controller):
             self._tell(obj, f"this scheduler cannot decide: {self._cache.problem(PODS, entry.key)}", "SchedulerError")
             return
         question = self._cache.question(pod)
-        attempt = Attempt(self._cache.view(), question, self._random.choice)
+        attempt = Attempt(self._cache.view(), question, self._random.choice, SearchBudget(_MOST_STEPS))
         match attempt.decide():
             case Placement() as placement:
                 self._place(entry, obj, question, placement)

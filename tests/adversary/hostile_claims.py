@@ -1,0 +1,96 @@
+"""Claims that the API server accepts and whose devices take for ever to search for, on a node with a dozen devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+Json = dict[str, Any]
+
+DEVICE_CLASS: Final = "gpu.example.com"
+MOST_REQUESTS: Final = 32
+"""Of a claim; so many devices, too."""
+_IMPOSSIBLE: Final = [{"cel": {"expression": "device.driver == 'nobody'"}}]
+
+
+def _devices(count: int = 1, **more: Any) -> Json:
+    return {"deviceClassName": DEVICE_CLASS, "allocationMode": "ExactCount", "count": count, **more}
+
+
+def _claim(requests: list[Json], *constraints: Json) -> Json:
+    return {"devices": {"requests": requests, "constraints": list(constraints)}}
+
+
+def last_impossible(requests: int = 20) -> Json:
+    """All ways to choose the first ones are tried before it is clear that there is none for the last one."""
+    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(requests)]
+    found[8]["exactly"]["selectors"] = _IMPOSSIBLE
+    return _claim(found)
+
+
+def many_counts() -> Json:
+    """A few devices at a time: combinations."""
+    found: list[Json] = [{"name": f"r{number}", "exactly": _devices(2)} for number in range(5)]
+    return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
+
+
+def unmet_match() -> Json:
+    """The last two would have to be of one uuid."""
+    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(9)]
+    return _claim(found, {"requests": ["r7", "r8"], "matchAttribute": f"{DEVICE_CLASS}/uuid"})
+
+
+def unmet_distinct() -> Json:
+    """The last three would have to differ in what has two values."""
+    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(9)]
+    return _claim(found, {"requests": ["r6", "r7", "r8"], "distinctAttribute": f"{DEVICE_CLASS}/side"})
+
+
+def alternatives() -> Json:
+    """Eight ways for each request."""
+    found: list[Json] = [
+        {"name": f"r{number}", "firstAvailable": [{"name": f"a{way}", **_devices(1 + way)} for way in range(8)]}
+        for number in range(MOST_REQUESTS - 1)
+    ]
+    return _claim([*found, {"name": "last", "exactly": _devices(selectors=_IMPOSSIBLE)}])
+
+
+def counted() -> Json:
+    """Partitions that share counters, one of them too many."""
+    found: list[Json] = [{"name": f"r{number}", "exactly": _devices()} for number in range(10)]
+    return _claim(found)
+
+
+KINDS: Final[dict[str, Callable[[], Json]]] = {
+    "last impossible": last_impossible,
+    "many counts": many_counts,
+    "unmet match": unmet_match,
+    "unmet distinct": unmet_distinct,
+    "alternatives": alternatives,
+    "counted": counted,
+}
+
+
+def devices(kind: str, count: int = 12) -> list[Json]:
+    """Devices of a node."""
+    found: list[Json] = []
+    for number in range(count):
+        attributes = {"uuid": {"string": f"u{number}"}, "side": {"int": number % 2}}
+        device: Json = {"name": f"gpu-{number}", "attributes": attributes}
+        if kind == "counted":
+            counters = {"slots": {"value": "1"}}
+            device["consumesCounters"] = [{"counterSet": "board", "counters": counters}]
+        found.append(device)
+    return found
+
+
+def slices(node: str, kind: str, count: int = 12) -> list[Json]:
+    """What a driver publishes of a node."""
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2 if kind == "counted" else 1}
+    api = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice"}
+    common = {"driver": DEVICE_CLASS, "nodeName": node, "pool": pool}
+    found = [{**api, "metadata": {"name": f"{node}-gpus"}, "spec": {**common, "devices": devices(kind, count)}}]
+    if kind == "counted":
+        sets = [{"name": "board", "counters": {"slots": {"value": "9"}}}]
+        found.append({**api, "metadata": {"name": f"{node}-board"}, "spec": {**common, "sharedCounters": sets}})
+    return found

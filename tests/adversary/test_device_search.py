@@ -1,0 +1,265 @@
+"""Tenants' claims whose devices take for ever to search for: others are served, and everybody is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.actions import Cause, CreatePlaceholder
+from dra_spawner.headroom.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
+from dra_spawner.headroom.undecided import Unknown
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.under_test import ClusterUnderTest
+from tests.headroom.device_hub import ended, hub, placement
+from tests.headroom.world import NAMESPACE, SHARE, World, share_claim
+from tests.integration.devices import shareable
+from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.service import replica as services
+from tests.service.replica import Replica, prepare, publish_shapes, replica
+
+from .hostile_claims import KINDS, alternatives, devices, last_impossible, slices, unmet_match
+
+#: Seconds for which the service may do nothing else, on a machine that is busy with other things.
+_LONGEST_STALL = 2.0
+
+# --- decisions ---------------------------------------------------------------------------------------------------------
+
+
+def _world(kind: str, hostile: int) -> World:
+    """A placeholder has the only share of a device; many nodes' devices lie idle, for claims that cannot have them."""
+    world = hub((SHARE, 1, 5))
+    world.node("a", gpus=1, memory="10Gi")
+    for number in range(4):
+        _add_idle_node(world, f"h{number}", kind)
+    world.settle()
+    for number in range(hostile):
+        world.user(f"mallory-{number}", {"gpu": KINDS[kind]()})
+    return world
+
+
+def _add_idle_node(world: World, name: str, kind: str) -> None:
+    world.node(name)
+    for obj in slices(name, kind):
+        world.snapshot.apply(obj)
+
+
+def _decide(world: World) -> dict[str, Any]:
+    """What is said of each pod after a round, whose searches are counted."""
+    before = world.searches.spent
+    world.decide()
+    assert world.searches.spent - before <= 2 * (MOST_OF_A_PART + 100)
+    assert world.last is not None
+    return {each.pod.name: each for each in world.last.waiting}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
+    world = _world(kind, 1)
+    told = _decide(world)["mallory-0"]
+    assert told.unknown is Unknown.STOPPED
+    assert "the search for devices of gpu was stopped after 5,0" in told.reason
+    assert not told.needs_node
+    assert not told.has_way
+    assert not world.actions(CreatePlaceholder)[1:]
+    assert not ended(world, Cause.YIELD)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_placeholders_make_way_for_others_meanwhile(kind: str) -> None:
+    world = _world(kind, 3)
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    for _ in range(4):
+        told = _decide(world)
+        if told["ada"].has_way:
+            break
+    assert told["ada"].has_way
+    assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
+
+
+def test_whoever_is_new_is_looked_at_before_those_who_cost_much() -> None:
+    """However many there are, each is stopped once; nobody has to wait for all of them."""
+    world = _world("last impossible", 40)
+    _decide(world)
+    rounds = 0
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    while not _decide(world)["ada"].has_way:
+        rounds += 1
+        assert rounds < 45
+    while world.last is not None and world.last.is_unfinished:
+        _decide(world)
+    assert world.last is not None
+    unknown = {each.pod.name for each in world.last.waiting if each.unknown is Unknown.STOPPED}
+    assert unknown == {f"mallory-{number}" for number in range(40)}
+
+
+def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
+    world = _world("last impossible", 1)
+    _decide(world)
+    spent = world.searches.spent
+    for _ in range(20):
+        world.pass_time(seconds=FIRST_REST.total_seconds() / 21)
+        # Whatever changes: each node is another one every time.
+        for number in range(4):
+            world.remove_node(f"h{number}")
+            _add_idle_node(world, f"h{number}", "last impossible")
+        assert _decide(world)["mallory-0"].unknown is Unknown.STOPPED
+    assert world.searches.spent == spent
+    world.pass_time(seconds=FIRST_REST.total_seconds() / 10)
+    told = _decide(world)["mallory-0"]
+    assert MOST_OF_A_SEARCH - 100 < world.searches.spent - spent <= MOST_OF_A_PART
+    assert "it is tried again in 60 s" in told.reason
+
+
+def test_places_are_found_for_others_meanwhile() -> None:
+    world = _world("alternatives", 5)
+    _decide(world)
+    assert placement(world, SHARE).kind == "warm"
+
+
+# --- the service -------------------------------------------------------------------------------------------------------
+
+PART_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
+LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "40Gi")}
+PART, LARGE = shape(PART_CLAIM), shape(LARGE_CLAIM)
+
+
+@pytest.fixture
+async def tenants(cluster: ClusterUnderTest) -> AsyncIterator[tuple[str, str]]:
+    """Namespaces of two users."""
+    names = (f"{cluster.namespace}-mallory", f"{cluster.namespace}-ada")
+    for name in names:
+        await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
+    yield names
+    for name in names:
+        await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
+
+
+async def _start(
+    cluster: ClusterUnderTest, namespace: str, name: str, claim: Mapping[str, Any], shape_id: str, **spec: Any
+) -> None:
+    """A server in its user's namespace, as the spawner makes it."""
+    template = {"metadata": {"name": name}, "spec": {"spec": claim}}
+    path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    await cluster.admin.create(path, {**kind, **template})
+    manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
+    manifest["metadata"]["labels"][labels.SHAPE] = shape_id
+    manifest["spec"] |= spec
+    await cluster.admin.create(resource_path("v1", "pods", namespace), manifest)
+
+
+@contextlib.asynccontextmanager
+async def _watched_loop(service: Replica) -> AsyncIterator[list[float]]:
+    """Seconds for which the service did nothing else, one after the other; and its status is asked for all the time."""
+    stalls: list[float] = []
+
+    async def measure() -> None:
+        clock = asyncio.get_running_loop().time
+        while True:
+            before = clock()
+            await asyncio.sleep(0.01)
+            stalls.append(clock() - before - 0.01)
+
+    async def ask() -> None:
+        while True:
+            await service.get("status")
+            await asyncio.sleep(0.05)
+
+    tasks = [asyncio.create_task(measure()), asyncio.create_task(ask())]
+    try:
+        yield stalls
+        assert not any(task.done() for task in tasks), tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too_much(
+    cluster: ClusterUnderTest, tenants: tuple[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    mallory, ada = tenants
+    hostile = [last_impossible(), unmet_match(), alternatives()]
+    nodes = services.node("node-a", shareable("share"), *devices(""))
+    await prepare(cluster, *nodes, *services.node("node-b", *devices("")))
+    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    async with replica(cluster, headroom={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
+        await service.until_warm(PART, 4)
+        with caplog.at_level(logging.WARNING, "dra_spawner"):
+            async with _watched_loop(service) as stalls:
+                for number, claim in enumerate(hostile * 3):
+                    # No scheduler spends its time on them here: the service sees pods that wait all the same.
+                    await _start(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
+                await _start(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
+                await service.until(lambda: _is_placed(service, ada), "ada has a place", seconds=45)
+                await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried", seconds=45)
+                waiting = await service.get_json("waiting")
+                page = await service.get("page")
+        assert max(stalls) < _LONGEST_STALL
+        items = [each for each in waiting["items"] if each["namespace"] == mallory]
+        assert {each["is_known"] for each in items} == {False}
+        assert all("was stopped after 5,0" in each["cause"] and not each["needs_node"] for each in items)
+        assert f"{mallory}/server-0" in page or "server-0" in page
+        logged = [each for each in caplog.messages if "Nothing is decided about a pod" in each]
+        assert sorted(logged) == sorted(set(logged))
+        assert len({each.partition(" because=")[0] for each in logged}) == 9 == len(logged)
+        assert service.context.problems() == ()
+
+
+def _is_placed(service: Replica, namespace: str) -> bool:
+    pod = service.keeper.view().users.get(ObjectKey(namespace, "ada"))
+    return pod is not None and bool(pod.node_name)
+
+
+def _stopped(service: Replica) -> list[ObjectKey]:
+    decided = service.keeper.latest
+    return [each.pod for each in decided.waiting if each.unknown is Unknown.STOPPED] if decided is not None else []
+
+
+# --- the embedded cluster and the hub ----------------------------------------------------------------------------------
+
+
+async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: ClusterUnderTest) -> None:
+    """Where kube-scheduler takes ten seconds for each node, the demo would hang."""
+    cluster = embedded_cluster
+    await prepare(cluster, *services.node("node-a", shareable("share"), *devices("")))
+    for number in range(3):
+        await _start(cluster, cluster.namespace, f"mallory-{number}", last_impossible(), LARGE.id, affinity={})
+    await _start(cluster, cluster.namespace, "ada", PART_CLAIM["gpu"], PART.id, affinity={})
+    path = resource_path("v1", "pods", cluster.namespace)
+    async with asyncio.timeout(30):
+        while not (await cluster.admin.get(f"{path}/ada"))["spec"].get("nodeName"):  # noqa: ASYNC110 (no watch here)
+            await asyncio.sleep(0.05)
+        text = "timed out trying to allocate devices"
+        while text not in str(await cluster.admin.get(f"{path}/mallory-0")):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *services.node("node-a", *devices("")))
+    stalls: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def measure() -> None:
+        while True:
+            before = clock()
+            await asyncio.sleep(0.01)
+            stalls.append(clock() - before - 0.01)
+
+    task = asyncio.create_task(measure())
+    found = await diagnose(cluster.admin, {"gpu": last_impossible()})
+    task.cancel()
+    assert found.fits is None
+    assert not found.hopeless
+    assert found.sentence.startswith("It could not be determined in time whether this cluster has devices free")
+    assert len(stalls) > 5
+    assert max(stalls) < _LONGEST_STALL
