@@ -209,6 +209,8 @@ class Fitting:
             return NodeVerdict(FitCode.UNRESOLVABLE, None, ("Scheduling is blocked due to non-empty scheduling gates",))
         if pod.is_deleted or pod.is_finished:
             return NodeVerdict(FitCode.UNRESOLVABLE, None, ("the pod has ended or is being deleted",))
+        if pod.too_many:
+            return _unknown(f"it is not known where the pod may run: it has {pod.too_many}")
         if eligible_nodes(pod) == frozenset():
             return NodeVerdict(FitCode.UNRESOLVABLE, Filter.NODE_AFFINITY, ("pod affinity terms conflict",))
         return None

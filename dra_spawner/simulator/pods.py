@@ -11,6 +11,7 @@ from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.dra.objects import Toleration
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.simulator.labels import label_requirements
+from dra_spawner.simulator.pod_limits import within_limits
 from dra_spawner.simulator.pod_parts import Container, SpreadConstraint
 from dra_spawner.simulator.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
@@ -137,6 +138,8 @@ class Pod:
     """Names of the PersistentVolumeClaims it mounts."""
     undecidable: tuple[str, ...] = ()
     """Parts of the spec that decide where it may run and that are not modelled here."""
+    too_many: str = ""
+    """What the spec says too much of, so that it is left out; empty if nothing (see `pod_limits`)."""
     spread_constraints: tuple[SpreadConstraint, ...] = ()
     containers: tuple[Container, ...] = ()
     """Init containers first."""
@@ -192,7 +195,7 @@ class Pod:
         requests = _requests(spec, containers, init_containers, {}, by_devices)
         pod_level = spec.child("resources")
         scoring = to_amounts(_requests(spec, containers, init_containers, _SCORING_DEFAULTS))
-        return cls(
+        pod = cls(
             name=metadata.required_text("name"),
             namespace=namespace,
             uid=metadata.text("uid"),
@@ -248,6 +251,7 @@ class Pod:
                 "",
             ),
         )
+        return within_limits(pod)
 
 
 def _requests(

@@ -1,0 +1,67 @@
+"""How much a pod may say about where it may run: whoever writes it decides how long it takes to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from dra_spawner.dra.node_selector import Requirement
+
+if TYPE_CHECKING:
+    from dra_spawner.simulator.pods import Pod
+
+__all__ = ["within_limits"]
+
+#: Conditions of a pod on the pods beside it: each is held against all pods of the cluster. Real pods have one or two.
+_MOST_ABOUT_PODS: Final = 50
+#: Its other conditions on where it may run, tolerations and ports among them.
+_MOST_ABOUT_NODES: Final = 500
+_VALUES_OF_A_CONDITION: Final = 16
+
+
+def within_limits(pod: Pod) -> Pod:
+    """The pod, without its conditions on where it may run if they are so many that to look at them takes long.
+
+    The API server has no limit of its own for them. It is not known then where the pod may run (`Pod.too_many`); one
+    that has a node counts as if it had no wishes.
+    """
+    terms = (
+        *pod.required_affinity,
+        *pod.required_anti_affinity,
+        *pod.preferred_affinity,
+        *pod.preferred_anti_affinity,
+    )
+    about_pods = sum(1 + _size(each.labels or ()) for each in terms)
+    about_pods += sum(1 + _size(each.labels or ()) for each in pod.spread_constraints)
+    selectors = [each.selector for each in pod.preferred_nodes]
+    selectors += [pod.required_nodes] if pod.required_nodes is not None else []
+    about_nodes = len(pod.tolerations) + len(pod.host_ports) + len(pod.node_selector)
+    about_nodes += sum(
+        1 + _size(term.match_expressions) + _size(term.match_fields) for each in selectors for term in each.terms
+    )
+    if about_pods <= _MOST_ABOUT_PODS and about_nodes <= _MOST_ABOUT_NODES:
+        return pod
+    found, most, of = about_nodes, _MOST_ABOUT_NODES, "nodes"
+    if about_pods > _MOST_ABOUT_PODS:
+        found, most, of = about_pods, _MOST_ABOUT_PODS, "other pods"
+    too_many = f"{found:,} conditions on {of}, of which {most} are looked at at most"
+    return replace(
+        pod,
+        too_many=too_many,
+        undecidable=(*pod.undecidable, too_many),
+        tolerations=(),
+        node_selector={},
+        required_nodes=None,
+        preferred_nodes=(),
+        required_affinity=(),
+        required_anti_affinity=(),
+        preferred_affinity=(),
+        preferred_anti_affinity=(),
+        host_ports=(),
+        spread_constraints=(),
+    )
+
+
+def _size(requirements: Iterable[Requirement]) -> int:
+    return sum(1 + len(each.values) // _VALUES_OF_A_CONDITION for each in requirements)
