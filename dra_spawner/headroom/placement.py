@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -15,6 +14,7 @@ from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.more_nodes import Growth, growth_for
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.promised import promised_room, would_take_room
+from dra_spawner.headroom.search_ledger import SearchPostponed
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.simulated import simulated_user
 from dra_spawner.headroom.view import Placeholder, View, is_labelled
@@ -113,12 +113,24 @@ def _find(
         return _with_more_nodes(growth, policy, view.snapshot.fits(pod, explain=True))
 
 
-def group_alike_nodes(view: View, shape: Shape) -> None:
-    """What the first search on a big cluster takes most of its time for, and the next ones find done."""
+def group_alike_nodes(view: View, shape: Shape) -> bool:
+    """What the first search on a big cluster takes most of its time for, and the next ones find done.
+
+    Returns
+    -------
+    bool
+        Whether all of it is done; otherwise the next call goes on.
+    """
     pod, templates = simulated_user(shape, "default")
-    with view.snapshot.trial(), suppress(SearchStopped):
-        _add(view.snapshot, templates)
-        view.snapshot.first_fitting(pod, iter)
+    try:
+        with view.snapshot.trial():
+            _add(view.snapshot, templates)
+            view.snapshot.first_fitting(pod, iter)
+    except SearchPostponed:
+        return False
+    except SearchStopped:
+        return True  # nobody will find that out
+    return True
 
 
 def _in_order(view: View, busyness: NodesBusyness, names: Iterable[str]) -> list[str]:

@@ -52,6 +52,8 @@ log = logging.getLogger(__name__)
 
 #: Requests under way at once; the API server shares its attention fairly, and so do we.
 _AT_ONCE = 16
+#: Turns that finding out about one shape may take beforehand.
+_MOST_WARMING = 100
 #: Nodes that are looked at without a pause.
 _AT_A_TIME = 100
 #: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
@@ -223,8 +225,11 @@ class Reconciler:
                     busyness.of(name)
             await asyncio.sleep(0)
         for shape in self.policy().shapes.values():
-            group_alike_nodes(self.view(), shape)
-            await asyncio.sleep(0)
+            for _ in range(_MOST_WARMING):
+                is_done = group_alike_nodes(self.view(), shape)
+                await asyncio.sleep(0)
+                if is_done:
+                    break
 
     async def _safe_round(self) -> None:
         """A round; one that fails does not end the next."""

@@ -179,3 +179,58 @@ def test_what_was_allocated_so_is_a_warning_too():
     assert output.splitlines()[-1].startswith("warning: claim team/held, request gpu: asks for 10e18")
     _, output, _ = fit(stdin=json.dumps([*IN_STEPS, held, claim(memory="5Gi")]), as_json=True)
     assert json.loads(output)["warnings"][0].startswith("claim team/held")
+
+
+def endless(name: str = "endless"):
+    """A claim with more ways to choose than anybody can try, and none that will do."""
+    found = claim()
+    found["metadata"]["name"] = name
+    exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
+    requests = [{"name": f"r{at}", "exactly": dict(exactly)} for at in range(20)]
+    requests[9]["exactly"]["selectors"] = [{"cel": {"expression": "device.driver == 'nobody'"}}]
+    found["spec"] = {"devices": {"requests": requests}}
+    return found
+
+
+MANY = [
+    device_class(),
+    *(item for at in range(3) for item in (node(f"n{at}"), gpu_slice(f"n{at}", *(gpu(f"gpu-{n}") for n in range(12))))),
+]
+
+
+def test_the_time_for_a_question_may_be_over():
+    code, output, messages = fit(stdin=json.dumps([*MANY, endless()]), timeout=0.01)
+    assert (code, messages) == (3, "")
+    assert output.startswith(
+        "It is not known whether team/endless fits: the search was stopped on 3 of 3 nodes\n"
+        "  3 nodes: not known: the search for devices was stopped after "
+    )
+    assert output.endswith(" steps: the time for it is over  n0, n1, n2\n")
+
+
+def test_what_was_stopped_in_json():
+    _, output, _ = fit(stdin=json.dumps([*MANY, endless()]), timeout=0.01, as_json=True)
+    nodes = json.loads(output)["nodes"]
+    assert [list(verdict) for verdict in nodes.values()] == [["stopped"]] * 3
+
+
+@pytest.mark.parametrize(
+    ("claims", "code"), [([claim()], 3), ([claim(), claim("large", capacity={"requests": {"memory": "500Gi"}})], 1)]
+)
+def test_other_questions_have_their_own_time(claims, code):
+    """The worst of them is the exit code: one that fits nowhere, then one of which that is not known."""
+    asked = [endless(), *claims]
+    lines = [json.dumps({"name": f"q{at}", "objects": [each]}) for at, each in enumerate(asked)]
+    found, output, _ = fit(stdin="\n".join([json.dumps([*MANY]), *lines]), timeout=0.01, as_json=True)
+    answers = [json.loads(line)["nodes"]["n0"] for line in output.splitlines()]
+    assert list(answers[0]) == ["stopped"]
+    assert list(answers[1]) == ["allocations"]
+    assert found == code
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "1e9", "soon", ""])
+def test_a_timeout_that_is_none(value, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["fit", f"--timeout={value}"])
+    assert caught.value.code == 2
+    assert "is not a number of seconds like 0, 2.5 or 60" in capsys.readouterr().err
