@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -69,6 +71,13 @@ KINDS: Final[dict[str, Callable[[], Json]]] = {
     "alternatives": alternatives,
     "counted": counted,
 }
+
+
+def variant(kind: str, number: int) -> Json:
+    """A claim of a kind that is no other's: its requests have names of their own."""
+    text = json.dumps(KINDS[kind]())
+    found: Json = json.loads(re.sub(r'"r(\d+)"', rf'"own-{number}-r\1"', text))
+    return found
 
 
 def devices(kind: str, count: int = 12) -> list[Json]:

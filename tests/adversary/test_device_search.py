@@ -12,10 +12,14 @@ import pytest
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder
 from dra_spawner.headroom.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
 from dra_spawner.headroom.undecided import Unknown
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.lint import Inventory
+from dra_spawner.profiles.lint.fit import _why_never
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.headroom.device_hub import ended, hub, placement
@@ -25,7 +29,7 @@ from tests.placeholders.world import claim_spec, shape, user_pod
 from tests.service import replica as services
 from tests.service.replica import Replica, prepare, publish_shapes, replica
 
-from .hostile_claims import KINDS, alternatives, devices, last_impossible, slices, unmet_match
+from .hostile_claims import DEVICE_CLASS, KINDS, devices, last_impossible, slices, variant
 
 #: Seconds for which the service may do nothing else, on a machine that is busy with other things.
 _LONGEST_STALL = 2.0
@@ -41,7 +45,7 @@ def _world(kind: str, hostile: int) -> World:
         _add_idle_node(world, f"h{number}", kind)
     world.settle()
     for number in range(hostile):
-        world.user(f"mallory-{number}", {"gpu": KINDS[kind]()})
+        world.user(f"mallory-{number}", {"gpu": variant(kind, number)})
     return world
 
 
@@ -124,6 +128,45 @@ def test_places_are_found_for_others_meanwhile() -> None:
     assert placement(world, SHARE).kind == "warm"
 
 
+def test_thousands_of_conditions_are_not_looked_at() -> None:
+    """The API server has no limit for them, and each was held against every pod of the cluster."""
+    world = hub((SHARE, 1, 5))
+    world.node("a", gpus=1, memory="10Gi")
+    world.settle()
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"no": "body"}}}
+    away = {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 5000}
+    world.user("mallory", {"gpu": share_claim("10Gi")}, affinity={"podAntiAffinity": away})
+    node_term = {"matchExpressions": [{"key": "no", "operator": "In", "values": ["body"]}]}
+    nodes = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [node_term] * 5000}}
+    world.user("eve", {"gpu": share_claim("10Gi")}, affinity={"nodeAffinity": nodes})
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    told = _decide(world)
+    assert told["ada"].has_way
+    assert "10,000 conditions on other pods, of which 50 are looked at at most" in told["mallory"].reason
+    assert "15,000 conditions on nodes, of which 500 are looked at at most" in told["eve"].reason
+    assert not told["mallory"].needs_node
+    (pod,) = [each for each in world.snapshot.pods.values() if each.name == "mallory"]
+    assert not pod.has_pod_affinity
+
+
+def test_a_profile_is_checked_within_a_budget() -> None:
+    """No two of the nodes are alike, so each of them is searched."""
+    kinds = [obj for number in range(30) for obj in slices(f"n{number}", "", 10 + number)]
+    found = Inventory(
+        ClusterFacts(
+            device_classes={DEVICE_CLASS: DeviceClass.from_json({"metadata": {"name": DEVICE_CLASS}, "spec": {}})},
+            slices=tuple(map(ResourceSlice.from_json, kinds)),
+            nodes=tuple({"metadata": {"name": f"n{number}"}} for number in range(30)),
+        )
+    )
+    claim = ResourceClaim.from_json({"metadata": {"name": "wanted"}, "spec": last_impossible()})
+    verdicts = found.verdicts_when_empty([claim])
+    stopped = [group for group in verdicts if group.stopped is not None]
+    # Each of the first ones is stopped after 20,000 steps, the others are not looked at.
+    assert len(stopped) >= 20
+    assert _why_never([claim], {}, found) == ""
+
+
 # --- the service -------------------------------------------------------------------------------------------------------
 
 PART_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
@@ -187,7 +230,9 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     cluster: ClusterUnderTest, tenants: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
     mallory, ada = tenants
-    hostile = [last_impossible(), unmet_match(), alternatives()]
+    hostile = [
+        variant(kind, number) for number in range(3) for kind in ("last impossible", "unmet match", "alternatives")
+    ]
     nodes = services.node("node-a", shareable("share"), *devices(""))
     await prepare(cluster, *nodes, *services.node("node-b", *devices("")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
@@ -195,7 +240,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
         await service.until_warm(PART, 4)
         with caplog.at_level(logging.WARNING, "dra_spawner"):
             async with _watched_loop(service) as stalls:
-                for number, claim in enumerate(hostile * 3):
+                for number, claim in enumerate(hostile):
                     # No scheduler spends its time on them here: the service sees pods that wait all the same.
                     await _start(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
                 await _start(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_spawner.dra.allocator import DoesNotFit
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.claims import AllocationMode, ResourceClaim
 from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
 from dra_spawner.dra.devices import Device
@@ -134,7 +135,7 @@ def _why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inven
         Of the nodes that count.
     """
     try:
-        verdicts = inventory.empty_cluster.verdicts(claims, explain=True)
+        verdicts = inventory.verdicts_when_empty(claims)
     except AllocationError as error:
         return f"the scheduler gives up on the pod: {error}"
     reasons: list[NoFitReason] = []
@@ -146,7 +147,8 @@ def _why_never(claims: Sequence[ResourceClaim], labels: Mapping[str, Any], inven
             elsewhere = group.nodes[0]
             continue
         verdict = group.verdict
-        if isinstance(verdict, AllocationError) and verdict.reason is FatalReason.ABORTED:
+        stopped = isinstance(verdict, AllocationError) and verdict.reason is FatalReason.ABORTED
+        if stopped or isinstance(verdict, SearchStopped):
             return ""  # too many ways to tell
         if isinstance(verdict, DoesNotFit) and verdict.reason is not None:
             reasons.append(verdict.reason)

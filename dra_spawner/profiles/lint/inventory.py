@@ -9,6 +9,7 @@ from itertools import count
 from typing import Final
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.claims import DeviceClass, ResourceClaim
 from dra_spawner.dra.constraints import find_attribute
 from dra_spawner.dra.consumable_capacity import Share, ShareRefused, share_of
@@ -20,12 +21,15 @@ from dra_spawner.dra.pools import SliceIndex, gather_pools
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.profiles.device_kinds import Candidates, kinds_of
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.device_state import DeviceState, Verdicts
+from dra_spawner.simulator.search_limits import CommonBudget
 
 __all__ = ["Inventory"]
 
 #: Steps of the search on one kind of node; far more than any sound profile takes.
 _MAX_STEPS: Final = 20_000
+#: The same on all kinds of nodes, for one choice.
+_MAX_STEPS_OF_ALL: Final = 100_000
 #: Steps of a first look, on one node alone.
 _FEW_STEPS: Final = 200
 
@@ -45,6 +49,7 @@ class Inventory:
         self._shares: dict[tuple[Hashable, ...], Share | ShareRefused] = {}
         self._node_devices: dict[str, Mapping[DeviceId, Device]] = {}
         self._values: dict[tuple[tuple[str, ...], str], Mapping[str, Mapping[Attribute, int]]] = {}
+        self._limits = CommonBudget(lambda: SearchBudget(_MAX_STEPS_OF_ALL))
 
     @property
     def is_known(self) -> bool:
@@ -99,7 +104,20 @@ class Inventory:
     def empty_cluster(self) -> DeviceState:
         """The cluster as if nothing were in use."""
         classes = (self.facts.device_classes or {}).values()
-        return DeviceState(self.facts.slices or (), classes, self.nodes, max_steps=_MAX_STEPS)
+        state = DeviceState(self.facts.slices or (), classes, self.nodes, max_steps=_MAX_STEPS)
+        state.limit_searches(self._limits)
+        return state
+
+    def verdicts_when_empty(self, claims: Sequence[ResourceClaim]) -> Verdicts:
+        """What claims would get on each node if nothing were in use, or why they would not fit.
+
+        Raises
+        ------
+        AllocationError
+            When they cannot be allocated whatever the nodes are.
+        """
+        self._limits.next_question()
+        return self.empty_cluster.verdicts(claims, explain=True)
 
     @cached_property
     def _allocator(self) -> Allocator:
