@@ -11,8 +11,6 @@ that step's outcome, so its depth is not limited by Python's own stack.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
 from typing import Final
 
 from dra_spawner.dra.allocated_state import AllocatedState
@@ -28,19 +26,10 @@ from dra_spawner.dra.objects import Node
 from dra_spawner.dra.pools import Candidate, Pool, PoolState, selects_node
 from dra_spawner.dra.requests import MAX_DEVICES_PER_CLAIM, PreparedAlternative, PreparedClaim
 from dra_spawner.dra.results import ChosenDevice
+from dra_spawner.dra.search_steps import Outcome, TakenDevice
 from dra_spawner.dra.taints import blocking_taint
 
 __all__ = ["Outcome", "Search"]
-
-
-class Outcome(Enum):
-    """How a step of the search and all that follow it ended."""
-
-    FOUND = auto()
-    NOT_FOUND = auto()
-    OVER_LIMIT = auto()
-    """Every way on needs more devices than a claim may have: trying other devices is pointless, other alternatives
-    may do."""
 
 
 Step = Generator["Step", Outcome, Outcome]
@@ -49,20 +38,6 @@ Step = Generator["Step", Outcome, Outcome]
 _LOOKS_OF_A_STEP: Final = 16
 _LOOKS_OF_A_CONSTRAINT: Final = 2
 _MOST_LOOKS_UNPAID: Final = 1024
-
-
-@dataclass(slots=True)
-class _Taken:
-    """What taking one device has changed, so that it can be undone."""
-
-    alternative: PreparedAlternative
-    candidate: Candidate
-    counters_reserved: bool
-    constraints_added: int = 0
-    is_marked: bool = False
-    share: Share | None = None
-    had_shares: bool = False
-    is_recorded: bool = False
 
 
 class Search:
@@ -326,7 +301,9 @@ class Search:
             and (not self.features.consumable_capacity or self.has_capacity(alternative, candidate))
         )
 
-    def _take(self, alternative: PreparedAlternative, candidate: Candidate, *, must: bool = False) -> _Taken | None:
+    def _take(
+        self, alternative: PreparedAlternative, candidate: Candidate, *, must: bool = False
+    ) -> TakenDevice | None:
         """Mark the device as taken by the request; None, and nothing changed, when that is not possible.
 
         A refused candidate may leave a trace in a constraint, see :class:`Quirks`.
@@ -346,7 +323,7 @@ class Search:
         pays_counters = bool(device.counter_sets) and not self.skips_counters(candidate)
         if pays_counters and not self.counters.reserve(candidate.pool, device):
             return None
-        taken = _Taken(alternative, candidate, counters_reserved=pays_counters)
+        taken = TakenDevice(alternative, candidate, counters_reserved=pays_counters)
         if features.device_taints and device.taints and blocking_taint(device.taints, alternative.wanted.tolerations):
             self._give_back(taken)
             return None
@@ -380,7 +357,7 @@ class Search:
         taken.is_recorded = True
         return taken
 
-    def _give_back(self, taken: _Taken) -> None:
+    def _give_back(self, taken: TakenDevice) -> None:
         """Undo what taking a device has changed so far, in reverse order."""
         alternative, device = taken.alternative, taken.candidate.device
         if taken.is_recorded:
@@ -398,7 +375,7 @@ class Search:
         if taken.counters_reserved:
             self.counters.release(taken.candidate.pool, device)
 
-    def _add_share(self, taken: _Taken, share: Share) -> None:
+    def _add_share(self, taken: TakenDevice, share: Share) -> None:
         """Count what the share consumes. The entry, even an empty one, also says that the counters are paid."""
         device = taken.candidate.device.id
         taken.share = share
@@ -407,7 +384,7 @@ class Search:
         for name, amount, _ in share.checks:
             consumed[name] = consumed.get(name, 0) + amount
 
-    def _remove_share(self, taken: _Taken, share: Share) -> None:
+    def _remove_share(self, taken: TakenDevice, share: Share) -> None:
         device = taken.candidate.device.id
         if not taken.had_shares:
             del self.consumed[device]

@@ -93,16 +93,20 @@ def promised_room(view: View, policy: Policy, *, to_waiting: bool = False) -> It
         for number, place in enumerate(places):
             shape = policy.shapes.get(place.shape)
             if place.waiting is not None:
-                # One with other claims besides, for which the search takes too long, has its devices at any rate.
-                with suppress(SearchStopped):
-                    view.snapshot.schedule(place.waiting, place.node)
+                _give_place(view, place.waiting, place.node)
             elif shape is not None:
                 pod, _ = simulated_user(shape, place.pod.namespace)
                 # Its devices are allocated already.
                 pod = replace(pod, name=f"promised-{number}", uid=f"promised-{number}", claims=())
                 view.snapshot.add_pod(pod)
-                view.snapshot.schedule(pod, place.node)
+                _give_place(view, pod, place.node)
         yield
+
+
+def _give_place(view: View, pod: Pod, node: str) -> None:
+    """Place a pod. If the search for its other devices takes too long, it keeps those promised to it all the same."""
+    with suppress(SearchStopped):
+        view.snapshot.schedule(pod, node)
 
 
 def would_take_room(view: View, placeholder: Placeholder) -> bool:

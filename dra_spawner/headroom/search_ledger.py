@@ -19,7 +19,7 @@ __all__ = ["SearchLedger", "SearchPostponed"]
 
 #: Steps of one search, on one node; 10 µs each. Those of real servers take less than a hundred.
 MOST_OF_A_SEARCH: Final = 5_000
-#: Steps of all searches between two turns of others, without those that are as short as most are.
+#: Steps of all searches between two turns of others, without the first ones of each, which are as many as most take.
 MOST_OF_A_PART: Final = 6_000
 _SHORT: Final = 10
 #: Steps of long searches for one shape of claims within a while, whatever changes between them.
@@ -41,7 +41,7 @@ _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 class SearchPostponed(SearchStopped):
     """Other searches have cost so much that this one has to wait for its turn."""
 
-    def __init__(self, steps: int = 0) -> None:
+    def __init__(self, steps: int) -> None:
         super().__init__(steps, "other searches took the time there was")
 
 
@@ -104,9 +104,8 @@ class SearchLedger:
         rest = self._resting.get(shape)
         if rest is not None and self._now < rest.until <= self._now + LONGEST_REST:
             raise self._stopped(rest)
-        if self._left <= 0:
-            raise SearchPostponed
-        limit = min(MOST_OF_A_SEARCH, self._left)
+        # There is always time for a short one: nobody who asks for a device or two has to wait for others.
+        limit = max(_SHORT, min(MOST_OF_A_SEARCH, self._left))
         budget = SearchBudget(limit, self._timer())
         try:
             yield budget

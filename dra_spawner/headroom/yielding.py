@@ -128,7 +128,9 @@ class _Yields:
             snapshot.revert()
             self.patience.keep(pod)
             unknown, reason = why_unknown(pod, stopped)
-            self.waiting.append(Waiting(ObjectKey.of(pod), reason, unknown=unknown))
+            # Where placeholders made way for it in an earlier round, nobody else may be put yet.
+            has_way = self.patience.has_way(pod)
+            self.waiting.append(Waiting(ObjectKey.of(pod), reason, has_way=has_way, unknown=unknown))
         else:
             snapshot.commit()
 

@@ -12,6 +12,7 @@ import pytest
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder
@@ -120,6 +121,22 @@ def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
     told = _decide(world)["mallory-0"]
     assert MOST_OF_A_SEARCH - 100 < world.searches.spent - spent <= MOST_OF_A_PART
     assert "it is tried again in 60 s" in told.reason
+
+
+def test_a_place_that_was_made_for_a_pod_stays_its_place_when_nothing_more_is_known_of_it() -> None:
+    world = _world("last impossible", 0)
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    assert _decide(world)["ada"].has_way
+    created = len(world.actions(CreatePlaceholder))
+    world.slice("a", gpus=1, memory="15Gi")  # what was found out does not hold any more
+    for claims in range(50):
+        world.searches.begin(world.now)
+        with contextlib.suppress(SearchStopped), world.searches.search(claims) as budget:
+            budget.spend(MOST_OF_A_SEARCH + 1)
+    told = _decide(world)["ada"]
+    assert told.unknown is Unknown.STOPPED
+    assert told.has_way
+    assert len(world.actions(CreatePlaceholder)) == created
 
 
 def test_places_are_found_for_others_meanwhile() -> None:
