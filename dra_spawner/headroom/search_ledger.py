@@ -17,13 +17,14 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["SearchLedger", "SearchPostponed"]
 
-#: Steps of one search, on one node; 10 µs each. Those of real servers take less than a hundred.
-MOST_OF_A_SEARCH: Final = 5_000
+#: Steps of one search, on one node; 5 to 10 µs each. Most take less than ten. To find out that one device is missing of
+#: 14 takes 8,192.
+MOST_OF_A_SEARCH: Final = 10_000
 #: Steps of all searches between two turns of others, without the first ones of each, which are as many as most take.
-MOST_OF_A_PART: Final = 6_000
+MOST_OF_A_PART: Final = 12_000
 _SHORT: Final = 10
 #: Steps of long searches for one shape of claims within a while, whatever changes between them.
-MOST_OF_LONG_ONES: Final = 20_000
+MOST_OF_LONG_ONES: Final = 40_000
 _LONG: Final = 500
 _WHILE: Final = timedelta(minutes=1)
 #: Seconds of one search, where steps take longer than they should.
