@@ -99,12 +99,16 @@ class SearchLedger:
 
     # --- one search --------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def search(self, shape: int) -> Iterator[SearchBudget]:
-        """The budget of one search; SearchStopped where there is none. See `SearchLimits`."""
+    def check(self, shape: int) -> None:
+        """SearchStopped if claims of this shape are set aside. See `SearchLimits`."""
         rest = self._resting.get(shape)
         if rest is not None and self._now < rest.until <= self._now + LONGEST_REST:
             raise self._stopped(rest)
+
+    @contextmanager
+    def search(self, shape: int) -> Iterator[SearchBudget]:
+        """The budget of one search; SearchStopped where there is none. See `SearchLimits`."""
+        self.check(shape)
         # There is always time for a short one: nobody who asks for a device or two has to wait for others.
         limit = max(_SHORT, min(MOST_OF_A_SEARCH, self._left))
         budget = SearchBudget(limit, self._timer())

@@ -81,7 +81,15 @@ class Answers:
         self._found.clear()
 
     def _found_for(self, shape: ClaimShape) -> _Found:
-        """What has been found out for the shape in the division that is in use now."""
+        """What has been found out for the shape in the division that is in use now.
+
+        Raises
+        ------
+        SearchStopped
+            When nothing may be found out for it: to divide the nodes takes a while, too.
+        """
+        if self.limits is not None:
+            self.limits.check(shape.id)
         division = self._divisions.of(shape)
         found = self._found.get(shape.id)
         if found is None or found.division is not division:

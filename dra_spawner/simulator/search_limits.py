@@ -14,6 +14,10 @@ __all__ = ["CommonBudget", "SearchLimits"]
 class SearchLimits(Protocol):
     """Gives each search its budget."""
 
+    def check(self, shape: int) -> None:
+        """Asked first: whether anything may be found out for claims of this shape. SearchStopped if not."""
+        ...
+
     def search(self, shape: int) -> AbstractContextManager[SearchBudget]:
         """The budget of one search on one node, for claims of the shape with this number; within it, the search runs.
 
@@ -41,6 +45,9 @@ class CommonBudget:
     def next_question(self) -> None:
         """Begin anew."""
         self._budget = self._new_budget()
+
+    def check(self, shape: int) -> None:
+        """See `SearchLimits`."""
 
     @contextmanager
     def search(self, shape: int) -> Iterator[SearchBudget]:
