@@ -189,6 +189,7 @@ def test_a_profile_is_checked_within_a_budget() -> None:
 PART_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
 LARGE_CLAIM = {"gpu": claim_spec("gpu-share.example.com", "40Gi")}
 PART, LARGE = shape(PART_CLAIM), shape(LARGE_CLAIM)
+ENDLESS = shape({"gpu": last_impossible()})
 
 
 @pytest.fixture
@@ -252,7 +253,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     ]
     nodes = services.node("node-a", shareable("share"), *devices(""))
     await prepare(cluster, *nodes, *services.node("node-b", *devices("")))
-    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
+    await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE, "endless": ENDLESS})
     async with replica(cluster, headroom={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
         await service.until_warm(PART, 4)
         with caplog.at_level(logging.WARNING, "dra_spawner"):
@@ -265,7 +266,12 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                 await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried", seconds=45)
                 waiting = await service.get_json("waiting")
                 page = await service.get("page")
+                # Of a profile that asks for as much nothing is promised, and nothing is said.
+                status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
+                profiles = await service.get_json("profiles")
         assert max(stalls) < _LONGEST_STALL
+        assert (status, "it is not known where a server" in answer["message"]) == (503, True)
+        assert {each["name"] for each in profiles["items"] if each["availability"] is None} == {"endless"}
         items = [each for each in waiting["items"] if each["namespace"] == mallory]
         assert {each["is_known"] for each in items} == {False}
         assert all("was stopped after 10,0" in each["cause"] and not each["needs_node"] for each in items)
