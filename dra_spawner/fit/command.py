@@ -50,8 +50,8 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     -------
     int
         0 when the claims fit on some node (of every question), 1 when not, 2 when the input cannot be read or an
-        object that the API server would refuse leaves it open, 3 when that is not known of a question because its search
-        was stopped, and no other question fits nowhere.
+        object that the API server would refuse leaves it open, 3 when that is not known of a question because its
+        search was stopped, and no other question fits nowhere.
     """
     progress = Progress(messages)
     features = ALL_FEATURES if options.list_attributes else SCHEDULER_1_36

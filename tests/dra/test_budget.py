@@ -48,10 +48,11 @@ def test_several_searches_spend_one_budget() -> None:
 
 def test_looking_at_many_devices_costs_as_much_as_steps() -> None:
     """For each of 200 devices, all the others are looked at in vain: few steps that take long."""
-    devices = make_slice(devices=[device_json(f"d{number:04}") for number in range(200)])
+    devices = [device_json(f"d{number:04}") for number in range(200)]
+    slices = [make_slice(name, devices=devices[first : first + 100], count=2) for name, first in (("s", 0), ("t", 100))]
     claim = make_claim(request("a"), request("b", selectors=[{"cel": {"expression": "device.driver == 'nobody'"}}]))
     budget = SearchBudget()
-    found = make_allocator([devices]).allocate(NODE, [claim], budget=budget, explain=False)
+    found = make_allocator(slices).allocate(NODE, [claim], budget=budget, explain=False)
     assert isinstance(found, DoesNotFit)
     assert found.steps < 500
     assert budget.spent > 200 * 200 / 16
