@@ -32,7 +32,7 @@ def oracle_binary() -> Path:
         If Go could not build it.
     """
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go"):
+    for name in ("go.mod", "go.sum", "main.go", "selectors.go"):
         digest.update((MODULE / name).read_bytes() + b"\0")
     binary = cache_directory() / f"allocator-oracle-{digest.hexdigest()[:16]}"
     if binary.exists():

@@ -33,6 +33,10 @@ type Scenario struct {
 	Claims   []*resourceapi.ResourceClaim `json:"claims"`
 	// Repeat asks for timings instead of verdicts: so many attempts, each with an allocator of its own.
 	Repeat int `json:"repeat"`
+	// Expressions asks for verdicts of selectors on one device instead.
+	Expressions []string `json:"expressions"`
+	// Device is what the expressions are evaluated on.
+	Device Device `json:"device"`
 }
 
 // Timing is how long one attempt took, from decoded objects on.
@@ -61,6 +65,8 @@ type Answer struct {
 	Error    string    `json:"error,omitempty"`
 	Verdicts []Verdict `json:"verdicts"`
 	Timings  []Timing  `json:"timings,omitempty"`
+	// Selectors has one answer for each expression.
+	Selectors []SelectorVerdict `json:"selectors,omitempty"`
 }
 
 type classLister map[string]*resourceapi.DeviceClass
@@ -210,6 +216,9 @@ func answer(ctx context.Context, line []byte) Answer {
 	scenario, err := decode(line)
 	if err != nil {
 		return Answer{Error: err.Error()}
+	}
+	if len(scenario.Expressions) > 0 {
+		return Answer{Name: scenario.Name, Selectors: selectorVerdicts(ctx, scenario)}
 	}
 	// The stable variant visits pools in random order: never ask that one.
 	if scenario.Features.ListTypeAttributes {
