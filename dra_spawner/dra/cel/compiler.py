@@ -6,8 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from dra_spawner.dra.cel import closures
-from dra_spawner.dra.cel.access import lookup, lookup_optional, present
-from dra_spawner.dra.cel.cel_types import DEVICE
+from dra_spawner.dra.cel.budget import ELEMENT_BYTES
 from dra_spawner.dra.cel.checker import Checked
 from dra_spawner.dra.cel.closures import Closure, Locals
 from dra_spawner.dra.cel.cost import LIST_COST, MAP_COST
@@ -29,10 +28,11 @@ from dra_spawner.dra.cel.nodes import (
     Select,
 )
 from dra_spawner.dra.cel.operators import list_contains
+from dra_spawner.dra.cel.paths import PathCompiler
 from dra_spawner.dra.cel.regular_expressions import compile_pattern
 from dra_spawner.dra.cel.semver import Semver
-from dra_spawner.dra.cel.shapes import constant_members, constant_steps, needs_meter
-from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
+from dra_spawner.dra.cel.shapes import constant_collection, constant_members, needs_meter
+from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, Value, map_key, no_overload
 
 __all__ = ["Program", "compile_checked"]
 
@@ -41,12 +41,6 @@ _PATTERN_FUNCTIONS: Final = frozenset(["matches", "find", "findAll"])
 #: Kubernetes computes their cost from arguments that must not be errors.
 _CRASHING: Final = frozenset(["distinct", "sort"])
 _PARSERS: Final = frozenset(["quantity", "semver"])
-_DEVICE_FIELDS: Final = {
-    "driver": lambda device, local: device.driver,
-    "attributes": lambda device, local: device.attributes,
-    "capacity": lambda device, local: device.capacity,
-    "allowMultipleAllocations": lambda device, local: device.allow_multiple_allocations,
-}
 
 
 class Program:
@@ -69,8 +63,15 @@ class Program:
         return self.closure(device, [0] * self.local_count)
 
 
-def compile_checked(checked: Checked) -> Program:
+def compile_checked(checked: Checked, *, always_metered: bool = False) -> Program:
     """Compile.
+
+    Parameters
+    ----------
+    checked
+        What the checker found out.
+    always_metered
+        Whether to count costs even where they cannot reach a limit.
 
     Raises
     ------
@@ -78,26 +79,18 @@ def compile_checked(checked: Checked) -> Program:
         When a constant part of the expression cannot be evaluated (the API server says "program instantiation
         failed").
     """
-    compiler = _Compiler(checked, metered=needs_meter(checked.root))
+    compiler = _Compiler(checked, metered=always_metered or needs_meter(checked.root))
     closure = compiler.compile(checked.root)
     return Program(closure, compiler.local_count)
 
 
-class _Compiler:
-    def __init__(self, checked: Checked, *, metered: bool) -> None:
-        self.checked = checked
-        self.metered = metered
-        self.local_count = 1
-        self.variables: dict[str, Closure] = {}
-
+class _Compiler(PathCompiler):
     def compile(self, node: Node) -> Closure:
         match node:
             case Literal():
                 return closures.constant(node.value)
-            case Ident():
-                return self.charged(self.identifier(node), 1)
-            case Select():
-                return self.select(node)
+            case Ident() | Select():
+                return self.path(node)
             case Call():
                 return self.call(node)
             case ListLiteral():
@@ -111,58 +104,10 @@ class _Compiler:
             case OptionalMap():
                 return self.optional_map(node)
 
-    def charged(self, closure: Closure, amount: int) -> Closure:
-        return closures.charged(closure, amount) if self.metered and amount else closure
-
-    def new_slot(self) -> int:
-        self.local_count += 1
-        return self.local_count - 1
-
-    def identifier(self, node: Ident) -> Closure:
-        variable = self.variables.get(node.name)
-        if variable is not None:
-            return variable
-        if node.name == "device":
-            return lambda device, local: device.fields
-        return closures.constant(TypeValue(node.name))
-
-    def select(self, node: Select) -> Closure:
-        fast = self.device_path(node)
-        if fast is not None:
-            return fast
-        operand = self.compile(node.operand)
-        key = node.field
-        if node.test_only:
-            return lambda device, local: present(operand(device, local), key)
-        if node.optional:
-            return self.charged(lambda device, local: lookup_optional(operand(device, local), key), 1)
-        return self.charged(lambda device, local: lookup(operand(device, local), key), 1)
-
-    def device_path(self, node: Select | Call) -> Closure | None:
-        """Code of its own for ``device.x``, ``device.attributes["domain"].name`` and ``has()`` of the latter."""
-        if isinstance(node, Select) and self.is_device(node.operand) and not (node.optional or node.test_only):
-            return self.charged(_DEVICE_FIELDS[node.field], 2)
-        steps = constant_steps(node)
-        if steps is None or len(steps[1]) != 3 or not self.is_device(steps[0]):
-            return None
-        collection, domain, name = steps[1]
-        attributes = collection == "attributes"
-        if isinstance(node, Select) and node.test_only:
-            if attributes:
-                return self.charged(lambda device, local: name in device.attributes[domain], 3)
-            return self.charged(lambda device, local: name in device.capacity[domain], 3)
-        read = closures.device_attribute if attributes else closures.device_capacity
-        return self.charged(read(domain, name), 4)
-
-    def is_device(self, node: Node) -> bool:
-        return isinstance(node, Ident) and self.checked.types[id(node)] == DEVICE and "device" not in self.variables
-
     def call(self, node: Call) -> Closure:
         match node.function:
-            case "_[_]" | "_[?_]":
-                return self.index(node)
-            case "_?_:_":
-                return closures.conditional(*map(self.compile, node.args))
+            case "_[_]" | "_[?_]" | "_?_:_":
+                return self.path(node)
             case "_&&_" | "_||_":
                 return closures.conjunction([self.compile(arg) for arg in node.args], node.function == "_||_")
         parts = self.call_parts(node)
@@ -239,16 +184,21 @@ class _Compiler:
         if not members:
             return closures.constant(False)  # the element is not even evaluated
         texts = frozenset(member for member in members if type(member) is str)
+        integers = frozenset(members) if all(type(member) is int for member in members) else None
 
         def run(device: CelDevice, local: Locals) -> bool:
             value = closure(device, local)
             if type(value) is str:
                 return value in texts
+            if integers is not None and type(value) is int:
+                return value in integers
             if type(value) in (bytes, Semver):
                 # Kubernetes looks constants up in a hash table, and these have no hash there.
                 raise EvaluationError("internal error: value cannot be looked up among constants")
+            spend(local, len(members) // 4, 0)
             return list_contains(value, members)
 
+        spend = closures.spend if self.metered else closures.no_spending
         return run
 
     def matches(self, text: Node, pattern: str) -> Closure:
@@ -272,24 +222,9 @@ class _Compiler:
             return None  # an error each time it is evaluated, not one of compilation
         return closures.constant(value)
 
-    def index(self, node: Call) -> Closure:
-        fast = self.device_path(node)
-        if fast is not None:
-            return fast
-        container, key = map(self.compile, node.args)
-        step = lookup if node.function == "_[_]" else lookup_optional
-
-        def run(device: CelDevice, local: Locals) -> Value:
-            value = container(device, local)
-            if type(value) is OptionalValue and not value.present:
-                return NONE  # the key is not evaluated then
-            return step(value, key(device, local))
-
-        return self.charged(run, 1)
-
     def list_literal(self, node: ListLiteral) -> Closure:
-        constants = constant_members(node)
-        if constants is not None:
+        constants = constant_collection(node, self.constant_value)
+        if constants is not ABSENT:
             return closures.constant(constants)
         elements = [(self.compile(element), index in node.optional) for index, element in enumerate(node.elements)]
 
@@ -305,15 +240,26 @@ class _Compiler:
                 values.append(value)
             return values
 
-        if node.optional:
-            return self.charged(with_optionals, LIST_COST)
         plain = [element for element, _ in elements]
-        return self.charged(lambda device, local: [element(device, local) for element in plain], LIST_COST)
+
+        def run(device: CelDevice, local: Locals) -> list[Value]:
+            return [element(device, local) for element in plain]
+
+        return self.built(with_optionals if node.optional else run, LIST_COST, len(elements))
+
+    def built(self, closure: Closure, cost: int, count: int) -> Closure:
+        """The code that makes a list or map of so many parts."""
+        if not self.metered:
+            return closure
+        return closures.charged(closures.spending(closure, count // 4, ELEMENT_BYTES * count), cost)
 
     def map_literal(self, node: MapLiteral) -> Closure:
         def compile_entry(entry: MapEntry) -> tuple[Closure, Closure, bool]:
             return self.compile(entry.key), self.compile(entry.value), entry.optional
 
+        constants = constant_collection(node, self.constant_value)
+        if constants is not ABSENT:
+            return closures.constant(constants)
         entries = [compile_entry(entry) for entry in node.entries]
 
         def run(device: CelDevice, local: Locals) -> dict[Value, Value]:
@@ -332,8 +278,7 @@ class _Compiler:
                 result[key] = value
             return result
 
-        constant = all(isinstance(part, Literal) for entry in node.entries for part in (entry.key, entry.value))
-        return self.charged(run, 0 if constant else MAP_COST)
+        return self.built(run, MAP_COST, 2 * len(entries))
 
     def fold(self, node: Fold) -> Closure:
         container = self.compile(node.range)
@@ -362,23 +307,26 @@ class _Compiler:
         return run
 
     def optional_map(self, node: OptionalMap) -> Closure:
-        slot = self.new_slot()
+        slot, spent = self.new_slot(), self.new_slot()
         target = self.compile(node.target)
         outer = self.variables
-        self.variables = outer | {node.name: closures.slot_reader(slot)}
+        again = closures.charged_again(slot, spent) if self.metered else closures.slot_reader(slot)
+        self.variables = outer | {node.name: again}
         body = self.compile(node.body)
         self.variables = outer
         flat = node.flat
 
         def run(device: CelDevice, local: Locals) -> Value:
+            before = local[0]
             value = _optional(target(device, local))
             if not value.present:
                 return NONE
             local[slot] = value.value
+            local[spent] = local[0] - before + 1
             result = body(device, local)
             return result if flat else OptionalValue(result)
 
-        return self.charged(run, 3)
+        return self.charged(run, 1 if flat else 2)
 
 
 def _optional(value: Value) -> OptionalValue:

@@ -13,7 +13,7 @@ from dra_spawner.dra.cel.quantities import CelQuantity
 from dra_spawner.dra.cel.semver import Semver
 from dra_spawner.dra.cel.values import OptionalValue, Value
 
-__all__ = ["COST_LIMIT", "LIST_COST", "MAP_COST", "CostFunction", "size_of"]
+__all__ = ["COST_LIMIT", "LIST_COST", "MAP_COST", "NAMED", "CostFunction", "size_of"]
 
 #: ``resource.k8s.io`` CELSelectorExpressionMaxCost.
 COST_LIMIT: Final = 1_000_000
@@ -22,6 +22,42 @@ MAP_COST: Final = 30
 
 CostFunction: TypeAlias = Callable[[Sequence[Value], Value], int]
 
+#: Functions whose cost goes by their name; others cost one step where types leave open which overload is called.
+NAMED: Final = frozenset(
+    [
+        "isSorted",
+        "sum",
+        "max",
+        "min",
+        "indexOf",
+        "lastIndexOf",
+        "lowerAscii",
+        "upperAscii",
+        "substring",
+        "trim",
+        "replace",
+        "split",
+        "join",
+        "find",
+        "findAll",
+        "quantity",
+        "isQuantity",
+        "semver",
+        "isSemver",
+        "sign",
+        "asInteger",
+        "isInteger",
+        "asApproximateFloat",
+        "isGreaterThan",
+        "isLessThan",
+        "compareTo",
+        "add",
+        "sub",
+        "major",
+        "minor",
+        "patch",
+    ]
+)
 _SIZED: Final = (str, bytes, list, dict)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "CelBudgetExceeded",
     "CelCompileError",
     "CelCostLimitExceeded",
     "CelRuntimeError",
@@ -52,3 +53,10 @@ class EvaluationError(CelRuntimeError):
 
 class CelCostLimitExceeded(CelRuntimeError):
     """The evaluation did more work than Kubernetes allows; nothing absorbs this."""
+
+
+class CelBudgetExceeded(CelRuntimeError):
+    """The evaluation takes more than this implementation spends on one: no verdict is possible.
+
+    Kubernetes may have one. Nothing absorbs this.
+    """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from dra_spawner.dra.cel.cel_types import CelType
+from dra_spawner.dra.cel.cel_types import CelType, is_dynamic
 from dra_spawner.dra.cel.cost import LIST_COST
 from dra_spawner.dra.cel.functions import Overload
 from dra_spawner.dra.cel.nodes import Literal, Node
@@ -54,6 +54,8 @@ def call_estimate(overload: Overload, target: Argument | None, args: Sequence[Ar
     """The estimate for one overload of a call."""
     if target is not None:
         args = (target, *args)
+    if overload.function == "sort":
+        return sort_estimate(overload.params[0], args[0].size)
     estimator = _ESTIMATORS.get((overload.function, target is not None))
     if estimator is not None:
         return estimator(args)
@@ -217,13 +219,9 @@ def _distinct(args: Sequence[Argument]) -> CallEstimate:
     return _new_list(args[0].size.times(args[0].size), 2.0)
 
 
-def _sort(args: Sequence[Argument]) -> CallEstimate:
-    return sort_estimate(args[0].kind, args[0].size)
-
-
 def sort_estimate(keys: CelType, count: Size) -> CallEstimate:
-    """The estimate for sorting by so many keys; ``keys`` is the type of their list."""
-    is_text = bool(keys.params) and keys.params[0].name in _TEXTS
+    """The estimate for sorting by so many keys; ``keys`` is the type of their list, texts where that is open."""
+    is_text = keys.params[0].name in _TEXTS or is_dynamic(keys.params[0])
     return _new_list(count.times(count), 2.0 + _TRAVERSAL if is_text else 2.0)
 
 
@@ -243,7 +241,9 @@ _COMPARISONS: Final = frozenset(["_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_"])
 #: Function and whether it is called with a target, where the types do not count.
 _ESTIMATORS: Final[dict[tuple[str, bool], Estimator]] = {
     **dict.fromkeys([(name, False) for name in ("quantity", "isQuantity", "semver", "isSemver")], _traversal),
-    **dict.fromkeys([(name, True) for name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")], _each_element),
+    **dict.fromkeys(
+        [(name, True) for name in ("isSorted", "sum", "max", "min", "indexOf", "lastIndexOf")], _each_element
+    ),
     **dict.fromkeys([(name, True) for name in ("lowerAscii", "upperAscii", "substring", "trim")], _part),
     ("replace", True): _replace,
     ("split", True): _split,
@@ -261,7 +261,6 @@ _ESTIMATORS: Final[dict[tuple[str, bool], Estimator]] = {
     ("lists.range", False): _range,
     ("reverse", True): _reverse,
     ("distinct", True): _distinct,
-    ("sort", True): _sort,
     ("sets.contains", False): _sets(1.0),
     ("sets.intersects", False): _sets(1.0),
     ("sets.equivalent", False): _sets(2.0),

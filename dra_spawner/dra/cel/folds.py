@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from dra_spawner.dra.cel.closures import Closure, Locals, charge, constant, fatal
@@ -27,8 +27,8 @@ _PASS_COST: Final = {
     FoldKind.TRANSFORM_MAP_ENTRY: 2,
     FoldKind.SORT_BY: 2 + LIST_COST,
 }
-# Cost of a pass whose predicate does not hold, where that is another one.
-_SKIP_COST: Final = 1
+# Cost of seeing that a quantifier is decided, unless it was decided by the last element.
+_DECIDED_COST: Final = {False: 2, True: 3}
 
 
 def fold(
@@ -75,7 +75,7 @@ def fold(
             return _sort_by(container, body, slots)
 
 
-Passes = Callable[[CelDevice, Locals], Iterable[None]]
+Passes = Callable[[CelDevice, Locals], Iterator[None]]
 
 
 def _always(device: CelDevice, local: Locals) -> bool:
@@ -103,12 +103,12 @@ def _elements(value: Value) -> Iterable[Value]:
 def _passes(container: Closure, slots: Sequence[int]) -> Passes:
     """Sets the variables for one element after the other."""
 
-    def single(device: CelDevice, local: Locals) -> Iterable[None]:
+    def single(device: CelDevice, local: Locals) -> Iterator[None]:
         for value in _elements(container(device, local)):
             local[slot] = value
             yield
 
-    def double(device: CelDevice, local: Locals) -> Iterable[None]:
+    def double(device: CelDevice, local: Locals) -> Iterator[None]:
         for value, other in _pairs(container(device, local)):
             local[slot] = value
             local[slots[1]] = other
@@ -121,15 +121,13 @@ def _passes(container: Closure, slots: Sequence[int]) -> Passes:
 def _selected(passes: Passes, predicate: Closure, cost: int) -> Passes:
     """The passes whose predicate holds."""
 
-    def run(device: CelDevice, local: Locals) -> Iterable[None]:
+    def run(device: CelDevice, local: Locals) -> Iterator[None]:
         for _ in passes(device, local):
             value = predicate(device, local)
             if value is True:
                 charge(local, cost)
                 yield
-            elif value is False:
-                charge(local, _SKIP_COST)
-            else:
+            elif value is not False:
                 raise no_overload()
 
     return run
@@ -138,11 +136,14 @@ def _selected(passes: Passes, predicate: Closure, cost: int) -> Passes:
 def _quantifier(passes: Passes, predicate: Closure, cost: int, *, decisive: bool) -> Closure:
     def run(device: CelDevice, local: Locals) -> bool:
         error: EvaluationError | None = None
-        for _ in passes(device, local):
+        remaining = passes(device, local)
+        for _ in remaining:
             charge(local, cost)
             try:
                 value = predicate(device, local)
                 if value is decisive:
+                    if any(True for _ in remaining):
+                        charge(local, _DECIDED_COST[decisive])
                     return not undecided
                 if type(value) is not bool:
                     raise no_overload()

@@ -7,11 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from dra_spawner.dra.cel.errors import CelRuntimeError, EvaluationError
+from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.standard_functions import go_format_g
-from dra_spawner.dra.cel.values import TypeValue, Uint, Value, from_map_key, type_name
+from dra_spawner.dra.cel.values import INT_MAX, TypeValue, Uint, Value, from_map_key, type_name
 
-__all__ = ["Clause", "format_string", "parse_format"]
+__all__ = ["Clause", "format_bytes", "format_string", "parse_format"]
 
 _DEFAULT_PRECISION: Final = 6
 _CLAUSE: Final = re.compile(r"%(?:(?P<percent>%)|(?:\.(?P<precision>[0-9]*))?(?P<verb>.)?)", re.DOTALL)
@@ -27,6 +27,14 @@ GO_ESCAPES: Final = {
     "\\": "\\\\",
     '"': '\\"',
 }
+_MAX_DIGITS: Final = 1000
+#: The x/text printer reads no number on from here. What it prints then is no error.
+_UNREADABLE: Final = 10_000_010
+_NO_VERB: Final = "%!(NOVERB)"
+#: Decimal digits that a double may have.
+_MAX_FRACTION: Final = 1074
+_MAX_WHOLE: Final = 410
+_SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 Clause = tuple[str, int | None]
@@ -93,11 +101,21 @@ def _clause(verb: str | None, precision: str | None) -> Clause:
             if precision is None
             else f"{problem}error while parsing precision: could not find end of precision specifier"
         )
-    if precision is not None and not 0 < len(precision) < 10:
+    if precision is not None and not (0 < len(precision) <= _MAX_DIGITS and int(precision) <= INT_MAX):
         raise EvaluationError(f"{problem}error while parsing precision: error while converting precision to integer")
     if verb not in ALLOWED:
         raise EvaluationError(f'{problem}unrecognized formatting clause "{verb}"')
     return verb, None if precision is None else int(precision)
+
+
+def format_bytes(text: str, values: Sequence[Value]) -> int:
+    """Bytes that numbers take at most where they are printed with so many digits."""
+    try:
+        clauses = [piece for piece in parse_format(text, len(values)) if not isinstance(piece, str)]
+    except EvaluationError:
+        return 0
+    digits = (precision or 0 for _, precision in clauses)
+    return sum(_MAX_WHOLE + number for number in digits if number < _UNREADABLE)
 
 
 def format_string(text: str, values: Sequence[Value]) -> str:
@@ -107,8 +125,6 @@ def format_string(text: str, values: Sequence[Value]) -> str:
     ------
     EvaluationError
         When format and values do not go together.
-    CelRuntimeError
-        For ``%e``, whose localised form is not implemented.
     """
     rest = iter(values)
     return "".join(
@@ -129,7 +145,7 @@ def _format_value(verb: str, precision: int | None, value: Value) -> str:
         case "f":
             return _fixed(value, _DEFAULT_PRECISION if precision is None else precision)
         case "e":
-            raise CelRuntimeError("the format clause %e is not supported here")
+            return _scientific(value, _DEFAULT_PRECISION if precision is None else precision)
         case "b":
             return f"{int(value):b}"
         case "o":
@@ -139,12 +155,29 @@ def _format_value(verb: str, precision: int | None, value: Value) -> str:
 
 
 def _fixed(value: float | str, precision: int) -> str:
+    if precision >= _UNREADABLE:
+        return _NO_VERB
     number = _NOT_FINITE[value] if isinstance(value, str) else value
+    if not math.isfinite(number):
+        return _not_finite(number)
+    return f"{number or 0.0:,.{min(precision, _MAX_FRACTION)}f}" + "0" * (precision - _MAX_FRACTION)
+
+
+def _scientific(value: float | str, width: int) -> str:
+    """Six digits after the point always: Kubernetes takes the precision for the width."""
+    if width >= _UNREADABLE:
+        return _NO_VERB
+    number = _NOT_FINITE[value] if isinstance(value, str) else value
+    if not math.isfinite(number):
+        return _not_finite(number).rjust(width)
+    digits, _, power = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")
+    return f"{digits}\N{MULTIPLICATION SIGN}10{power.removeprefix('+').translate(_SUPERSCRIPTS)}".rjust(width)
+
+
+def _not_finite(number: float) -> str:
     if math.isnan(number):
         return "NaN"
-    if math.isinf(number):
-        return "∞" if number > 0 else "-∞"
-    return f"{number:,.{precision}f}"
+    return "∞" if number > 0 else "-∞"
 
 
 def _hexadecimal(value: Value) -> str:

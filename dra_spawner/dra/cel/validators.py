@@ -6,7 +6,7 @@ from typing import Never
 
 from dra_spawner.dra.cel.cel_types import ANY, CelType
 from dra_spawner.dra.cel.checker import Checked
-from dra_spawner.dra.cel.errors import CelUnsupportedError, EvaluationError
+from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.formatting import ALLOWED, complaint, parse_format
 from dra_spawner.dra.cel.lexer import position_error
 from dra_spawner.dra.cel.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
@@ -84,9 +84,6 @@ class _Validator:
         if len(args.elements) > len(clauses):
             expected, given = len(clauses), len(args.elements)
             self.fail(node, f"too many arguments supplied to string.format (expected {expected}, got {given})")
-        if any(verb == "e" for verb, _ in clauses):
-            place = position_error(self.source, node.offset, "the format clause %e is not supported here")
-            raise CelUnsupportedError(place.message, place.column, place.line)
 
 
 def _is_pattern(text: str) -> bool:
