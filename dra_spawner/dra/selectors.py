@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.cel import (
+    CelBudgetExceeded,
+    CelCompileError,
+    CelDevice,
+    CelRuntimeError,
+    CelUnsupportedError,
+    compile_selector,
+)
 from dra_spawner.dra.cel.influences import attributes_that_matter
 from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import FatalReason
@@ -124,6 +131,8 @@ class SelectorCache:
             device = self._devices[description] = self._prepare(description)
         try:
             return selector.matches(device)
+        except CelBudgetExceeded as error:
+            return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, f"no verdict on CEL expression: {error}")
         except CelRuntimeError as error:
             return SelectorFailure(FatalReason.SELECTOR, f"CEL runtime error: {error}")
 

@@ -1,13 +1,21 @@
 """CEL as Kubernetes evaluates it on devices (``DeviceSelector.cel``), Kubernetes 1.36.
 
 ``compile_selector(expression).matches(device)`` says what the scheduler would say, or raises what would stop it.
-Functions that are not implemented are refused when compiling (:class:`CelUnsupportedError`), never guessed.
+Functions that are not implemented are refused when compiling (:class:`CelUnsupportedError`), and an evaluation that
+takes too much time or memory is given up (:class:`CelBudgetExceeded`): a verdict is never guessed.
 """
 
 from __future__ import annotations
 
 from dra_spawner.dra.cel.device import CelDevice
-from dra_spawner.dra.cel.errors import CelCompileError, CelCostLimitExceeded, CelRuntimeError, CelUnsupportedError
+from dra_spawner.dra.cel.errors import (
+    CelBudgetExceeded,
+    CelCompileError,
+    CelCostLimitExceeded,
+    CelRuntimeError,
+    CelTooComplexError,
+    CelUnsupportedError,
+)
 from dra_spawner.dra.cel.literals import cel_string_literal
 from dra_spawner.dra.cel.references import Collection, Reference, referenced_attributes
 from dra_spawner.dra.cel.selector import MAX_EXPRESSION_BYTES, Selector, compile_selector
@@ -15,10 +23,12 @@ from dra_spawner.dra.cel.semver import Semver, SemverError
 
 __all__ = [
     "MAX_EXPRESSION_BYTES",
+    "CelBudgetExceeded",
     "CelCompileError",
     "CelCostLimitExceeded",
     "CelDevice",
     "CelRuntimeError",
+    "CelTooComplexError",
     "CelUnsupportedError",
     "Collection",
     "Reference",

@@ -11,7 +11,13 @@ from dra_spawner.dra.cel.checker import Checked
 from dra_spawner.dra.cel.closures import Closure, Locals
 from dra_spawner.dra.cel.cost import LIST_COST, MAP_COST
 from dra_spawner.dra.cel.device import CelDevice
-from dra_spawner.dra.cel.errors import CelCompileError, CelRuntimeError, EvaluationError
+from dra_spawner.dra.cel.errors import (
+    CelBudgetExceeded,
+    CelCompileError,
+    CelRuntimeError,
+    CelUnsupportedError,
+    EvaluationError,
+)
 from dra_spawner.dra.cel.folds import fold
 from dra_spawner.dra.cel.functions import implementation_for
 from dra_spawner.dra.cel.nodes import (
@@ -32,7 +38,7 @@ from dra_spawner.dra.cel.paths import PathCompiler
 from dra_spawner.dra.cel.regular_expressions import compile_pattern
 from dra_spawner.dra.cel.semver import Semver
 from dra_spawner.dra.cel.shapes import constant_collection, constant_members, needs_meter
-from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, Value, map_key, no_overload
+from dra_spawner.dra.cel.values import ABSENT, NONE, OptionalValue, TypeValue, Value, map_key, no_overload
 
 __all__ = ["Program", "compile_checked"]
 
@@ -144,9 +150,11 @@ class _Compiler(PathCompiler):
         """Value of a literal or of a conversion of one, else ABSENT; these are computed once, when compiling."""
         if isinstance(node, Literal):
             return node.value
+        if isinstance(node, Ident) and node.name != "device" and node.name not in self.variables:
+            return TypeValue(node.name)
         if not isinstance(node, Call) or node.function not in _CONVERSIONS or len(node.args) != 1:
             return ABSENT
-        value = self.constant_value(node.args[0])
+        value = constant_collection(node.args[0], self.constant_value)
         if value is ABSENT:
             return ABSENT
         overload = implementation_for(self.checked.overloads[id(node)], (type(value),))
@@ -338,5 +346,7 @@ def _optional(value: Value) -> OptionalValue:
 def _require_pattern(pattern: str) -> None:
     try:
         compile_pattern(pattern)
+    except CelBudgetExceeded as error:
+        raise CelUnsupportedError(str(error)) from None
     except EvaluationError as error:
         raise CelCompileError(f"program instantiation failed: {error}") from None

@@ -7,6 +7,7 @@ __all__ = [
     "CelCompileError",
     "CelCostLimitExceeded",
     "CelRuntimeError",
+    "CelTooComplexError",
     "CelUnsupportedError",
     "EvaluationError",
 ]
@@ -37,6 +38,20 @@ class CelCompileError(CelError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.line}:{self.column}: {self.message}"
+
+
+class CelTooComplexError(CelCompileError):
+    """The expression may cost more than the API server accepts.
+
+    Parameters
+    ----------
+    estimate
+        What it may cost.
+    """
+
+    def __init__(self, estimate: int) -> None:
+        super().__init__("too complex, exceeds cost limit")
+        self.estimate = estimate
 
 
 class CelUnsupportedError(CelCompileError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Final
 
 from dra_spawner.dra.cel.errors import EvaluationError
@@ -31,9 +32,13 @@ _MAX_DIGITS: Final = 1000
 #: The x/text printer reads no number on from here. What it prints then is no error.
 _UNREADABLE: Final = 10_000_010
 _NO_VERB: Final = "%!(NOVERB)"
-#: Decimal digits that a double may have.
+#: It keeps a precision in 8 bits where it adds zeros, in 16 with a sign where it rounds; and a width in 16.
+_PADDED: Final = 2**8
+_ROUNDED: Final = 2**15
+_WIDTHS: Final = 2**16
+#: Digits and commas that a double may have before its point.
+_MAX_WHOLE: Final = 420
 _MAX_FRACTION: Final = 1074
-_MAX_WHOLE: Final = 410
 _SUPERSCRIPTS: Final = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _NOT_FINITE: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
@@ -109,13 +114,13 @@ def _clause(verb: str | None, precision: str | None) -> Clause:
 
 
 def format_bytes(text: str, values: Sequence[Value]) -> int:
-    """Bytes that numbers take at most where they are printed with so many digits."""
+    """Bytes that numbers take at most, be it only for blanks."""
     try:
         clauses = [piece for piece in parse_format(text, len(values)) if not isinstance(piece, str)]
     except EvaluationError:
         return 0
-    digits = (precision or 0 for _, precision in clauses)
-    return sum(_MAX_WHOLE + number for number in digits if number < _UNREADABLE)
+    widths = ((precision or 0) % _WIDTHS if verb == "e" else _MAX_FRACTION for verb, precision in clauses)
+    return sum(_MAX_WHOLE + width for width in widths)
 
 
 def format_string(text: str, values: Sequence[Value]) -> str:
@@ -160,7 +165,14 @@ def _fixed(value: float | str, precision: int) -> str:
     number = _NOT_FINITE[value] if isinstance(value, str) else value
     if not math.isfinite(number):
         return _not_finite(number)
-    return f"{number or 0.0:,.{min(precision, _MAX_FRACTION)}f}" + "0" * (precision - _MAX_FRACTION)
+    if precision < _PADDED:
+        return f"{number or 0.0:,.{precision}f}"
+    rounded = (precision + _ROUNDED) % _WIDTHS - _ROUNDED
+    # Below 0 it does not round, and prints as few digits as tell the number from others.
+    digits = f"{number or 0.0:,.{rounded}f}" if rounded >= 0 else f"{Decimal(repr(number or 0.0)):,f}"
+    whole, _, fraction = digits.partition(".")
+    fraction = fraction.rstrip("0").ljust(precision % _PADDED, "0")
+    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _scientific(value: float | str, width: int) -> str:
@@ -168,6 +180,7 @@ def _scientific(value: float | str, width: int) -> str:
     if width >= _UNREADABLE:
         return _NO_VERB
     number = _NOT_FINITE[value] if isinstance(value, str) else value
+    width %= _WIDTHS
     if not math.isfinite(number):
         return _not_finite(number).rjust(width)
     digits, _, power = f"{number or 0.0:.{_DEFAULT_PRECISION}e}".partition("e")

@@ -9,12 +9,16 @@ from dra_spawner.dra.cel.errors import CelCompileError, CelUnsupportedError
 from dra_spawner.dra.cel.lexer import Token, TokenKind, position_error, tokenize
 from dra_spawner.dra.cel.literals import parse_bytes, parse_double, parse_int, parse_string, parse_uint
 from dra_spawner.dra.cel.macros import MacroError, expand_global, expand_member
-from dra_spawner.dra.cel.nodes import Call, Ident, ListLiteral, Literal, MapEntry, MapLiteral, Node, Select
+from dra_spawner.dra.cel.nodes import Call, Ident, ListLiteral, Literal, MapEntry, MapLiteral, Node, Select, children
 
 __all__ = ["MAX_DEPTH", "parse"]
 
 #: Nesting that the API server's parser accepts.
 MAX_DEPTH: Final = 250
+#: Brackets within brackets, and nodes below nodes, that are handled here: what recurses over them stays far from
+#: Python's own limit, whoever calls it.
+MAX_BRACKETS: Final = 50
+MAX_TREE_DEPTH: Final = 150
 
 _RESERVED: Final = frozenset(
     [
@@ -45,16 +49,28 @@ _BINARY_NAMES: Final = {
 }
 
 
+_OPENING: Final = frozenset("([{")
+_CLOSING: Final = frozenset(")]}")
+_TOO_DEEP: Final = (
+    f"more than {MAX_BRACKETS} levels of brackets, or {MAX_TREE_DEPTH} of operators, are not supported here"
+)
+
+
 @lru_cache(maxsize=256)
 def parse(source: str) -> Node:
     """Parse an expression; the last trees, which nobody can change, are kept for whoever else looks at them.
 
     Raises
     ------
+    CelUnsupportedError
+        When it is nested more deeply than is handled here.
     CelCompileError
         At the first thing that is not CEL.
     """
-    return _Parser(source).parse()
+    try:
+        return _Parser(source).parse()
+    except RecursionError:
+        raise CelUnsupportedError(_TOO_DEEP) from None
 
 
 class _Parser:
@@ -65,10 +81,25 @@ class _Parser:
         self.depth = 0
 
     def parse(self) -> Node:
+        self.check_brackets()
         node = self.expression()
         if self.current.kind is not TokenKind.END:
             raise self.unexpected("the end")
+        if _tree_depth(node) > MAX_TREE_DEPTH:
+            raise CelUnsupportedError(_TOO_DEEP)
         return node
+
+    def check_brackets(self) -> None:
+        depth = deepest = 0
+        for token in self.tokens:
+            if token.kind is not TokenKind.SYMBOL:
+                continue
+            depth += (token.text in _OPENING) - (token.text in _CLOSING)
+            deepest = max(deepest, depth)
+            if depth > MAX_DEPTH:
+                raise self.error(token.offset, f"expression recursion limit exceeded: {MAX_DEPTH}")
+        if deepest > MAX_BRACKETS:
+            raise CelUnsupportedError(_TOO_DEEP)
 
     @property
     def current(self) -> Token:
@@ -308,3 +339,11 @@ class _Parser:
     def unsupported(self, offset: int, what: str) -> CelUnsupportedError:
         error = self.error(offset, f"{what} are not supported here")
         return CelUnsupportedError(error.message, error.column, error.line)
+
+
+def _tree_depth(root: Node) -> int:
+    depth, level = 0, [root]
+    while level:
+        depth += 1
+        level = [child for node in level for child in children(node)]
+    return depth

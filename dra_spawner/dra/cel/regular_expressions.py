@@ -8,14 +8,19 @@ from typing import Any, Final
 
 import re2
 
-from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.errors import CelBudgetExceeded, EvaluationError
 
 __all__ = ["compile_pattern", "find_all", "search"]
+
+
+#: Memory for a compiled pattern and for what is remembered of its matches. Go has no such limit.
+MAX_PATTERN_BYTES: Final = 2**21
 
 
 def _options() -> Any:
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = MAX_PATTERN_BYTES
     return options
 
 
@@ -25,7 +30,7 @@ _LITERAL_TEXT: Final = re.compile(r"\\Q.*?(?:\\E|\Z)", re.DOTALL)
 _BYTE_CLASS: Final = re.compile(r"(?<!\\)(?:\\\\)*\\C")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def compile_pattern(pattern: str) -> Any:
     """The compiled pattern.
 
@@ -33,6 +38,8 @@ def compile_pattern(pattern: str) -> Any:
     ------
     EvaluationError
         When the pattern is not valid.
+    CelBudgetExceeded
+        When it takes too much memory.
     """
     if _BYTE_CLASS.search(_LITERAL_TEXT.sub("", pattern)):
         raise EvaluationError("error parsing regexp: invalid escape sequence: `\\C`")
@@ -41,6 +48,8 @@ def compile_pattern(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0] if error.args else "invalid"
         text = reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)
+        if "too large" in text:
+            raise CelBudgetExceeded("a regular expression this large is not supported here") from None
         raise EvaluationError(f"error parsing regexp: {text}") from None
 
 

@@ -8,8 +8,16 @@ from typing import Final
 from dra_spawner.dra.cel.cel_types import ANY, BOOL, DYN
 from dra_spawner.dra.cel.checker import check
 from dra_spawner.dra.cel.compiler import Program, compile_checked
+from dra_spawner.dra.cel.cost import COST_LIMIT
 from dra_spawner.dra.cel.device import CelDevice
-from dra_spawner.dra.cel.errors import CelCompileError, CelRuntimeError
+from dra_spawner.dra.cel.errors import (
+    CelBudgetExceeded,
+    CelCompileError,
+    CelRuntimeError,
+    CelTooComplexError,
+    CelUnsupportedError,
+)
+from dra_spawner.dra.cel.estimate import estimate_cost
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.cel.validators import validate
 from dra_spawner.dra.cel.values import type_name
@@ -42,13 +50,15 @@ class Selector:
         CelRuntimeError
             When that cannot be said: an attribute is missing, types do not fit, the limit of cost is reached. The
             scheduler gives the pod up then.
+        CelBudgetExceeded
+            When it takes more than is spent on one evaluation here. What the scheduler says is not known then.
         """
         if device.error is not None:
             raise device.error
         try:
             result = self._closure(device, [0] * self._locals)
         except RecursionError:
-            raise CelRuntimeError("the expression is nested too deeply") from None
+            raise CelBudgetExceeded("nesting this deep is not supported here") from None
         if result is True or result is False:
             return bool(result)
         kind = type_name(result)
@@ -72,6 +82,8 @@ def compile_selector(expression: str, *, list_attributes: bool = False) -> Selec
     ------
     CelUnsupportedError
         When it uses something of Kubernetes' CEL that is not implemented here.
+    CelTooComplexError
+        When it may cost more than the API server accepts.
     CelCompileError
         When it is no valid selector.
     """
@@ -94,6 +106,9 @@ def _compile(expression: str, list_attributes: bool) -> Selector:
         if checked.type_of_result not in accepted:
             kind = str(checked.type_of_result).replace("any", "google.protobuf.Any")
             raise CelCompileError(f"must evaluate to bool or the unknown type, not {kind}")
+        estimate = estimate_cost(checked)
+        if estimate > COST_LIMIT:
+            raise CelTooComplexError(estimate)
         return Selector(expression, compile_checked(checked), list_attributes)
     except RecursionError:
-        raise CelCompileError("expression recursion limit exceeded") from None
+        raise CelUnsupportedError("nesting this deep is not supported here") from None

@@ -6,7 +6,7 @@ from typing import Never
 
 from dra_spawner.dra.cel.cel_types import ANY, CelType
 from dra_spawner.dra.cel.checker import Checked
-from dra_spawner.dra.cel.errors import EvaluationError
+from dra_spawner.dra.cel.errors import CelBudgetExceeded, CelUnsupportedError, EvaluationError
 from dra_spawner.dra.cel.formatting import ALLOWED, complaint, parse_format
 from dra_spawner.dra.cel.lexer import position_error
 from dra_spawner.dra.cel.nodes import Call, ListLiteral, Literal, MapLiteral, Node, children
@@ -89,6 +89,8 @@ class _Validator:
 def _is_pattern(text: str) -> bool:
     try:
         compile_pattern(text)
+    except CelBudgetExceeded as error:
+        raise CelUnsupportedError(str(error)) from None
     except EvaluationError:
         return False
     return True

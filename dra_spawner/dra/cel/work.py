@@ -119,8 +119,9 @@ def _split(args: Sequence[Value]) -> Work:
 def _format(args: Sequence[Value]) -> Work:
     text, values = args
     extents = [extent(value) for value in values]
-    size = bytes_of(text) + format_bytes(text, values) + sum(printed for _, printed in extents)
-    return Work(len(text) // 10 + sum(count for count, _ in extents), size)
+    digits = format_bytes(text, values)
+    size = bytes_of(text) + digits + sum(printed for _, printed in extents)
+    return Work((len(text) + digits) // 16 + sum(count for count, _ in extents), size)
 
 
 def _find_all(args: Sequence[Value]) -> Work:

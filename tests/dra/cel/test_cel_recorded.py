@@ -1,7 +1,7 @@
 """Verdicts recorded from Kubernetes 1.36.3's own compiler and evaluator (``k8s.io/dynamic-resource-allocation/cel``).
 
 ``message``, ``line`` and ``column`` are there where the wording is Kubernetes' own (not that of a Go library) and it
-reported one error only. ``refused`` marks what is not implemented here.
+reported one error only. "too complex" is the API server's verdict on what may cost too much. ``refused`` marks what is not implemented here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 from cel_devices import FISH, FISH_WITH_LISTS, GPU
 
-from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.cel import (
+    CelCompileError,
+    CelDevice,
+    CelRuntimeError,
+    CelTooComplexError,
+    CelUnsupportedError,
+    compile_selector,
+)
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -28,6 +35,8 @@ def verdict(expression: str, device: CelDevice, *, list_attributes: bool = False
         selector = compile_selector(expression, list_attributes=list_attributes)
     except CelUnsupportedError as error:
         return {"refused": error.message}
+    except CelTooComplexError:
+        return {"verdict": "too complex"}
     except CelCompileError as error:
         return {"verdict": "invalid", "line": error.line, "column": error.column, "message": error.message}
     try:

@@ -25,7 +25,7 @@ from dra_spawner.devcluster.api.validation.names import (
     check_unique,
     qualified_name_problems,
 )
-from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
+from dra_spawner.dra.cel import CelCompileError, CelTooComplexError, CelUnsupportedError, compile_selector
 
 MOST_REQUESTS = 32
 MOST_ALTERNATIVES = 8
@@ -172,6 +172,8 @@ def _check_selector(selector: JsonObject, field: str) -> list[FieldError]:
         compile_selector(expression)
     except CelUnsupportedError:
         return []  # Kubernetes knows it: the allocator says that it cannot judge this selector
+    except CelTooComplexError as error:
+        return [forbidden_value(path, error.message)]
     except CelCompileError as error:
         return [invalid_value(path, expression, _cel_message(expression, error))]
     return []
