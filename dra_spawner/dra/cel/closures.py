@@ -91,6 +91,17 @@ def charged(closure: Closure, amount: int) -> Closure:
     return run
 
 
+def charged_success(closure: Closure, amount: int) -> Closure:
+    """The closure, costing that much more unless it fails."""
+
+    def run(device: CelDevice, local: Locals) -> Value:
+        value = closure(device, local)
+        charge(local, amount)
+        return value
+
+    return run
+
+
 def no_spending(local: Locals, values: int, size: int) -> None:
     """Stands for :func:`spend` where nothing can reach a limit."""
 

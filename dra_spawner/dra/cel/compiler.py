@@ -289,7 +289,7 @@ class _Compiler(PathCompiler):
         return self.built(run, MAP_COST, 2 * len(entries))
 
     def fold(self, node: Fold) -> Closure:
-        container = self.compile(node.range)
+        container = closures.charged_success(self.compile(node.range), 1)
         slots = [self.new_slot() for _ in node.variables]
         outer = self.variables
         self.variables = outer | {
@@ -297,8 +297,9 @@ class _Compiler(PathCompiler):
         }
         predicate = None if node.predicate is None else self.compile(node.predicate)
         transform = None if node.transform is None else self.compile(node.transform)
+        constant = node.transform is not None and constant_collection(node.transform, self.constant_value) is not ABSENT
         self.variables = outer
-        return self.charged(fold(node.kind, container, slots, predicate, transform), 1)
+        return fold(node.kind, container, slots, predicate, transform, constant_transform=constant)
 
     def bind(self, node: Bind) -> Closure:
         slot = self.new_slot()

@@ -37,6 +37,8 @@ def fold(
     slots: Sequence[int],
     predicate: Closure | None,
     transform: Closure | None,
+    *,
+    constant_transform: bool = False,
 ) -> Closure:
     """The closure of a macro.
 
@@ -50,10 +52,14 @@ def fold(
         Where the one or two variables live.
     predicate, transform
         What the macro was given of them.
+    constant_transform
+        Whether the transform is a constant: then nothing is counted for the list that it is put in.
     """
     always: Closure = predicate or _always
     body: Closure = transform or _always
     cost = _PASS_COST[kind]
+    if constant_transform and kind in (FoldKind.MAP, FoldKind.TRANSFORM_LIST):
+        cost -= LIST_COST
     passes = _passes(container, slots)
     selected = _selected(passes, always, cost)
     match kind:
@@ -202,7 +208,7 @@ def _sort_by(container: Closure, key: Closure, slots: Sequence[int]) -> Closure:
         if overload is None:
             raise no_overload()
         result = overload.implementation(values, keys)
-        charge(local, overload.cost((values, keys), result))
+        charge(local, overload.cost((values, keys), result) + 2)
         return result
 
     return run

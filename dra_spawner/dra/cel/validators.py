@@ -78,12 +78,19 @@ class _Validator:
             self.fail(node, str(error))
         clauses = [piece for piece in pieces if not isinstance(piece, str)]
         for (verb, _), arg in zip(clauses, args.elements, strict=False):
-            kind = self.kind(arg)
-            if kind.name != "dyn" and kind.name not in ALLOWED[verb]:
-                self.fail(arg, complaint(verb, "google.protobuf.Any" if kind == ANY else kind.name))
+            self.formatted(verb, arg)
         if len(args.elements) > len(clauses):
             expected, given = len(clauses), len(args.elements)
             self.fail(node, f"too many arguments supplied to string.format (expected {expected}, got {given})")
+
+    def formatted(self, verb: str, node: Node) -> None:
+        """Check that a value may be formatted, and what is inside of it."""
+        kind = self.kind(node)
+        if kind.name != "dyn" and kind.name not in ALLOWED[verb]:
+            self.fail(node, complaint(verb, "google.protobuf.Any" if kind == ANY else kind.name))
+        if verb == "s" and isinstance(node, ListLiteral | MapLiteral):
+            for child in children(node):
+                self.formatted(verb, child)
 
 
 def _is_pattern(text: str) -> bool:
