@@ -6,8 +6,10 @@ for each pair of selector and description as far as it is seen, however many dev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Final
 
 from dra_spawner.dra.cel import (
     CelBudgetExceeded,
@@ -23,6 +25,13 @@ from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.visibility import Visibility
 
 __all__ = ["DeviceFilter", "SelectorCache", "SelectorFailure"]
+
+#: Steps that one selector may take for all descriptions, besides so many for each: loops over a device's attributes
+#: take hundreds. Selectors without loops are not counted.
+_STEPS: Final = 2_000_000
+_STEPS_EACH: Final = 2_000
+#: Selectors, and combinations of them, whose verdicts are remembered.
+_MAX_REMEMBERED: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +103,33 @@ class SelectorCache:
         with another cache when there are many.
     """
 
-    __slots__ = ("_devices", "_filters", "_list_attributes", "_verdicts", "kept")
+    __slots__ = ("_devices", "_filters", "_list_attributes", "_steps", "_verdicts", "kept")
 
     def __init__(self, *, list_attributes: bool) -> None:
         self._list_attributes = list_attributes
         self._devices: dict[DeviceDescription, CelDevice] = {}
         self._verdicts: dict[str, dict[DeviceDescription, bool | SelectorFailure]] = {}
         self._filters: dict[tuple[str, ...], DeviceFilter] = {}
+        self._steps: Counter[str] = Counter()
         self.kept = 0
 
     def filter(self, expressions: tuple[str, ...]) -> DeviceFilter:
         """Filter made of these selectors."""
         known = self._filters.get(expressions)
         if known is None:
+            if len(self._filters) >= _MAX_REMEMBERED:
+                self._filters.clear()
             known = self._filters[expressions] = DeviceFilter(self, expressions)
         return known
 
     def verdict(self, expression: str, description: DeviceDescription) -> bool | SelectorFailure:
         """Whether one selector selects devices of this description."""
-        verdicts = self._verdicts.setdefault(expression, {})
+        verdicts = self._verdicts.get(expression)
+        if verdicts is None:
+            if len(self._verdicts) >= _MAX_REMEMBERED:
+                self._verdicts.clear()
+                self._steps.clear()
+            verdicts = self._verdicts[expression] = {}
         verdict = verdicts.get(description)
         if verdict is None:
             verdict = verdicts[description] = self._evaluate(expression, description)
@@ -129,12 +146,17 @@ class SelectorCache:
         device = self._devices.get(description)
         if device is None:
             device = self._devices[description] = self._prepare(description)
-        try:
-            return selector.matches(device)
-        except CelBudgetExceeded as error:
-            return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, f"no verdict on CEL expression: {error}")
-        except CelRuntimeError as error:
-            return SelectorFailure(FatalReason.SELECTOR, f"CEL runtime error: {error}")
+        if self._steps[expression] > _STEPS + _STEPS_EACH * len(self._verdicts[expression]):
+            text = "no verdict on CEL expression: evaluating it on all devices takes too many steps"
+            return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, text)
+        outcome, steps = selector.evaluate(device)
+        if steps:
+            self._steps[expression] += steps
+        if isinstance(outcome, CelBudgetExceeded):
+            return SelectorFailure(FatalReason.SELECTOR_UNSUPPORTED, f"no verdict on CEL expression: {outcome}")
+        if isinstance(outcome, CelRuntimeError):
+            return SelectorFailure(FatalReason.SELECTOR, f"CEL runtime error: {outcome}")
+        return outcome
 
     def _prepare(self, description: DeviceDescription) -> CelDevice:
         attributes = {name: attribute.to_json() for name, attribute in description.attributes.items()}

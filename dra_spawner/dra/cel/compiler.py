@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from dra_spawner.dra.cel import closures
+from dra_spawner.dra.cel import closures, metering
 from dra_spawner.dra.cel.budget import ELEMENT_BYTES
 from dra_spawner.dra.cel.checker import Checked
 from dra_spawner.dra.cel.closures import Closure, Locals
@@ -135,7 +135,7 @@ class _Compiler(PathCompiler):
         args = [self.compile(part) for part in parts]
         if function in _CRASHING:
             args = [closures.fatal(arg) for arg in args]
-        make = closures.metered_call if self.metered else closures.call
+        make = metering.metered_call if self.metered else closures.call
         return make(self.checked.overloads[id(node)], args)
 
     def call_parts(self, node: Call) -> tuple[Node, ...]:
@@ -206,7 +206,7 @@ class _Compiler(PathCompiler):
             spend(local, len(members) // 4, 0)
             return list_contains(value, members)
 
-        spend = closures.spend if self.metered else closures.no_spending
+        spend = metering.spend if self.metered else metering.no_spending
         return run
 
     def matches(self, text: Node, pattern: str) -> Closure:
@@ -259,7 +259,7 @@ class _Compiler(PathCompiler):
         """The code that makes a list or map of so many parts."""
         if not self.metered:
             return closure
-        return closures.charged(closures.spending(closure, count // 4, ELEMENT_BYTES * count), cost)
+        return metering.charged(metering.spending(closure, count // 4, ELEMENT_BYTES * count), cost)
 
     def map_literal(self, node: MapLiteral) -> Closure:
         def compile_entry(entry: MapEntry) -> tuple[Closure, Closure, bool]:
@@ -289,7 +289,7 @@ class _Compiler(PathCompiler):
         return self.built(run, MAP_COST, 2 * len(entries))
 
     def fold(self, node: Fold) -> Closure:
-        container = closures.charged_success(self.compile(node.range), 1)
+        container = metering.charged_success(self.compile(node.range), 1)
         slots = [self.new_slot() for _ in node.variables]
         outer = self.variables
         self.variables = outer | {
@@ -319,7 +319,7 @@ class _Compiler(PathCompiler):
         slot, spent = self.new_slot(), self.new_slot()
         target = self.compile(node.target)
         outer = self.variables
-        again = closures.charged_again(slot, spent) if self.metered else closures.slot_reader(slot)
+        again = metering.charged_again(slot, spent) if self.metered else closures.slot_reader(slot)
         self.variables = outer | {node.name: again}
         body = self.compile(node.body)
         self.variables = outer

@@ -174,7 +174,9 @@ class _Estimator:
             assert node.target is not None
             total = self.cost(node.target)
             target = self.argument(node.target)
-        highest, size = 0, None
+        highest = 0
+        size: Size | None = None
+        found: Size | None
         for overload in candidates:
             if node.function == "_?_:_":
                 highest, found = self.conditional(node, costs)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from dra_spawner.dra.cel.closures import Closure, Locals, charge, constant, fatal
+from dra_spawner.dra.cel.closures import Closure, Locals, constant, fatal
 from dra_spawner.dra.cel.cost import LIST_COST
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.errors import EvaluationError
 from dra_spawner.dra.cel.functions import FUNCTIONS, implementation_for
+from dra_spawner.dra.cel.metering import charge
 from dra_spawner.dra.cel.nodes import FoldKind
 from dra_spawner.dra.cel.values import Value, from_map_key, map_key, no_overload, type_name
 

@@ -23,7 +23,7 @@ _Path = tuple[str | None, ...]
 """Keys from the device on; None is one that is computed."""
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def attributes_that_matter(expression: str) -> frozenset[str] | None:
     """What of the device's attributes the expression can see, be it only whether it is there.
 

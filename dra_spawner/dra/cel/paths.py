@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Final
 
-from dra_spawner.dra.cel import closures
+from dra_spawner.dra.cel import closures, metering
 from dra_spawner.dra.cel.access import lookup, lookup_optional, present
 from dra_spawner.dra.cel.cel_types import DEVICE
 from dra_spawner.dra.cel.checker import Checked
@@ -45,7 +45,7 @@ class PathCompiler(ABC):
 
     def charged(self, closure: Closure, amount: int) -> Closure:
         """The closure, costing that much more where costs count."""
-        return closures.charged(closure, amount) if self.metered and amount else closure
+        return metering.charged(closure, amount) if self.metered and amount else closure
 
     def new_slot(self) -> int:
         """Number of one more local variable."""
@@ -111,7 +111,7 @@ class PathCompiler(ABC):
         key = node.field
         step = lookup_optional if node.optional else lookup
         if self.metered:
-            return closures.metered_step(operand, closures.constant(key), step, optional=node.optional)
+            return metering.metered_step(operand, closures.constant(key), step, optional=node.optional)
         return lambda device, local: step(operand(device, local), key)
 
     def index(self, node: Call) -> Closure:
@@ -122,7 +122,7 @@ class PathCompiler(ABC):
         container, key = map(self.steps, node.args)
         step = lookup if node.function == "_[_]" else lookup_optional
         if self.metered:
-            return closures.metered_step(container, key, step, optional=step is lookup_optional)
+            return metering.metered_step(container, key, step, optional=step is lookup_optional)
 
         def run(device: CelDevice, local: Locals) -> Value:
             value = container(device, local)

@@ -42,7 +42,7 @@ _Name = tuple[Collection, str | None, str]
 _Aliases = Mapping[str, _Domain | None]
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def referenced_attributes(expression: str) -> tuple[Reference, ...]:
     """What the expression reads by name, in the order of first mention.
 
@@ -59,7 +59,7 @@ def referenced_attributes(expression: str) -> tuple[Reference, ...]:
     return tuple(Reference(*name, guarded) for name, guarded in reads.items())
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=512)
 def qualified_keys(expression: str) -> tuple[tuple[Collection, str], ...]:
     """Keys with a slash that are looked up in ``device.attributes`` or ``device.capacity``, whose keys are domains.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
+from dra_spawner.dra.cel.budget import MAX_STEPS
 from dra_spawner.dra.cel.cel_types import ANY, BOOL, DYN
 from dra_spawner.dra.cel.checker import check
+from dra_spawner.dra.cel.closures import Locals
 from dra_spawner.dra.cel.compiler import Program, compile_checked
 from dra_spawner.dra.cel.cost import COST_LIMIT
 from dra_spawner.dra.cel.device import CelDevice
@@ -53,16 +55,26 @@ class Selector:
         CelBudgetExceeded
             When it takes more than is spent on one evaluation here. What the scheduler says is not known then.
         """
+        outcome, _ = self.evaluate(device)
+        if isinstance(outcome, CelRuntimeError):
+            raise outcome
+        return outcome
+
+    def evaluate(self, device: CelDevice) -> tuple[bool | CelRuntimeError, int]:
+        """Whether the device is selected, or why that cannot be said; and steps, 0 where they are not counted."""
         if device.error is not None:
-            raise device.error
+            return device.error, 0
+        local: Locals = [0] * self._locals
         try:
-            result = self._closure(device, [0] * self._locals)
+            result = self._closure(device, local)
         except RecursionError:
-            raise CelBudgetExceeded("nesting this deep is not supported here") from None
+            return CelBudgetExceeded("nesting this deep is not supported here"), MAX_STEPS
+        except CelRuntimeError as error:
+            return error.with_traceback(None), local[0] + local[1]
         if result is True or result is False:
-            return bool(result)
+            return bool(result), local[0] + local[1]
         kind = type_name(result)
-        raise CelRuntimeError(f"CEL result of type {kind} could not be converted to bool")
+        return CelRuntimeError(f"CEL result of type {kind} could not be converted to bool"), local[0] + local[1]
 
     def __repr__(self) -> str:
         return f"Selector({self.expression!r})"
@@ -90,7 +102,8 @@ def compile_selector(expression: str, *, list_attributes: bool = False) -> Selec
     return _compile(expression, list_attributes)
 
 
-@lru_cache(maxsize=2048)
+# A large one takes hundreds of kilobytes.
+@lru_cache(maxsize=512)
 def _compile(expression: str, list_attributes: bool) -> Selector:
     try:
         size = len(expression.encode())

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 __all__ = ["Semver", "SemverError"]
 
 _UINT64_MAX: Final = 2**64 - 1
+_MAX_KEPT: Final = 256
 _NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER: Final = rf"(?:{_NUMBER}|[0-9]*[a-zA-Z-][0-9a-zA-Z-]*)"
 _SYNTAX: Final = re.compile(
@@ -75,7 +76,8 @@ class Semver:
         SemverError
             When it is none.
         """
-        return _parse_normalized(text) if normalize else _parse(text)
+        parse = _parse_normalized if normalize else _parse
+        return parse(text) if len(text) <= _MAX_KEPT else parse.__wrapped__(text)
 
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, Semver) else NotImplemented
@@ -105,7 +107,7 @@ def _parse_normalized(text: str) -> Semver:
         if any(char in "+-" for char in parts[-1]):
             raise SemverError("short version cannot contain PreRelease/Build meta data")
         parts += ["0"] * (3 - len(parts))
-    return _parse(".".join(parts))
+    return Semver.parse(".".join(parts))
 
 
 def _without_leading_zeros(part: str) -> str:

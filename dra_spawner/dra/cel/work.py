@@ -39,7 +39,7 @@ def _comparison(args: Sequence[Value]) -> Work:
     left, right = args
     if not isinstance(left, _CONTAINERS) or type(left) is not type(right):
         return NO_WORK
-    if isinstance(left, list) and len(left) != len(right):
+    if type(left) is not OptionalValue and len(args[0]) != len(args[1]):
         return NO_WORK
     return Work(min(_values(left), _values(right)))
 
