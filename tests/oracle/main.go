@@ -35,6 +35,8 @@ type Scenario struct {
 	Repeat int `json:"repeat"`
 	// Expressions asks for verdicts of selectors on one device instead.
 	Expressions []string `json:"expressions"`
+	// CompileOnly asks for no more than whether the API server accepts them.
+	CompileOnly bool `json:"compileOnly"`
 	// Device is what the expressions are evaluated on.
 	Device Device `json:"device"`
 }

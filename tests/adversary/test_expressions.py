@@ -1,0 +1,232 @@
+"""CEL that Kubernetes accepts and that takes minutes and gigabytes when it is evaluated naively.
+
+Whoever may create a ResourceClaim or a DeviceClass writes it; the service, the hub's form and ``fit`` evaluate it.
+Time is CPU time of this process, and far above what is needed: a naive evaluation of most of these never ends.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import signal
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import pytest
+
+from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector, referenced_attributes
+from dra_spawner.dra.cel.influences import attributes_that_matter
+from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.dra.quantity import Quantity
+from tests.dra.builders import request
+from tests.fit.inputs import claim, device_class, fit, gpu, gpu_slice, node
+from tests.oracle.binary import ask, binary_or_skip
+from tests.simulator.small_cluster import cluster, template, with_template
+from tests.simulator.small_cluster import gpu_slice as gpu_slice_of
+from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
+
+DEVICE = CelDevice.from_device(
+    "gpu.example.com",
+    {"text": {"string": "x" * 64}, "index": {"int": 7}, "version": {"version": "1.2.3"}},
+    {"memory": Quantity.parse("40Gi")},
+)
+SECONDS = 5.0
+MEGABYTES = 20
+
+
+def bound(form: str, count: int, last: str, start: str = "[1]") -> str:
+    """Values of which each holds the one before twice; ``last`` is about the last."""
+    text = last.replace("V", f"v{count}")
+    for index in range(count, 0, -1):
+        text = f"cel.bind(v{index}, {form.replace('V', f'v{index - 1}')}, {text})"
+    return f"cel.bind(v0, {start}, {text})"
+
+
+def listed(element: str, count: int) -> str:
+    return f"[{', '.join([element] * count)}]"
+
+
+PAIR = "[V, V]"
+ACCEPTED = {
+    "precision": '"%.999999999f".format([1.5]).size() > 0',
+    "precision just read": '"%.10000009f".format([1.5]).size() > 0',
+    "width": f'"{"%.65535e" * 150}".format({listed("1.5", 150)}).size() > 0',
+    "widths in a loop": 'lists.range(9000).all(i, "%.65535e".format([1.5]) != "")',
+    "digits in a loop": 'lists.range(9000).all(i, "%.255f".format([1e300]) != "")',
+    "pairs compared": bound(PAIR, 24, "V == V"),
+    "more pairs compared": bound(PAIR, 45, "V == V"),
+    "pairs of maps compared": bound("{1: V, 2: V}", 45, "V == V", "{1: 1}"),
+    "pairs found": bound(PAIR, 45, "V in [V]"),
+    "pairs printed": bound(PAIR, 45, '"%s".format([V]).size() > 0'),
+    "pairs in sets": bound(PAIR, 45, "sets.contains(V, V)"),
+    "pairs distinct": bound(PAIR, 45, "V.distinct().size() > 0"),
+    "pairs looked up": bound(PAIR, 45, "V.indexOf(V[0]) == 0"),
+    "pairs flattened": bound(PAIR, 45, "V.flatten(45).size() > 0"),
+    "lists that double": bound("V + V", 45, "V.size() > 0"),
+    "text in text": f'"{"a" * 2000}".replace("", "{"b" * 2000}").size() > 0',
+    "text in text in text": '"aaaaaaaaaaaa"' + '.replace("a", "aaaaaaaaaaaaaaaa")' * 3 + ".size() > 0",
+    "loops": "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))",
+    "loops that build": f"lists.range(900).map(i, {listed('1', 3000)} + [i]).size() > 0",
+    "one long list": "lists.range(900000).size() > 0",
+    "sorting": "lists.range(700).map(i, 0 - i).sort().size() > 0",
+    "distinct": "lists.range(700).distinct().size() > 0",
+    "sets": "sets.equivalent(lists.range(700), lists.range(700))",
+    "pattern": f'"{"a" * 1500}".matches("{"(a?)" * 300}{"a" * 300}")',
+    "pattern of words": r'"x".matches("\\pL{1000}\\pN{1000}")',
+    "pattern in a loop": f'lists.range(1000).all(i, matches("{"ab" * 1000}", "(x+x+)+y") || true)',
+    "splitting": f'"{"a" * 9000}".split("").size() > 0',
+    "quantity": f'isQuantity("{"9" * 9000}")',
+    "quantity of zeros": 'isQuantity("1e999999999")',
+    "version": f'isSemver("1.2.3-{"a." * 4000}a")',
+    "numbers": f'isQuantity("{"0" * 4500}1") || isSemver("{"1" * 4500}.0.0")',
+    "optionals": f"optional.of(1){'.optMap(x, x)' * 8}.hasValue()",
+}
+REFUSED = {
+    "pairs of texts": bound("V + V", 45, 'V == ""', '"a"'),
+    "loops in loops": "".join(f"{listed('1', 40)}.all(x{index}, " for index in range(5)) + "true" + ")" * 5,
+    "quoted": bound("strings.quote(V)", 30, "V.size() > 0", "device.driver"),
+    "many optionals": f"optional.of(1){'.optMap(x, x)' * 40}.hasValue()",
+    "long range": "lists.range(9223372036854775807).size() > 0",
+    "brackets": f"{'(' * 5000}true{')' * 5000}",
+    "lists": f"{'[' * 5000}{']' * 5000} == []",
+    "calls": f"{'!size(' * 1600}'a'{')' * 1600}",
+    "sum": f"1{' + 1' * 2500} == 1",
+    "path": f"device{'.a' * 5000}",
+    "index": f"device{'[0]' * 3000}",
+    "choices": f"{'true ? true : ' * 700}true",
+    "binds": f"{'cel.bind(a, 1, ' * 600}true{')' * 600}",
+}
+
+
+@contextmanager
+def cpu_limit(seconds: float) -> Iterator[None]:
+    """Fail when this takes more CPU time."""
+
+    def stop(*_: object) -> None:
+        raise AssertionError(f"it took more than {seconds} s of CPU time")
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def evaluate(expression: str) -> str:
+    try:
+        return str(compile_selector(expression).matches(DEVICE))
+    except (CelCompileError, CelRuntimeError) as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_one_evaluation_is_bounded(name: str):
+    expression = ACCEPTED[name]
+    gc.collect()
+    with cpu_limit(SECONDS):
+        first = evaluate(expression)
+        tracemalloc.start()
+        try:
+            assert evaluate(expression) == first  # the same each time, on any machine
+            megabytes = tracemalloc.get_traced_memory()[1] / 1e6
+        finally:
+            tracemalloc.stop()
+    assert first
+    assert megabytes < MEGABYTES
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_refused_soon(name: str):
+    with cpu_limit(SECONDS):
+        with pytest.raises(CelCompileError) as caught:
+            compile_selector(REFUSED[name])
+        assert len(str(caught.value)) < 300
+        for read in (attributes_that_matter, referenced_attributes):
+            with suppress(CelCompileError):
+                read(REFUSED[name])
+
+
+def test_deep_callers_get_the_same_verdicts():
+    expression = f"{'(' * 49}true{')' * 49}"
+
+    def called(depth: int) -> Any:
+        return called(depth - 1) if depth else compile_selector(expression).matches(DEVICE)
+
+    assert called(300) is True
+
+
+def test_kubernetes_accepts_what_is_bounded_here():
+    # Its parser takes minutes for much of the rest.
+    refused = ["pairs of texts", "loops in loops", "quoted", "long range"]
+    expressions = [*ACCEPTED.values(), *(REFUSED[name] for name in refused)]
+    question = {"expressions": expressions, "compileOnly": True, "features": {"ConsumableCapacity": True}}
+    ((_, answer),) = ask(binary_or_skip(), [question])
+    outcomes = dict(zip([*ACCEPTED, *refused], (verdict["outcome"] for verdict in answer["selectors"]), strict=True))
+    assert outcomes == dict.fromkeys(ACCEPTED, "accepted") | dict.fromkeys(refused, "too complex")
+
+
+def test_fit_answers():
+    for name, expression in ACCEPTED.items():
+        objects = [node("n1"), gpu_slice("n1", gpu()), device_class(expression), claim(memory="1Gi")]
+        with cpu_limit(SECONDS):
+            code, output, messages = fit(stdin=json.dumps(objects))
+        assert code in (0, 1), (name, messages)
+        assert output.startswith("team/wanted fits "), name
+
+
+@pytest.mark.parametrize("expression", ["device.driver ==", "true && (", "device.nothing", "\x00", "é", "1", ""])
+def test_fit_and_the_service_say_what_is_wrong_with_a_class(expression: str):
+    objects = [node("n1"), gpu_slice("n1", gpu()), device_class(expression), claim(memory="1Gi")]
+    code, output, messages = fit(stdin=json.dumps(objects))
+    assert code in (1, 2)
+    assert "CEL" in output + messages
+    snapshot = cluster(DeviceClass("hostile", (expression,)), template(request(deviceClassName="hostile")))
+    assert not snapshot.schedule(with_template(), "n1").fits
+
+
+def test_the_service_decides_about_other_pods():
+    classes = {f"class-{index}": expression for index, expression in enumerate((ACCEPTED | REFUSED).values())}
+    snapshot = cluster(
+        *(DeviceClass(name, (expression,)) for name, expression in classes.items()),
+        *(template(request(deviceClassName=name), name=f"t-{name}") for name in classes),
+        template(),
+        gpu_slice_of("n2", count=1),
+    )
+    with cpu_limit(2 * SECONDS):
+        for name in classes:
+            snapshot.schedule(with_template(f"p-{name}", f"t-{name}"), "n1")
+        assert snapshot.schedule(with_template(), "n2").fits
+
+
+async def test_the_form_opens(tmp_path):
+    profiles, classes = [], []
+    for index, expression in enumerate(ACCEPTED.values()):
+        name = f"class-{index}"
+        spec = {"selectors": [{"cel": {"expression": expression}}]}
+        metadata = {"name": name}
+        classes.append({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": metadata, "spec": spec})
+        claims = {"gpu": {"device_class": name, "capacity": {"memory": "1Gi"}}}
+        options = {"memory": {"display_name": "GPU memory", "choices": "from_policy"}}
+        profiles.append(
+            {
+                "display_name": name,
+                "kubespawner_override": {"device_claims": claims},
+                "profile_options": options,
+            }
+        )
+    slices = [gpu_slice("n1", *(gpu(f"gpu-{index}", f"{index + 1}Gi", shared=True) for index in range(8)))]
+    async with EmbeddedCluster(tmp_path, run_pods=False) as embedded:
+        embedded.publish([*classes, *slices])
+        with kubernetes_of(embedded.kubeconfig):
+            hub = HubSide(embedded.kubeconfig, "jupyterhub")
+            hub.spawner_config.profile_list = profiles
+            with cpu_limit(6 * SECONDS):
+                form = await hub.user("ada").spawner.get_options_form()
+            assert len(re.findall("class-[0-9]+", form)) >= len(profiles)
+            await end_hub_side()
