@@ -62,3 +62,34 @@ def test_list_attributes(list_attributes: bool) -> None:
 
 def test_refused_by() -> None:
     assert SelectorCache(list_attributes=False).filter(("true", "false", "true")).refused_by(A) == 1
+
+
+def test_what_takes_too_much_gets_no_verdict() -> None:
+    nested = "lists.range(300).all(i, lists.range(300).all(j, i + j >= 0))"
+    verdict = SelectorCache(list_attributes=False).verdict(nested, A)
+    assert isinstance(verdict, SelectorFailure)
+    assert verdict.reason is FatalReason.SELECTOR_UNSUPPORTED
+    assert verdict.message == "no verdict on CEL expression: evaluating it takes more than 100000 steps"
+
+
+def test_loops_have_a_budget_for_all_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "_STEPS", 5_000)
+    monkeypatch.setattr(selectors, "_STEPS_EACH", 100)
+    cache = SelectorCache(list_attributes=False)
+    devices = [make_device(attributes={"index": index}).description for index in range(50)]
+    cheap = f"[1, 2].exists(x, x == {OWN}.index)"
+    assert [cache.verdict(cheap, device) for device in devices].count(True) == 2
+    dear = f"lists.range(90).exists(x, x == {OWN}.index)"
+    failures = [verdict for device in devices if isinstance(verdict := cache.verdict(dear, device), SelectorFailure)]
+    assert 10 < len(failures) < 50
+    assert {failure.reason for failure in failures} == {FatalReason.SELECTOR_UNSUPPORTED}
+    assert cache.verdict(dear, devices[0]) is True  # what is known is not forgotten
+
+
+def test_old_selectors_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(selectors, "_MAX_REMEMBERED", 10)
+    cache = SelectorCache(list_attributes=False)
+    for index in range(25):
+        assert cache.filter((f"{index} == {index}", "true")).verdict(A) is True
+    assert len(cache._filters) <= 10
+    assert len(cache._verdicts) <= 10
