@@ -78,6 +78,7 @@ ACCEPTED = {
     "pattern": f'"{"a" * 1500}".matches("{"(a?)" * 300}{"a" * 300}")',
     "pattern of words": r'"x".matches("\\pL{1000}\\pN{1000}")',
     "pattern in a loop": f'lists.range(1000).all(i, matches("{"ab" * 1000}", "(x+x+)+y") || true)',
+    "finding in a loop": f'lists.range(20).all(i, "{"ab" * 2000}".findAll("a").size() > 0)',
     "splitting": f'"{"a" * 9000}".split("").size() > 0',
     "quantity": f'isQuantity("{"9" * 9000}")',
     "quantity of zeros": 'isQuantity("1e999999999")',

@@ -75,15 +75,22 @@ def find_all(pattern: str, text: str, limit: int = -1) -> list[str]:
         When the pattern is not valid.
     """
     compiled = compile_pattern(pattern)
+    data = text.encode()  # once, not for each match
     found: list[str] = []
     position, previous_end = 0, -1
-    while position <= len(text) and len(found) != limit:
-        match = compiled.search(text, position)
+    while position <= len(data) and len(found) != limit:
+        match = compiled.search(data, position)
         if match is None:
             break
         start, end = match.span()
         if end > start or start != previous_end:
-            found.append(text[start:end])
-        position = end + 1 if end == position else end
+            found.append(data[start:end].decode())
+        position = end + _width(data, end) if end == position else end
         previous_end = end
     return found
+
+
+def _width(data: bytes, position: int) -> int:
+    """Bytes of the character there."""
+    lead = data[position] if position < len(data) else 0
+    return 1 + (lead >= 0xC0) + (lead >= 0xE0) + (lead >= 0xF0)

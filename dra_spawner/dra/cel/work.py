@@ -125,7 +125,7 @@ def _format(args: Sequence[Value]) -> Work:
 
 
 def _find_all(args: Sequence[Value]) -> Work:
-    return Work(len(args[0]) // 10, bytes_of(args[0]))
+    return Work(len(args[0]), bytes_of(args[0]))
 
 
 _WORK: Final[dict[str, WorkFunction]] = {
