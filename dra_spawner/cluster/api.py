@@ -7,7 +7,6 @@ finding the configuration, TLS, tokens and their refresh.
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from types import TracebackType
@@ -331,7 +330,7 @@ class KubernetesApi:
             on_open()
             async for line in lines_of(response.content):
                 try:
-                    event = json.loads(line)
+                    event = await self._connection.parse(request, line)
                     event_type, obj = event["type"], event["object"]
                 except (ValueError, KeyError, TypeError) as error:
                     raise KubernetesUnavailable(

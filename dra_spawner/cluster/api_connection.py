@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import aiohttp
 from kubernetes_asyncio.client import ApiClient
@@ -18,8 +20,14 @@ from dra_spawner.cluster.errors import (
     RequestTarget,
     error_from_response,
 )
+from dra_spawner.cluster.json_text import MAX_LEVELS, names_of_cut_objects, read_unusual
 
 __all__ = ["ApiConnection", "ApiRequest", "JsonObject", "Params", "lines_of"]
+
+log = logging.getLogger(__name__)
+
+_MOST_TOLD: Final = 1000
+"""Objects that are told of in the log; whoever may write objects could fill it otherwise."""
 
 JsonObject = dict[str, Any]
 Params = Mapping[str, str | int | bool]
@@ -65,9 +73,12 @@ class ApiConnection:
     def __init__(self, client: ApiClient, timeout_seconds: float) -> None:
         self.client = client
         self.timeout_seconds = timeout_seconds
+        self._told: set[tuple[str, str]] = set()
 
     async def read_json(self, request: ApiRequest) -> JsonObject:
         """Send a request that is answered by a JSON object.
+
+        What is nested deeper than `MAX_LEVELS` may be left out, see `parse`.
 
         Raises
         ------
@@ -75,13 +86,40 @@ class ApiConnection:
         """
         data = await self.read_bytes(request)
         try:
-            answer = json.loads(data)
+            answer = await self.parse(request, data)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
             raise KubernetesUnavailable(
                 request.target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
             )
+        return answer
+
+    async def parse(self, request: ApiRequest, data: bytes) -> Any:
+        """The JSON value of an answer, or of a part of it.
+
+        What ``json.loads`` refuses only for its depth, its encoding or its long numbers is read without that; what is
+        left out is told in the log, once for each object.
+
+        Raises
+        ------
+        ValueError
+            When it is no JSON.
+        """
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            # In a thread: a megabyte takes 50 ms, and anybody who may write objects can ask for it again and again.
+            answer = await asyncio.to_thread(read_unusual, data)
+        for name in names_of_cut_objects(answer):
+            if (request.path, name) not in self._told and len(self._told) < _MOST_TOLD:
+                self._told.add((request.path, name))
+                log.warning(
+                    "An object is nested deeper than %d levels, and is read without what is deeper: path=%s object=%s",
+                    MAX_LEVELS,
+                    request.path,
+                    name,
+                )
         return answer
 
     async def read_bytes(self, request: ApiRequest) -> bytes:
@@ -116,6 +154,9 @@ class ApiConnection:
         except (aiohttp.ClientError, OSError) as error:
             message = str(error) or type(error).__name__
             raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        except RecursionError as error:
+            message = "the request is nested too deeply to be sent"
+            raise KubernetesUnavailable(target, status=0, reason="BadRequest", message=message) from error
         except RuntimeError as error:
             # aiohttp's word for it: this program is ending, and has closed its connections.
             if "closed" not in str(error):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,11 +10,18 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi
-from dra_spawner.cluster.informers import Informer, InformerSettings, InformerState, InformerStatus, Resource
-from dra_spawner.cluster.observed import ObservedObject, share_strings
+from dra_spawner.cluster.informers import (
+    Informer,
+    InformerSettings,
+    InformerState,
+    InformerStatus,
+    Resource,
+    wait_informers_ended,
+)
+from dra_spawner.cluster.observed import ObservedObject, share_strings, without_parameters
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
@@ -197,9 +203,18 @@ class ClusterWatch:
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+        # What one of them ended by is for `wait_ended` to tell.
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def wait_ended(self) -> NoReturn:
+        """Wait until an informer ends, which none does unless by a mistake of this program.
+
+        Raises
+        ------
+        InformerEnded
+            By what it ended. What is known gets older from then on, so whoever decides by it should end.
+        """
+        await wait_informers_ended(self._tasks)
 
     async def wait_synced(self) -> None:
         """Wait until everything was seen once; for ever, if something may not be seen."""
@@ -218,7 +233,10 @@ class ClusterWatch:
     # --- what informers tell -----------------------------------------------------------------------------------------
 
     def put(self, kind: Kind, obj: JsonObject) -> None:
-        """Take in an object, new or changed. What makes no sense costs its own verdict (`Snapshot.broken`)."""
+        """Take in an object, new or changed. What makes no sense costs its own verdict (`Snapshot.broken`).
+
+        Opaque parameters, which only drivers read, are not kept.
+        """
         metadata = obj["metadata"]
         key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
         before = self._observed[kind].get(key)
@@ -238,7 +256,7 @@ class ClusterWatch:
     def _mirror(self, kind: Kind, key: ObjectKey, obj: JsonObject) -> bool:
         """Take an object over into the snapshot; whether that makes a difference."""
         try:
-            item = decode(_with_shared_strings(kind, obj))
+            item = decode(_with_shared_strings(kind, without_parameters(kind, obj)))
             assert item is not None, f"{kind} is among the kinds that matter"
             if _is_equal(self._present(kind, key), item):
                 return False
@@ -246,7 +264,8 @@ class ClusterWatch:
         except Exception as error:
             # Nothing that somebody puts into one object may stop what is told about all others.
             log.exception("An object cannot be taken in: kind=%s key=%s", kind, key)
-            self.snapshot.mirror(BrokenObject(kind, key, f"cannot be understood ({type(error).__name__}: {error})"))
+            problem = f"cannot be understood ({type(error).__name__}: {str(error)[:200]})"
+            self.snapshot.mirror(BrokenObject(kind, key, problem))
             return True
         if isinstance(item, BrokenObject):
             log.warning("An object makes no sense: %s", item)

@@ -157,7 +157,7 @@ def error_from_response(
     """The error in an HTTP answer; also where a proxy answered instead of the API server, with any text."""
     try:
         body = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, Mapping):
         text = data.decode("utf-8", errors="replace").strip()

@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceSlice
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 
@@ -121,10 +121,10 @@ def _lasting_parts(node: JsonObject) -> JsonObject:
 
 
 def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
-    """Objects that make sense; the API server keeps others from being made."""
+    """Objects that make sense; whatever is wrong with another one, it is the fault of that one alone."""
     found = []
     for obj in objects:
-        with suppress(ObjectError):
+        with suppress(Exception):
             found.append(decode(obj))
     return tuple(found)
 

@@ -10,11 +10,11 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, NoReturn, Protocol
 
 from dra_spawner.cluster.api import (
     JsonObject,
@@ -26,7 +26,17 @@ from dra_spawner.cluster.api import (
 )
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["Informer", "InformerSettings", "InformerState", "InformerStatus", "Receiver", "Resource", "missing_rule"]
+__all__ = [
+    "Informer",
+    "InformerEnded",
+    "InformerSettings",
+    "InformerState",
+    "InformerStatus",
+    "Receiver",
+    "Resource",
+    "missing_rule",
+    "wait_informers_ended",
+]
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +76,7 @@ class Resource:
 
 
 class Receiver(Protocol):
-    """Who is told of the objects. Neither method may raise."""
+    """Who is told of the objects. A method that raises costs this one object, which `InformerStatus.problem` names."""
 
     def put(self, obj: JsonObject) -> None:
         """An object is new, or has changed."""
@@ -91,6 +101,10 @@ class InformerSettings:
     left to chance."""
     off_delay_seconds: float = 300.0
     """Until it is looked again whether the cluster serves the resource by now."""
+
+
+class InformerEnded(Exception):
+    """An informer follows its collection no longer; the cause is the error that ended it."""
 
 
 class InformerState(StrEnum):
@@ -164,6 +178,7 @@ class Informer:
         self._synced = asyncio.Event()
         self._state = InformerState.LISTING
         self._problem = ""
+        self._not_taken: dict[ObjectKey, str] = {}
         self._failures = 0
         self._lists = 0
         self._events = 0
@@ -190,7 +205,7 @@ class Informer:
             synced=self.synced,
             staleness_seconds=self.staleness_seconds(),
             objects=len(self._known),
-            problem=self._problem,
+            problem=self._problem or next(iter(self._not_taken.values()), ""),
             lists=self._lists,
             events=self._events,
         )
@@ -200,7 +215,10 @@ class Informer:
         await self._synced.wait()
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
+        """Follow the collection until cancelled.
+
+        Ends by an error only if there is one that nobody thought of: `ClusterWatch.wait_ended` passes it on.
+        """
         while True:
             delay = 0.0
             try:
@@ -240,8 +258,9 @@ class Informer:
         async for page in pages:
             version = version or page["metadata"].get("resourceVersion", "")
             for number, item in enumerate(page.get("items") or (), start=1):
-                key = self._put({"apiVersion": self.resource.group_version, "kind": self.resource.kind, **item})
-                gone.discard(key)
+                key = self._put(item)
+                if key is not None:
+                    gone.discard(key)
                 if number % _OBJECTS_A_TURN == 0:
                     await asyncio.sleep(0)
         for key in gone:
@@ -266,7 +285,7 @@ class Informer:
             heard += 1
             if event_type is WatchEventType.DELETED:
                 self._events += 1
-                self._remove(_key(obj))
+                self._remove(_identity(obj)[0])
             elif event_type is not WatchEventType.BOOKMARK:
                 self._events += 1
                 self._put(obj)
@@ -287,22 +306,37 @@ class Informer:
         self._problem = ""
         self._synced.set()
 
-    def _put(self, obj: JsonObject) -> ObjectKey:
-        key, metadata = _key(obj), obj["metadata"]
-        version = _Version(metadata.get("uid", ""), metadata.get("resourceVersion", ""))
+    def _put(self, item: JsonObject) -> ObjectKey | None:
+        """Pass an object on, unless it is known in this version; None if it has no name."""
+        try:
+            key, version = _identity(item)
+        except (KeyError, TypeError, AttributeError):
+            log.warning("An object without a name is passed over: resource=%s", self.resource)
+            return None
         known = self._known.get(key)
         if known == version:
             return key
         if known is not None and known.uid != version.uid:
             # Deleted and made again while nobody looked: another object, though of the same name.
-            self._receiver.remove(key)
+            self._tell(key, lambda: self._receiver.remove(key))
         self._known[key] = version
-        self._receiver.put(obj)
+        obj = {"apiVersion": self.resource.group_version, "kind": self.resource.kind, **item}
+        self._tell(key, lambda: self._receiver.put(obj))
         return key
 
     def _remove(self, key: ObjectKey) -> None:
         if self._known.pop(key, None) is not None:
-            self._receiver.remove(key)
+            self._tell(key, lambda: self._receiver.remove(key))
+
+    def _tell(self, key: ObjectKey, tell: Callable[[], None]) -> None:
+        """Tell the receiver; nothing that somebody puts into one object may stop what is told of the others."""
+        self._not_taken.pop(key, None)
+        try:
+            tell()
+        except Exception as error:
+            log.exception("An object cannot be taken in: kind=%s key=%s", self.resource.kind, key)
+            problem = f"{self.resource.kind} {key} cannot be taken in ({type(error).__name__}: {str(error)[:200]})"
+            self._not_taken[key] = problem
 
     # --- trouble -----------------------------------------------------------------------------------------------------
 
@@ -337,6 +371,14 @@ class Informer:
         return longest * self._random.uniform(0.5, 1.0)
 
 
+async def wait_informers_ended(tasks: Collection[asyncio.Task[None]]) -> NoReturn:
+    """Wait until one of the tasks that run informers ends, and raise `InformerEnded` with the cause."""
+    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    task = next(iter(ended))
+    cause = None if task.cancelled() else task.exception()
+    raise InformerEnded(f"the {task.get_name()} has ended") from cause
+
+
 def missing_rule(resource: Resource, error: KubernetesError) -> str:
     """What to grant when the account may not list and watch: a rule of a role, ready to be copied."""
     names = f", resourceNames: [{resource.name}]" if resource.name else ""
@@ -345,6 +387,9 @@ def missing_rule(resource: Resource, error: KubernetesError) -> str:
     return f"its account lacks the {role} (the API server says: {error.message})"
 
 
-def _key(obj: JsonObject) -> ObjectKey:
+def _identity(obj: JsonObject) -> tuple[ObjectKey, _Version]:
     metadata = obj["metadata"]
-    return ObjectKey(metadata.get("namespace", ""), metadata["name"])
+    key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
+    if not (isinstance(key.name, str) and isinstance(key.namespace, str)):
+        raise TypeError("metadata.name and metadata.namespace must be strings")
+    return key, _Version(metadata.get("uid", ""), metadata.get("resourceVersion", ""))

@@ -48,6 +48,10 @@ class NotLeading(Exception):
     """Something was about to be done that only the leader may do."""
 
 
+_ENDS_A_TERM: Final = (NotLeading, KubernetesError)
+"""Errors after which this process may be elected again."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
     """Durations in seconds; client-go's defaults.
@@ -165,7 +169,12 @@ class LeaderElector:
         """Stand for election until cancelled, and run `lead` while this process is the leader.
 
         `lead` is cancelled at once when leadership is lost, and is called anew when it is won back, never before it
-        has ended. If it ends by itself or fails, leadership is given away.
+        has ended. If it ends by itself, leadership is given away.
+
+        Raises
+        ------
+        Exception
+            What `lead` failed by, after leadership was given away. `NotLeading` and `KubernetesError` only end a term.
         """
         try:
             while True:
@@ -199,6 +208,9 @@ class LeaderElector:
         for result in results:
             if isinstance(result, Exception):
                 log.error("What the leader does has failed.", exc_info=result)
+        unexpected = [each for each in results if isinstance(each, Exception) and not isinstance(each, _ENDS_A_TERM)]
+        if unexpected:
+            raise unexpected[0]
 
     async def _renew(self) -> None:
         """Renew the Lease until that has not succeeded for too long."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import intern
 from types import MappingProxyType
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra_spawner.cluster.api import JsonObject
 
-__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings"]
+__all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings", "without_parameters"]
 
 KEPT_ANNOTATIONS: Final = ("hub.jupyter.org/", "cluster-autoscaler.kubernetes.io/")
 """Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
@@ -112,6 +112,39 @@ def share_strings(value: Any) -> Any:
     if isinstance(value, list):
         return [share_strings(item) for item in value]
     return value
+
+
+def without_parameters(kind: str, obj: JsonObject) -> JsonObject:
+    """A claim, template or class without opaque parameters; any other object as it is.
+
+    Only drivers read them: they decide nothing, may be large, and are JSON of any depth.
+    """
+    path = _CONFIG_PATHS.get(kind)
+    return _without_parameters(obj, path) if path is not None else obj
+
+
+_CONFIG_PATHS: Final[Mapping[str, tuple[str, ...]]] = {
+    "ResourceClaim": ("spec", "devices", "config"),
+    "ResourceClaimTemplate": ("spec", "spec", "devices", "config"),
+    "DeviceClass": ("spec", "config"),
+}
+
+
+def _without_parameters(obj: JsonObject, path: Sequence[str]) -> JsonObject:
+    name, *rest = path
+    inner = obj.get(name)
+    if rest and isinstance(inner, dict):
+        return {**obj, name: _without_parameters(inner, rest)}
+    if isinstance(inner, list):
+        return {**obj, name: [_without_opaque(entry) for entry in inner]}
+    return obj
+
+
+def _without_opaque(entry: Any) -> Any:
+    opaque = entry.get("opaque") if isinstance(entry, dict) else None
+    if not isinstance(opaque, dict):
+        return entry
+    return {**entry, "opaque": {name: value for name, value in opaque.items() if name != "parameters"}}
 
 
 _NO_CONDITIONS: Final[Mapping[str, Condition]] = MappingProxyType({})

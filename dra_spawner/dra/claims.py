@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Final
 
-from dra_spawner.dra.decoding import Json, Reader
+from dra_spawner.dra.decoding import Json, Reader, is_deeper_than
 from dra_spawner.dra.devices import DeviceId
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.object_limits import check_sizes
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 
 __all__ = [
+    "MAX_PARAMETER_LEVELS",
     "AllocatedDevice",
     "AllocationMode",
     "ClaimStatus",
@@ -28,6 +30,10 @@ __all__ = [
     "ResourceClaim",
     "Toleration",
 ]
+
+
+MAX_PARAMETER_LEVELS: Final = 100
+"""Levels of opaque parameters that are kept. The API server admits 5,000, which no recursive function survives."""
 
 
 class AllocationMode(StrEnum):
@@ -77,14 +83,18 @@ class DeviceConfiguration:
     requests: tuple[str, ...]
     """Requests (``r`` or ``r/sub``) it is for; empty means all. Always empty in a class."""
     content: Json
-    """The rest of the entry as it stands: ``{"opaque": {"driver": …, "parameters": …}}``."""
+    """The rest of the entry as it stands: ``{"opaque": {"driver": …, "parameters": …}}``; without parameters that are
+    nested deeper than `MAX_PARAMETER_LEVELS`."""
 
     @classmethod
     def decode(cls, reader: Reader) -> DeviceConfiguration:
+        content: Json = {}
         opaque = reader.child("opaque")
         if opaque is not None:
-            opaque.text("driver")
-        return cls(reader.texts("requests") or (), {"opaque": reader.raw("opaque")} if opaque is not None else {})
+            driver = opaque.text("driver")
+            deep = is_deeper_than(opaque.raw("parameters"), MAX_PARAMETER_LEVELS)
+            content = {"opaque": {"driver": driver} if deep else reader.raw("opaque")}
+        return cls(reader.texts("requests") or (), content)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
 
-__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader"]
+__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader", "is_deeper_than"]
 
 _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
 
@@ -228,6 +228,21 @@ class Reader:
 
     def _wrong_type(self, key: str, wanted: str, value: object) -> NoReturn:
         self.fail(key, f"must be {wanted}, not {_shown_type(value)}")
+
+
+def is_deeper_than(value: object, levels: int) -> bool:
+    """Whether objects and lists are nested in more than so many levels; not recursive."""
+    layer = [value] if isinstance(value, (dict, list)) else []
+    for _ in range(levels):
+        if not layer:
+            return False
+        layer = [
+            item
+            for each in layer
+            for item in (each.values() if isinstance(each, dict) else each)
+            if isinstance(item, (dict, list))
+        ]
+    return bool(layer)
 
 
 def _shown_type(value: object) -> str:

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.budget import SearchBudget, SearchStopped
-from dra_spawner.dra.objects import DeviceClass, Json, Node, ObjectError, ResourceClaim, ResourceSlice
+from dra_spawner.dra.objects import DeviceClass, Json, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
 
 __all__ = ["Assessment", "assess"]
@@ -86,7 +86,7 @@ def _decoded(decode: Callable[[Json], _Object], objects: Iterable[Json]) -> list
     for obj in objects:
         try:
             decoded.append(decode(obj))
-        except ObjectError:
+        except Exception:  # noqa: S112 (it is the fault of this one object)
             continue
     return decoded
 

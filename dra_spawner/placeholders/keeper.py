@@ -326,6 +326,11 @@ class PlaceholderKeeper:
         self._reconciler.wake()
         return promise
 
+    async def wait_ended(self) -> None:
+        """Wait until what the hub publishes is followed no longer, and raise the cause; nothing if it never was."""
+        if self.is_on:
+            await self.shapes.wait_ended()
+
     async def __aenter__(self) -> Self:
         """Follow what the hub publishes, if anything is to be kept."""
         if self.is_on:

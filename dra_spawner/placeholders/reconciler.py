@@ -168,7 +168,7 @@ class Reconciler:
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
-            await self.warm_up()
+            await self._safe_warm_up()
             while True:
                 await self._safe_round()
                 with contextlib.suppress(TimeoutError):
@@ -230,6 +230,13 @@ class Reconciler:
                 await asyncio.sleep(0)
                 if is_done:
                     break
+
+    async def _safe_warm_up(self) -> None:
+        try:
+            await self.warm_up()
+        except Exception:
+            # The first question takes longer, that is all.
+            log.exception("What questions need could not be found out beforehand.")
 
     async def _safe_round(self) -> None:
         """A round; one that fails does not end the next."""

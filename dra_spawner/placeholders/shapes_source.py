@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, NoReturn, Self
 
 from dra_spawner.cluster.api import JsonObject, KubernetesApi
-from dra_spawner.cluster.informers import Informer, InformerSettings, InformerStatus, Resource
+from dra_spawner.cluster.informers import Informer, InformerSettings, InformerStatus, Resource, wait_informers_ended
 from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, read_config_map
 from dra_spawner.simulator.claims import ObjectKey
 
@@ -88,6 +87,11 @@ class ShapesSource:
         """Wait until it is known whether anything is published."""
         await self._informer.wait_synced()
 
+    async def wait_ended(self) -> NoReturn:
+        """Wait until the informer ends, which it does not unless by a mistake; raises `InformerEnded`."""
+        assert self._task is not None
+        await wait_informers_ended((self._task,))
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._informer.run(), name=f"informer of {self._name}")
         return self
@@ -97,8 +101,7 @@ class ShapesSource:
     ) -> None:
         if self._task is not None:
             self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await asyncio.gather(self._task, return_exceptions=True)
 
     # --- what the informer tells -------------------------------------------------------------------------------------
 

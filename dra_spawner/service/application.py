@@ -296,6 +296,9 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
             context.follow(watch, keeper)
             elector = context.elector = self.new_elector(api)
             async with keeper, asyncio.TaskGroup() as tasks:
+                # Whichever ends by an error ends the process: one that leads and follows nothing would do nothing.
+                tasks.create_task(watch.wait_ended())
+                tasks.create_task(keeper.wait_ended())
                 tasks.create_task(_spare_garbage_collection(watch))
                 tasks.create_task(elector.run(lambda: keeper.lead(elector.require)))
 

@@ -80,6 +80,9 @@ def decode(obj: object, number: int = 0) -> ClusterObject | BrokenObject | None:
         return _DECODERS[kind](obj)
     except ObjectError as error:
         return _broken(Kind(kind), obj, str(error), number)
+    except Exception as error:
+        problem = f"cannot be understood ({type(error).__name__}: {str(error)[:200]})"
+        return _broken(Kind(kind), obj, problem, number)
 
 
 def decode_all(objects: Iterable[object]) -> list[ClusterObject | BrokenObject]:
@@ -128,7 +131,7 @@ def _held(obj: object) -> TrackedClaim | None:
     assert isinstance(obj, Mapping)
     try:
         tracked = TrackedClaim.from_json({name: value for name, value in obj.items() if name != "spec"})
-    except ObjectError:
+    except Exception:
         return None
     return tracked if tracked.claim.is_allocated else None
 

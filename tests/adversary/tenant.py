@@ -1,0 +1,105 @@
+"""A tenant of the cluster who has nothing to do with the hub: ClusterRole ``edit`` in a namespace of its own, no more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import yaml
+
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from tests.cluster.access import RBAC_API
+from tests.cluster.under_test import ClusterUnderTest
+
+ACCOUNT = "stranger"
+_RESOURCES = {
+    "Pod": ("v1", "pods"),
+    "ConfigMap": ("v1", "configmaps"),
+    "ResourceClaim": ("resource.k8s.io/v1", "resourceclaims"),
+    "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates"),
+}
+
+
+class Tenant:
+    """Sends texts as they are, which a client library would not."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str, namespace: str, *, is_real: bool) -> None:
+        self.namespace = namespace
+        self.is_real = is_real
+        self._session = session
+        self._url = url
+
+    async def post(self, kind: str, body: bytes | dict[str, Any]) -> tuple[int, str]:
+        """Try to create an object in the tenant's namespace; status and answer."""
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        path = resource_path(*_RESOURCES[kind], self.namespace)
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(self._url + path, data=data, headers=headers) as answer:
+            return answer.status, (await answer.read()).decode("utf-8", "replace")
+
+    async def create(self, kind: str, body: bytes | dict[str, Any]) -> None:
+        """Create an object in the tenant's namespace."""
+        status, answer = await self.post(kind, body)
+        assert status == 201, (kind, status, answer[:300])
+
+
+@contextlib.asynccontextmanager
+async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
+    """A tenant of the cluster; on the embedded one, which has no RBAC, all may do all."""
+    namespace = f"{cluster.namespace}-stranger"
+    await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
+    token = await _token(cluster.admin, namespace) if cluster.kind == "real" else _admin_token(cluster)
+    authority = cluster.certificate_authority
+    context = ssl.create_default_context(cafile=str(authority)) if authority is not None else False
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), headers=headers) as session:
+            yield Tenant(session, cluster.url, namespace, is_real=cluster.kind == "real")
+    finally:
+        await cluster.admin.delete(resource_path("v1", "pods", namespace), grace_period_seconds=0)
+        await cluster.admin.delete(resource_path("resource.k8s.io/v1", "resourceclaims", namespace))
+        await cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)
+
+
+def _admin_token(cluster: ClusterUnderTest) -> str:
+    return str(yaml.safe_load(cluster.admin_kubeconfig.read_text())["users"][0]["user"]["token"])
+
+
+async def _token(admin: KubernetesApi, namespace: str) -> str:
+    """A token of an account that is bound to ClusterRole ``edit`` in its namespace, once that is known."""
+    accounts = resource_path("v1", "serviceaccounts", namespace)
+    await admin.create(accounts, {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": ACCOUNT}})
+    binding = {
+        "apiVersion": RBAC_API,
+        "kind": "RoleBinding",
+        "metadata": {"name": ACCOUNT},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+        "subjects": [{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": namespace}],
+    }
+    await admin.create(resource_path(RBAC_API, "rolebindings", namespace), binding)
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{namespace}:{ACCOUNT}",
+            "resourceAttributes": {
+                "namespace": namespace,
+                "verb": "create",
+                "group": "resource.k8s.io",
+                "resource": "resourceclaims",
+            },
+        },
+    }
+    async with asyncio.timeout(15):
+        while not (await admin.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review))[
+            "status"
+        ]["allowed"]:
+            await asyncio.sleep(0.02)
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
+    path = resource_path("v1", "serviceaccounts", namespace, ACCOUNT, "token")
+    return str((await admin.create(path, request))["status"]["token"])
