@@ -7,7 +7,7 @@ finding the configuration, TLS, tokens and their refresh.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -182,7 +182,7 @@ class KubernetesApi:
         resource_version: str | None = None,
         page_size: int | None = None,
         timeout_seconds: float | None = None,
-    ) -> AsyncIterator[JsonObject]:
+    ) -> AsyncGenerator[JsonObject, None]:
         """Read a collection as `list` does, page by page: all are of one version, that of the first."""
         params: dict[str, str | int | bool] = {}
         if label_selector:
@@ -290,7 +290,7 @@ class KubernetesApi:
         bookmarks: bool = False,
         watch_seconds: int = 300,
         on_open: Callable[[], None] = lambda: None,
-    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+    ) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         """Changes of a collection as they happen, over one connection.
 
         Ends when the server ends it, which is after `watch_seconds` or earlier; go on from the last

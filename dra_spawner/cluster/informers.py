@@ -11,6 +11,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Collection
+from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
@@ -255,14 +256,15 @@ class Informer:
             page_size=self._settings.page_size,
             timeout_seconds=self._settings.list_timeout_seconds,
         )
-        async for page in pages:
-            version = version or page["metadata"].get("resourceVersion", "")
-            for number, item in enumerate(page.get("items") or (), start=1):
-                key = self._put(item)
-                if key is not None:
-                    gone.discard(key)
-                if number % _OBJECTS_A_TURN == 0:
-                    await asyncio.sleep(0)
+        async with aclosing(pages):
+            async for page in pages:
+                version = version or page["metadata"].get("resourceVersion", "")
+                for number, item in enumerate(page.get("items") or (), start=1):
+                    key = self._put(item)
+                    if key is not None:
+                        gone.discard(key)
+                    if number % _OBJECTS_A_TURN == 0:
+                        await asyncio.sleep(0)
         for key in gone:
             self._remove(key)
         self._lists += 1
@@ -281,17 +283,18 @@ class Informer:
             watch_seconds=max(1, round(seconds * self._random.uniform(0.8, 1.2))),
             on_open=lambda: self._is_complete(self._clock()),
         )
-        async for event_type, obj in events:
-            heard += 1
-            if event_type is WatchEventType.DELETED:
-                self._events += 1
-                self._remove(_identity(obj)[0])
-            elif event_type is not WatchEventType.BOOKMARK:
-                self._events += 1
-                self._put(obj)
-            self._resource_version = obj["metadata"]["resourceVersion"]
-            self._failures = 0
-            self._is_complete(self._clock())
+        async with aclosing(events):
+            async for event_type, obj in events:
+                heard += 1
+                if event_type is WatchEventType.DELETED:
+                    self._events += 1
+                    self._remove(_identity(obj)[0])
+                elif event_type is not WatchEventType.BOOKMARK:
+                    self._events += 1
+                    self._put(obj)
+                self._resource_version = obj["metadata"]["resourceVersion"]
+                self._failures = 0
+                self._is_complete(self._clock())
         if not heard and self._clock() - opened < min(_SHORT_WATCH_SECONDS, seconds / 2):
             self._failures += 1
             await asyncio.sleep(self._delay())

@@ -6,7 +6,7 @@ outside the API's bounds raises, an :class:`ObjectError`, names the object and t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
@@ -210,6 +210,10 @@ class Reader:
         """A map of strings; empty when absent."""
         child = self.child(key)
         return {name: child.text(name) for name in child._value} if child is not None else {}
+
+    def without(self, keys: Collection[str]) -> Reader:
+        """The same object without some fields."""
+        return Reader({name: value for name, value in self._value.items() if name not in keys}, self._key, self._parent)
 
     def raw(self, key: str) -> object:
         """The value as it stands."""

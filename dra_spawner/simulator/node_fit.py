@@ -19,7 +19,7 @@ from dra_spawner.dra.objects import Taint
 from dra_spawner.dra.taints import blocking_taint, tolerates
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pod_affinity import PodAffinity
-from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.pods import HostPort, Pod
 from dra_spawner.simulator.resources import CPU
 from dra_spawner.simulator.topology_spread import TopologySpread
 
@@ -160,8 +160,12 @@ class NodeFit:
     def _ports(self, state: NodeState) -> NodeVerdict | None:
         if not self.pod.host_ports:
             return None
-        taken = [port for pod in state.pods for port in pod.host_ports]
-        if not any(wanted.conflicts_with(port) for wanted in self.pod.host_ports for port in taken):
+        taken: dict[int, list[HostPort]] = {}
+        for port in (port for pod in state.pods for port in pod.host_ports):
+            taken.setdefault(port.port, []).append(port)
+        if not any(
+            wanted.conflicts_with(port) for wanted in self.pod.host_ports for port in taken.get(wanted.port, ())
+        ):
             return None
         return _not_now(Filter.NODE_PORTS, "node(s) didn't have free ports for the requested pod ports")
 

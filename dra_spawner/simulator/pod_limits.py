@@ -1,23 +1,43 @@
-"""How much a pod may say about where it may run: whoever writes it decides how long it takes to look at."""
+"""How much of a pod's spec is modelled: whoever writes it decides how long it takes to look at, and no server needs much.
+
+The API server admits 15,000 terms in one pod, and each of them may be held against each node or pod. A pod that says
+too much is one about which cannot be decided (`Pod.undecidable`); for all others it is there without that part.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from dra_spawner.dra.decoding import Reader
 from dra_spawner.dra.node_selector import Requirement
 
 if TYPE_CHECKING:
     from dra_spawner.simulator.pods import Pod
 
-__all__ = ["within_limits"]
+__all__ = ["MAX_HOST_PORTS", "MAX_RESOURCES", "MAX_VALUES", "short_parts", "within_limits"]
 
+MAX_VALUES: Final = 2000
+"""Single values, of any depth, in one part of a pod's spec that is read at all."""
+MAX_HOST_PORTS: Final = 500
+MAX_RESOURCES: Final = 500
+"""Names of resources that a pod requests."""
+
+_PARTS: Final = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints")
 #: Conditions of a pod on the pods beside it: each is held against all pods of the cluster. Real pods have one or two.
 _MOST_ABOUT_PODS: Final = 50
 #: Its other conditions on where it may run, tolerations and ports among them.
 _MOST_ABOUT_NODES: Final = 500
 _VALUES_OF_A_CONDITION: Final = 16
+
+
+def short_parts(spec: Reader) -> tuple[Reader, list[str]]:
+    """The spec of a pod without the parts that are too long, and these parts as `Pod.undecidable` names them."""
+    too_long = [part for part in _PARTS if _has_more_values(spec.raw(part), MAX_VALUES)]
+    if not too_long:
+        return spec, []
+    return spec.without(too_long), [f"spec.{part} with more than {MAX_VALUES} values" for part in too_long]
 
 
 def within_limits(pod: Pod) -> Pod:
@@ -65,3 +85,21 @@ def within_limits(pod: Pod) -> Pod:
 
 def _size(requirements: Iterable[Requirement]) -> int:
     return sum(1 + len(each.values) // _VALUES_OF_A_CONDITION for each in requirements)
+
+
+def _has_more_values(value: object, most: int) -> bool:
+    """Whether there are more than so many strings, numbers and empty parts; it stops at that many, and never recurses."""
+    if value is None:
+        return False
+    left: list[object] = [value]
+    found = 0
+    while left:
+        each = left.pop()
+        if isinstance(each, Mapping):
+            left += each.values()
+        elif isinstance(each, (list, tuple)):
+            left += each
+        found += 1
+        if found > most or len(left) > most:
+            return True
+    return False

@@ -11,7 +11,7 @@ from dra_spawner.dra.node_selector import NodeSelector, Requirement
 from dra_spawner.dra.objects import Toleration
 from dra_spawner.dra.quantity import Quantity
 from dra_spawner.simulator.labels import label_requirements
-from dra_spawner.simulator.pod_limits import within_limits
+from dra_spawner.simulator.pod_limits import MAX_HOST_PORTS, MAX_RESOURCES, short_parts, within_limits
 from dra_spawner.simulator.pod_parts import Container, SpreadConstraint
 from dra_spawner.simulator.resources import CPU, MEMORY, Amounts, PodRequests, container_sum, to_amounts
 
@@ -137,7 +137,7 @@ class Pod:
     volume_claims: tuple[str, ...] = ()
     """Names of the PersistentVolumeClaims it mounts."""
     undecidable: tuple[str, ...] = ()
-    """Parts of the spec that decide where it may run and that are not modelled here."""
+    """Parts of the spec that decide where it may run and that are not modelled here, or too long for it."""
     too_many: str = ""
     """What the spec says too much of, so that it is left out; empty if nothing (see `pod_limits`)."""
     spread_constraints: tuple[SpreadConstraint, ...] = ()
@@ -183,7 +183,8 @@ class Pod:
     def from_json(cls, obj: object) -> Pod:
         """Decode the API object; :class:`~dra_spawner.dra.decoding.ObjectError` names the first wrong field."""
         root = Reader.root(obj, "Pod")
-        metadata, spec = root.required_child("metadata"), root.required_child("spec")
+        metadata = root.required_child("metadata")
+        spec, too_long = short_parts(root.required_child("spec"))
         status = root.child("status") or Reader({}, "status", root)
         namespace, labels = metadata.text("namespace"), metadata.text_map("labels")
         containers, init_containers = spec.children("containers"), spec.children("initContainers")
@@ -193,6 +194,13 @@ class Pod:
             for claim_status in status.children("nodeAllocatableResourceClaimStatuses")
         ]
         requests = _requests(spec, containers, init_containers, {}, by_devices)
+        if len(requests) > MAX_RESOURCES:
+            requests = dict(sorted(requests.items(), key=lambda item: ("/" in item[0], item[0]))[:MAX_RESOURCES])
+            too_long.append(f"requests of more than {MAX_RESOURCES} resources")
+        host_ports = _host_ports(spec, containers, init_containers)
+        if len(host_ports) > MAX_HOST_PORTS:
+            host_ports = host_ports[:MAX_HOST_PORTS]
+            too_long.append(f"more than {MAX_HOST_PORTS} host ports")
         pod_level = spec.child("resources")
         scoring = to_amounts(_requests(spec, containers, init_containers, _SCORING_DEFAULTS))
         pod = cls(
@@ -227,7 +235,7 @@ class Pod:
             required_anti_affinity=affinity.required("podAntiAffinity"),
             preferred_affinity=affinity.preferred("podAffinity"),
             preferred_anti_affinity=affinity.preferred("podAntiAffinity"),
-            host_ports=_host_ports(spec, containers, init_containers),
+            host_ports=host_ports,
             images=tuple(container.text("image") for container in (*init_containers, *containers)),
             claims=_claims(spec, status),
             volume_claims=tuple(
@@ -235,7 +243,7 @@ class Pod:
                 for volume in spec.children("volumes")
                 if (claim := volume.child("persistentVolumeClaim")) is not None
             ),
-            undecidable=tuple(_undecidable(spec)),
+            undecidable=(*too_long, *_undecidable(spec)),
             spread_constraints=tuple(
                 SpreadConstraint.decode(constraint, labels)
                 for constraint in spec.children("topologySpreadConstraints")

@@ -61,8 +61,9 @@ async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), headers=headers) as session:
             yield Tenant(session, cluster.url, namespace, is_real=cluster.kind == "real")
     finally:
-        await cluster.admin.delete(resource_path("v1", "pods", namespace), grace_period_seconds=0)
-        await cluster.admin.delete(resource_path("resource.k8s.io/v1", "resourceclaims", namespace))
+        pods, claims = (resource_path(*_RESOURCES[kind], namespace) for kind in ("Pod", "ResourceClaim"))
+        await cluster.admin.delete(pods, grace_period_seconds=0, timeout_seconds=60)
+        await cluster.admin.delete(claims, timeout_seconds=60)
         await cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)
 
 

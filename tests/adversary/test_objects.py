@@ -6,7 +6,6 @@ On the real control plane they have ClusterRole ``edit`` there, and what they se
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -113,7 +112,9 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
             assert list(watch.snapshot.broken) == []
             deep = [watch.snapshot.claims[key] for key in watch.snapshot.claims if key.name.endswith(("deep", "text"))]
             assert all(each.claim.config[0].content == {"opaque": {"driver": "gpu.example.com"}} for each in deep)
-    told = {record.getMessage().rpartition("object=")[2] for record in caplog.records if "nested" in record.getMessage()}
+    told = {
+        record.getMessage().rpartition("object=")[2] for record in caplog.records if "nested" in record.getMessage()
+    }
     assert told == {f"{tenant.namespace}/{name}" for _, name in stored if not name.endswith("text")}
 
 
@@ -214,10 +215,10 @@ async def test_an_informer_that_ends_ends_the_service_with_the_cause(
     lease = resource_path("coordination.k8s.io/v1", "leases", cluster.namespace, "dra-spawner")
     run = asyncio.create_task(service.run())
     await cluster.wait_for(lease, lambda found: bool(found["spec"].get("holderIdentity")))
-    with caplog.at_level(logging.CRITICAL):
-        broken.set()
-        await cluster.publish(user_pod("anything", {}))
-        assert await asyncio.wait_for(run, 30) == 1
+    service.log.addHandler(caplog.handler)
+    broken.set()
+    await cluster.publish(user_pod("anything", {}))
+    assert await asyncio.wait_for(run, 30) == 1
     text = caplog.text
     assert "The service has failed." in text
     assert "the informer of pods has ended" in text

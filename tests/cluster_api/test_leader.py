@@ -202,6 +202,11 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
         first.start()
         second.start()
         await eventually(lambda: stage.acting == {"b"}, "the other leads")
+        # It is for whoever runs the election to end the process, with the cause.
+        assert first.task is not None
+        with pytest.raises(RuntimeError, match="injected by a test"):
+            await first.task
+        first.task = None
     assert not stage.clashes
 
 
