@@ -15,6 +15,8 @@ __all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_st
 KEPT_ANNOTATIONS: Final = ("hub.jupyter.org/", "cluster-autoscaler.kubernetes.io/")
 """Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
 
+_SHARED_LEVELS: Final = 30
+
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -103,14 +105,22 @@ class ObservedObject:
         )
 
 
-def share_strings(value: Any) -> Any:
-    """The same JSON value, of whose strings each is in memory once, however many objects have it."""
+def share_strings(value: Any, levels: int = _SHARED_LEVELS) -> Any:
+    """The same JSON value, of whose strings each is in memory once, however many objects have it.
+
+    Parameters
+    ----------
+    levels
+        What is nested deeper stays as it is: nothing that is modelled is.
+    """
     if isinstance(value, str):
         return intern(value)
+    if not levels:
+        return value
     if isinstance(value, dict):
-        return {intern(name): share_strings(item) for name, item in value.items()}
+        return {intern(name): share_strings(item, levels - 1) for name, item in value.items()}
     if isinstance(value, list):
-        return [share_strings(item) for item in value]
+        return [share_strings(item, levels - 1) for item in value]
     return value
 
 

@@ -11,9 +11,13 @@ from typing import Final, NoReturn
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
 
-__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader", "is_deeper_than"]
+__all__ = ["MAX_INT64", "MIN_INT64", "Json", "ObjectError", "Reader", "is_deeper_than", "is_unicode"]
 
 _TYPE_NAMES: Final = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", int: "an integer"}
+
+_MOST_SHOWN: Final = 500
+"""Characters of a problem, a path or a name; an object may have a megabyte where a word is expected."""
+_NO_UNICODE: Final = "must be Unicode text; it has half of a surrogate pair"
 
 MAX_INT64: Final = 2**63 - 1
 MIN_INT64: Final = -(2**63)
@@ -36,6 +40,7 @@ class ObjectError(ValueError):
     """
 
     def __init__(self, object_name: str, path: str, problem: str) -> None:
+        object_name, path, problem = map(_printable, (object_name, path, problem))
         self.object_name = object_name
         self.path = path
         self.problem = problem
@@ -92,6 +97,8 @@ class Reader:
             return default
         if not isinstance(value, str):
             self._wrong_type(key, "a string", value)
+        if not (value.isascii() or is_unicode(value)):
+            self.fail(key, _NO_UNICODE)
         return value
 
     def required_text(self, key: str) -> str:
@@ -146,6 +153,8 @@ class Reader:
         for index, value in enumerate(values):
             if not isinstance(value, str):
                 self._wrong_type(f"{key}[{index}]", "a string", value)
+            if not (value.isascii() or is_unicode(value)):
+                self.fail(f"{key}[{index}]", _NO_UNICODE)
         return tuple(map(str, values))
 
     def integers(self, key: str) -> tuple[int, ...]:
@@ -189,6 +198,7 @@ class Reader:
             return
         if not isinstance(value, Mapping):
             self._wrong_type(key, "an object", value)
+        self._check_names(key, value)
         for name, item in value.items():
             if not isinstance(item, Mapping):
                 self._wrong_type(f"{key}[{name}]", "an object", item)
@@ -199,6 +209,7 @@ class Reader:
         child = self.child(key)
         if child is None:
             return None
+        self._check_names(key, child._value)
         try:
             return {name: Quantity.from_json(value) for name, value in child._value.items()}
         except QuantityError:
@@ -209,7 +220,10 @@ class Reader:
     def text_map(self, key: str) -> dict[str, str]:
         """A map of strings; empty when absent."""
         child = self.child(key)
-        return {name: child.text(name) for name in child._value} if child is not None else {}
+        if child is None:
+            return {}
+        self._check_names(key, child._value)
+        return {name: child.text(name) for name in child._value}
 
     def without(self, keys: Collection[str]) -> Reader:
         """The same object without some fields."""
@@ -230,8 +244,30 @@ class Reader:
         values = {f"[{index}]": value for index, value in enumerate(self._list(key) or ())}
         return Reader(values, key, self), list(values)
 
+    def _check_names(self, key: str, value: Json) -> None:
+        for name in value:
+            if not isinstance(name, str):
+                self.fail(key, f"must have strings as keys, not {_shown_type(name)}")
+            if not (name.isascii() or is_unicode(name)):
+                self.fail(key, "must have Unicode text as keys; one has half of a surrogate pair")
+
     def _wrong_type(self, key: str, wanted: str, value: object) -> NoReturn:
         self.fail(key, f"must be {wanted}, not {_shown_type(value)}")
+
+
+def is_unicode(text: str) -> bool:
+    """Whether it can be written as UTF-8, which half of a surrogate pair cannot; the API server has no such names."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _printable(text: str) -> str:
+    """The text for logs and answers, whatever somebody wrote into the object."""
+    shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
+    return shown if shown.isascii() else shown.encode("utf-8", "backslashreplace").decode()
 
 
 def is_deeper_than(value: object, levels: int) -> bool:

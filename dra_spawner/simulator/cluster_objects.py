@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from dra_spawner.dra.decoding import is_unicode
 from dra_spawner.dra.objects import (
     Device,
     DeviceClass,
@@ -142,4 +143,4 @@ def _map(obj: object, field: str) -> object:
 
 def _text(obj: object, field: str) -> str:
     value = _map(obj, field)
-    return value if isinstance(value, str) else ""
+    return value if isinstance(value, str) and is_unicode(value) else ""

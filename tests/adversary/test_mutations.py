@@ -1,0 +1,283 @@
+"""Thousands of mutated objects of each kind: each is an object or a broken one, and decisions go on beside them."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from random import Random
+from typing import Any, Final
+
+import pytest
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.headroom import labels
+from dra_spawner.headroom.decide import decide
+from dra_spawner.headroom.memory import Memory
+from dra_spawner.headroom.policy import Headroom, Policy
+from dra_spawner.headroom.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
+from dra_spawner.web.figures import NodeFigures
+from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
+from tests.headroom.world import GPU, NAMESPACE, PLAIN, START, gpu_claim, node_objects, user_manifest
+
+Json = dict[str, Any]
+
+MUTATIONS: Final = 1200
+"""Of each kind."""
+HOSTILE: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    0,
+    -1,
+    2**31,
+    2**63 - 1,
+    2**63,
+    -(2**63) - 1,
+    10**400,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    " ",
+    "\x00",
+    "\ud800",
+    "x" * 100_000,
+    "9" * 5000,
+    "10e399",
+    "1e999999999",
+    "1e-999999999",
+    "-5",
+    "0000-01-01T00:00:00Z",
+    "9999-12-31T23:59:60.999999999Z",
+    "2026-02-30T25:61:61Z",
+    "2026-01-01T00:00:00+99:99",
+    "hub.jupyter.org/shape",
+    "metadata.name",
+    [],
+    {},
+    [[]],
+    [None],
+    [{}],
+    ["\udfff"],
+    {"": None},
+    {"a": {"b": ["c"]}},
+    {f"k{each}": each for each in range(500)},
+    [{"name": "x", "key": "x", "type": "Ready", "status": []}],
+)
+
+
+def deep(levels: int = 600) -> Any:
+    """As deep as ``json.loads`` makes things."""
+    return json.loads("[" * levels + "]" * levels)
+
+
+def examples(kind: Kind) -> Iterator[Json]:
+    """Objects with all that is decoded of their kind."""
+    stamp = START.isoformat()
+    node, item = node_objects("n0", "10", 2, "5Gi", ("i",), stamp)
+    match kind:
+        case Kind.NODE:
+            node["spec"] = {"unschedulable": False, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
+            node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp}]
+            node["metadata"]["annotations"] = {"hub.jupyter.org/x": "y"}
+            yield node
+        case Kind.RESOURCE_SLICE:
+            device = item["spec"]["devices"][0]
+            device["attributes"] = {"model": {"string": "m"}, "v": {"version": "1.2.3"}, "i": {"int": 1}}
+            device["taints"] = [{"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": stamp}]
+            device["consumesCounters"] = [{"counterSet": "c", "counters": {"m": {"value": "1Gi"}}}]
+            item["spec"]["sharedCounters"] = [{"name": "c", "counters": {"m": {"value": "10Gi"}}}]
+            yield item
+        case Kind.DEVICE_CLASS:
+            config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
+            spec = {"selectors": [{"cel": {"expression": "true"}}], "config": config, "extendedResourceName": "a/b"}
+            yield {"kind": kind.value, "metadata": {"name": "c", "creationTimestamp": stamp}, "spec": spec}
+        case Kind.POD:
+            yield user_pod()
+        case Kind.RESOURCE_CLAIM:
+            yield claim()
+        case Kind.RESOURCE_CLAIM_TEMPLATE:
+            metadata = {"name": "t", "namespace": NAMESPACE}
+            yield {"kind": kind.value, "metadata": metadata, "spec": {"spec": claim()["spec"]}}
+
+
+def user_pod() -> Json:
+    """A user's pod with a wish of each kind."""
+    selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}
+    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname", "namespaces": ["n"]}
+    required, preferred = (
+        f"{each}IgnoredDuringExecution" for each in ("requiredDuringScheduling", "preferredDuringScheduling")
+    )
+    expressions = {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["5"]}]}
+    pod = user_manifest(
+        "u",
+        ("gpu",),
+        tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 5}],
+        nodeSelector={"a": "b"},
+        priority=5,
+        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}],
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
+        ],
+        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", "ports": [{"hostPort": 80}]}],
+        overhead={"cpu": "1m"},
+        affinity={
+            "nodeAffinity": {
+                required: {"nodeSelectorTerms": [expressions]},
+                preferred: [{"weight": 1, "preference": expressions}],
+            },
+            "podAffinity": {preferred: [{"weight": 1, "podAffinityTerm": term}]},
+            "podAntiAffinity": {required: [term]},
+        },
+    )
+    pod["metadata"] |= {
+        "uid": "u",
+        "creationTimestamp": START.isoformat(),
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "o", "controller": True}],
+    }
+    pod["metadata"]["labels"][labels.SHAPE] = GPU.id
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
+    pod["status"] = {
+        "phase": "Pending",
+        "startTime": START.isoformat(),
+        "conditions": [condition],
+        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}],
+    }
+    return pod
+
+
+def claim() -> Json:
+    """An allocated claim with all that a claim may have."""
+    spec = gpu_claim(
+        capacity={"requests": {"memory": "5Gi"}},
+        selectors=[{"cel": {"expression": "true"}}],
+        tolerations=[{"key": "k", "operator": "Exists"}],
+        adminAccess=False,
+    )
+    spec["devices"]["constraints"] = [{"requests": ["gpu"], "matchAttribute": "d/a"}]
+    spec["devices"]["config"] = [{"requests": ["gpu"], "opaque": {"driver": "d", "parameters": {"a": 1}}}]
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-0", "shareID": "s"}
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
+    allocation = {
+        "devices": {"results": [{**result, "consumedCapacity": {"memory": "5Gi"}}]},
+        "nodeSelector": {"nodeSelectorTerms": [term]},
+    }
+    metadata = {
+        "name": "c",
+        "namespace": NAMESPACE,
+        "uid": "c",
+        "creationTimestamp": START.isoformat(),
+        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
+        "labels": {labels.COMPONENT: labels.PLACEHOLDER},
+        "finalizers": ["resource.kubernetes.io/delete-protection"],
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "u", "uid": "u", "controller": True}],
+    }
+    status = {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": "u", "uid": "u"}]}
+    return {"kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status}
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each container within a value, with each of its keys."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        yield value, key
+        yield from places(item)
+
+
+def mutated(obj: Json, random: Random) -> Json:
+    """The object with one to three values replaced, taken away or doubled; it keeps its kind, and a name of its own."""
+    kind, name = obj["kind"], f"m{random.getrandbits(60):x}"
+    obj = copy.deepcopy(obj)
+    for _ in range(random.randint(1, 3)):
+        container, key = random.choice(list(places(obj)))
+        match random.randrange(8):
+            case 0:
+                del container[key]
+            case 1 if isinstance(container, list):
+                container.append(copy.deepcopy(container[key]))
+            case _:
+                container[key] = copy.deepcopy(random.choice(HOSTILE))
+    if random.random() < 0.1:
+        container, key = random.choice(list(places(obj)))
+        container[key] = deep()
+    metadata = obj.get("metadata")
+    obj["metadata"] = {**(metadata if isinstance(metadata, dict) else {}), "name": name}
+    if kind in (Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_CLAIM_TEMPLATE):
+        obj["metadata"]["namespace"] = NAMESPACE
+    else:
+        obj["metadata"].pop("namespace", None)
+    obj["kind"] = kind
+    return obj
+
+
+@pytest.fixture
+async def watch() -> ClusterWatch:
+    """What is known of a cluster with two nodes, told by the tests."""
+    watch = ClusterWatch(KubernetesApi(ApiClient(), owns_client=True))
+    for name in ("n0", "n1"):
+        node, item = node_objects(name, "10", 2, "5Gi", ("i",), START.isoformat())
+        watch.put(Kind.NODE, node)
+        watch.put(Kind.RESOURCE_SLICE, item)
+    return watch
+
+
+async def decide_and_show(watch: ClusterWatch) -> None:
+    """A round of decisions, and what the page shows of all nodes."""
+    policy = Policy({PLAIN.id: PLAIN, GPU.id: GPU}, {PLAIN.id: Headroom(2, 4), GPU.id: Headroom(1, 4)})
+    memory = Memory.fresh(START)
+    for _ in range(2):
+        view = View(watch.snapshot, datetime.now(UTC), namespaces=None, scheduler_says=watch.scheduler_says)
+        memory = decide(view, policy, memory).memory
+    nodes, _ = await NodeFigures(watch, ()).nodes(after="", limit=10_000, name="")
+    assert "n0" in {each["name"] for each in nodes}
+    json.dumps(nodes, allow_nan=False)
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_a_mutated_object_is_an_object_or_a_broken_one(kind: Kind) -> None:
+    random = Random(kind.value)
+    for example in examples(kind):
+        assert not isinstance(decode(example), BrokenObject | None), decode(example)
+        for number in range(MUTATIONS):
+            obj = mutated(example, random)
+            item = decode(obj)
+            assert item is not None, number
+            if isinstance(item, BrokenObject):
+                assert (item.kind, item.key.name) == (kind, obj["metadata"]["name"])
+                assert len(item.problem) < 2000, item.problem[:300]
+                assert "cannot be understood" not in item.problem, item.problem
+
+
+@pytest.mark.parametrize("kind", Kind)
+async def test_decisions_go_on_beside_mutated_objects(kind: Kind, watch: ClusterWatch) -> None:
+    random = Random(f"beside {kind.value}")
+    for example in examples(kind):
+        for number in range(MUTATIONS // 4):
+            watch.put(kind, mutated(example, random))
+            if number % 60 == 0:
+                await decide_and_show(watch)
+    await decide_and_show(watch)
+    assert [str(each) for each in watch.snapshot.broken if "cannot be understood" in each.problem] == []
+
+
+async def test_decisions_go_on_beside_the_largest_objects(watch: ClusterWatch) -> None:
+    large = [*large_pods(), annotated(user_pod()), largest_claim("largest"), largest_template("largest")]
+    for obj in large:
+        obj["metadata"] |= {"namespace": NAMESPACE, "uid": obj["metadata"]["name"]}
+        watch.put(Kind(obj["kind"]), obj)
+        if obj["kind"] == "Pod":
+            # One that waits as a user's server does, and one that is there already.
+            name = obj["metadata"]["name"]
+            user = {**obj["metadata"], "name": f"{name}-user", "labels": user_pod()["metadata"]["labels"]}
+            watch.put(Kind.POD, {**obj, "metadata": user})
+            there = {**user, "name": f"{name}-there"}
+            watch.put(Kind.POD, {**obj, "metadata": there, "spec": {**obj["spec"], "nodeName": "n0"}})
+            assert ObjectKey(NAMESPACE, there["name"]) in watch.snapshot.pods
+    await decide_and_show(watch)
+    assert not list(watch.snapshot.broken)
