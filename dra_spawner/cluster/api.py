@@ -18,6 +18,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.cluster.api_connection import ApiConnection, ApiRequest, JsonObject, Params, lines_of
 from dra_spawner.cluster.errors import (
+    AnswerTooLarge,
     KubernetesError,
     KubernetesTimeout,
     KubernetesUnavailable,
@@ -41,6 +42,10 @@ __all__ = [
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
 _WATCH_GRACE_SECONDS = 10.0
+# As kubectl reads; a page of common objects has 2 MB.
+_PAGE_SIZE = 500
+_MOST_PAGE_BYTES = 16 * 2**20
+_FEWER_OBJECTS = 8
 
 
 class KubernetesApi:
@@ -54,6 +59,11 @@ class KubernetesApi:
         For each call that names no other; a call without an answer by then raises `KubernetesTimeout`.
     owns_client
         Whether `close` also closes the client.
+
+    Attributes
+    ----------
+    most_page_bytes
+        Of one page of a list.
 
     Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came. aiohttp, which is below, itself
     repeats a GET, PUT or DELETE once over a fresh connection if the first one breaks; so a delete whose answer was
@@ -69,6 +79,7 @@ class KubernetesApi:
     ) -> None:
         self._connection = ApiConnection(api_client, timeout_seconds)
         self._owns_client = owns_client
+        self.most_page_bytes = _MOST_PAGE_BYTES
 
     @classmethod
     async def from_kubeconfig(
@@ -142,7 +153,7 @@ class KubernetesApi:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
-        page_size: int | None = None,
+        page_size: int = _PAGE_SIZE,
         timeout_seconds: float | None = None,
     ) -> JsonObject:
         """Read a collection; the list object, whose ``metadata.resourceVersion`` a watch may start from.
@@ -152,7 +163,7 @@ class KubernetesApi:
         resource_version
             None for the newest state; "0" for whatever the server has at hand.
         page_size
-            If given, the collection is read in pages of that size, put together here.
+            The collection is read in pages of that size, put together here.
 
         Raises
         ------
@@ -180,10 +191,14 @@ class KubernetesApi:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
-        page_size: int | None = None,
+        page_size: int = _PAGE_SIZE,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
-        """Read a collection as `list` does, page by page: all are of one version, that of the first."""
+        """Read a collection as `list` does, page by page: all are of one version, that of the first.
+
+        Pages that are larger than `most_page_bytes` are asked for anew with fewer objects: an object may have 3 MB, and
+        what is parsed at once holds up the event loop.
+        """
         params: dict[str, str | int | bool] = {}
         if label_selector:
             params["labelSelector"] = label_selector
@@ -191,12 +206,22 @@ class KubernetesApi:
             params["fieldSelector"] = field_selector
         if resource_version is not None:
             params["resourceVersion"] = resource_version
-        if page_size is not None:
-            params["limit"] = page_size
+        limit = params["limit"] = page_size
         while True:
-            page = await self._connection.read_json(
-                ApiRequest("list", "GET", path, params=params, timeout_seconds=timeout_seconds)
-            )
+            try:
+                page = await self._connection.read_json(
+                    ApiRequest(
+                        "list",
+                        "GET",
+                        path,
+                        params=params,
+                        timeout_seconds=timeout_seconds,
+                        most_bytes=self.most_page_bytes if limit > 1 else None,
+                    )
+                )
+            except AnswerTooLarge:
+                limit = params["limit"] = max(1, limit // _FEWER_OBJECTS)
+                continue
             next_page = page.setdefault("metadata", {}).pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)
             yield page

@@ -15,6 +15,7 @@ from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.cluster.errors import (
+    AnswerTooLarge,
     KubernetesTimeout,
     KubernetesUnavailable,
     RequestTarget,
@@ -43,6 +44,8 @@ class ApiRequest:
         What it is called in errors, as in a Role's rules.
     timeout_seconds
         None for the connection's own.
+    most_bytes
+        Of the answer; a longer one raises `AnswerTooLarge`. None for any length.
     """
 
     verb: str
@@ -52,6 +55,7 @@ class ApiRequest:
     body: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_seconds: float | None = None
+    most_bytes: int | None = None
 
     @property
     def target(self) -> RequestTarget:
@@ -126,7 +130,17 @@ class ApiConnection:
         """Send a request, whatever it is answered by."""
         seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
-            return await response.read()
+            if request.most_bytes is None:
+                return await response.read()
+            pieces: list[bytes] = []
+            size = 0
+            async for piece in response.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                if size > request.most_bytes:
+                    message = f"the answer has more than {request.most_bytes} bytes"
+                    raise AnswerTooLarge(request.target, status=0, reason="TooLarge", message=message)
+            return b"".join(pieces)
 
     @asynccontextmanager
     async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:

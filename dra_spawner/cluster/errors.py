@@ -126,6 +126,10 @@ class KubernetesTimeout(KubernetesUnavailable):
     """No answer came in time. The request may have been carried out all the same."""
 
 
+class AnswerTooLarge(KubernetesError):
+    """An answer has more bytes than were to be read; nothing of it was kept."""
+
+
 class ResourceExpired(KubernetesError):
     """The resourceVersion (or continue token) asked for is no longer kept (410): list again."""
 

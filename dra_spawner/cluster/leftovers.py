@@ -197,5 +197,9 @@ class Sweep:
         except KubernetesError as error:
             self.errors.append(str(error))
             return
+        except Exception as error:
+            # Anybody may write annotations: what is wrong with one object keeps no other.
+            self.errors.append(f"{path} makes no sense ({type(error).__name__}: {str(error)[:200]})")
+            return
         if went:
             self.done.append(f"deleted {kind[1]} {found['metadata']['namespace']}/{found['metadata']['name']}")

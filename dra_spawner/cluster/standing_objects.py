@@ -35,6 +35,7 @@ UNUSED_SINCE_ANNOTATION = "hub.jupyter.org/dra-unused-since"
 MOST_PODS_OF_A_CLAIM = 256
 
 _TRIES = 4
+_MOST_DIGITS = 9  # 31 years
 
 
 class StandingRefused(Exception):
@@ -217,7 +218,9 @@ def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) ->
     metadata = found["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     keep = annotations.get(KEEP_ANNOTATION, "")
-    if metadata.get("deletionTimestamp") or users_of(found) or not keep.isdigit():
+    # Somebody else's text may be a number that no time has.
+    is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
+    if metadata.get("deletionTimestamp") or users_of(found) or is_kept_for_ever:
         return False
     # Pods that are no servers of this hub may name the claim, too; only Kubernetes knows them.
     if any(entry.get("name") not in gone_pods for entry in _reserved_for(found)):

@@ -88,7 +88,7 @@ def _size(requirements: Iterable[Requirement]) -> int:
 
 
 def _has_more_values(value: object, most: int) -> bool:
-    """Whether there are more than so many strings, numbers and empty parts; it stops at that many, and never recurses."""
+    """Whether there are more than so many values; it stops at that many, and is not recursive."""
     if value is None:
         return False
     left: list[object] = [value]

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dra_spawner.dra.objects import ObjectError
 from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
@@ -111,5 +110,5 @@ def _decoded(decode: Callable[[object], Any], obj: object) -> Any:
     """``None`` for an object that makes no sense: it is not ours to complain of."""
     try:
         return decode(obj)
-    except ObjectError:
+    except Exception:  # whatever it is, it is the fault of this one object
         return None

@@ -22,7 +22,9 @@ _RESOURCES = {
     "ConfigMap": ("v1", "configmaps"),
     "ResourceClaim": ("resource.k8s.io/v1", "resourceclaims"),
     "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates"),
+    "DeviceClass": ("resource.k8s.io/v1", "deviceclasses"),
 }
+_CLUSTER_WIDE = ("DeviceClass",)
 
 
 class Tenant:
@@ -35,36 +37,47 @@ class Tenant:
         self._url = url
 
     async def post(self, kind: str, body: bytes | dict[str, Any]) -> tuple[int, str]:
-        """Try to create an object in the tenant's namespace; status and answer."""
+        """Try to create an object, in the tenant's namespace if it is of one; status and answer."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        path = resource_path(*_RESOURCES[kind], self.namespace)
+        path = resource_path(*_RESOURCES[kind], None if kind in _CLUSTER_WIDE else self.namespace)
         headers = {"Content-Type": "application/json"}
         async with self._session.post(self._url + path, data=data, headers=headers) as answer:
             return answer.status, (await answer.read()).decode("utf-8", "replace")
 
     async def create(self, kind: str, body: bytes | dict[str, Any]) -> None:
-        """Create an object in the tenant's namespace."""
+        """Create an object."""
         status, answer = await self.post(kind, body)
         assert status == 201, (kind, status, answer[:300])
+
+    @contextlib.asynccontextmanager
+    async def as_administrator(self, cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
+        """The same with an administrator's rights."""
+        async with _session(cluster, _admin_token(cluster)) as session:
+            yield Tenant(session, self._url, self.namespace, is_real=self.is_real)
 
 
 @contextlib.asynccontextmanager
 async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
     """A tenant of the cluster; on the embedded one, which has no RBAC, all may do all."""
     namespace = f"{cluster.namespace}-stranger"
+    is_real = cluster.kind == "real"
     await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
-    token = await _token(cluster.admin, namespace) if cluster.kind == "real" else _admin_token(cluster)
-    authority = cluster.certificate_authority
-    context = ssl.create_default_context(cafile=str(authority)) if authority is not None else False
-    headers = {"Authorization": f"Bearer {token}"}
+    token = await _token(cluster.admin, namespace) if is_real else _admin_token(cluster)
     try:
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), headers=headers) as session:
-            yield Tenant(session, cluster.url, namespace, is_real=cluster.kind == "real")
+        async with _session(cluster, token) as session:
+            yield Tenant(session, cluster.url, namespace, is_real=is_real)
     finally:
         pods, claims = (resource_path(*_RESOURCES[kind], namespace) for kind in ("Pod", "ResourceClaim"))
         await cluster.admin.delete(pods, grace_period_seconds=0, timeout_seconds=60)
         await cluster.admin.delete(claims, timeout_seconds=60)
         await cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)
+
+
+def _session(cluster: ClusterUnderTest, token: str) -> aiohttp.ClientSession:
+    authority = cluster.certificate_authority
+    context = ssl.create_default_context(cafile=str(authority)) if authority is not None else False
+    headers = {"Authorization": f"Bearer {token}"}
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), headers=headers)
 
 
 def _admin_token(cluster: ClusterUnderTest) -> str:
@@ -97,10 +110,13 @@ async def _token(admin: KubernetesApi, namespace: str) -> str:
         },
     }
     async with asyncio.timeout(15):
-        while not (await admin.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review))[
-            "status"
-        ]["allowed"]:
+        while not await _is_allowed(admin, review):  # noqa: ASYNC110 (nothing tells but asking)
             await asyncio.sleep(0.02)
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     path = resource_path("v1", "serviceaccounts", namespace, ACCOUNT, "token")
     return str((await admin.create(path, request))["status"]["token"])
+
+
+async def _is_allowed(admin: KubernetesApi, review: dict[str, Any]) -> bool:
+    answer = await admin.create(resource_path("authorization.k8s.io/v1", "subjectaccessreviews"), review)
+    return bool(answer["status"]["allowed"])

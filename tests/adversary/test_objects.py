@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.api_objects import STANDING_LABELS
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.facts import read_facts
-from dra_spawner.cluster.json_text import LEFT_OUT
+from dra_spawner.cluster.json_text import MAX_LEVELS
 from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.standing_objects import KEEP_ANNOTATION, UNUSED_SINCE_ANNOTATION
+from dra_spawner.dra.decoding import is_deeper_than
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.web.context import Role
@@ -25,11 +28,11 @@ from tests.adversary.hostile_objects import (
     NOT_UTF8,
     annotated,
     claim_text,
+    claim_with,
     class_text,
     large_pods,
     largest_claim,
     largest_template,
-    nested,
     template_text,
     with_deep_managed_fields,
 )
@@ -45,6 +48,8 @@ pytestmark = pytest.mark.timeout(180)
 GPU = shape(WHOLE)
 PLAIN = shape({})
 DRA = "resource.k8s.io/v1"
+SENT = ("large-nodeterms", "large-podterms", "large-amounts")
+"""Pods that the tests with a cluster send; the API server's own components suffer from the others, too."""
 
 
 async def write_odd_objects(tenant: Tenant, name: str) -> list[tuple[Kind, str]]:
@@ -119,6 +124,7 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
 
 
 async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUnderTest) -> None:
+    """What each costs besides is in test_mutations."""
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
     async with (
@@ -128,18 +134,20 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
         await service.until_warm(PLAIN, 2)
         watch = service.context.watch
         assert watch is not None
-        written: list[tuple[Kind, dict[str, Any]]] = [(Kind.POD, each) for each in large_pods()]
-        written.append((Kind.POD, annotated(user_pod("annotated", {}))))
+        pods = [each for each in large_pods() if each["metadata"]["name"] in SENT]
+        assert len(pods) == len(SENT)
+        for pod in pods:
+            # Users' servers, by their labels, that wait: the service looks at them closely.
+            pod["metadata"]["labels"] = user_pod("x", {})["metadata"]["labels"]
+            pod["spec"].setdefault("nodeSelector", {"example.com/none": ""})
+        written = [(Kind.POD, each) for each in (*pods, annotated(user_pod("annotated", {})))]
         written.append((Kind.RESOURCE_CLAIM, largest_claim("largest")))
         written.append((Kind.RESOURCE_CLAIM_TEMPLATE, largest_template("largest")))
         for kind, obj in written:
-            if kind is Kind.POD:
-                # As servers of users, the service looks at them closely.
-                obj["metadata"]["labels"] = obj["metadata"].get("labels", {}) | user_pod("x", {})["metadata"]["labels"]
             await tenant.create(kind.value, obj)
         for kind, obj in written:
             key = ObjectKey(tenant.namespace, obj["metadata"]["name"])
-            await service.until(lambda kind=kind, key=key: watch.observed(kind, key) is not None, f"{kind} {key}")
+            await service.until(lambda kind=kind, key=key: is_known(watch, kind, key), f"{kind} {key}", 60)
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
         assert [problem for problem in service.context.problems() if "cannot be decided" in problem] == []
@@ -176,17 +184,48 @@ async def test_what_a_hub_reads_is_read_beside_them(cluster: ClusterUnderTest, c
 
 async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnderTest) -> None:
     """Only administrators write one; its parameters matter to nobody here all the same."""
-    await real_cluster.admin.create(resource_path(DRA, "deviceclasses"), {**class_with(3), "kind": "DeviceClass"})
+    text = class_text("deep", DEEP_PARAMETERS)
+    async with tenant_of(real_cluster) as stranger:
+        assert (await stranger.post("DeviceClass", text))[0] == 403
+        async with stranger.as_administrator(real_cluster) as administrator:
+            await administrator.create("DeviceClass", text)
     facts = await read_facts(real_cluster.admin, real_cluster.namespace)
     assert facts.device_classes is not None
-    assert facts.device_classes["deep"].config[0].content["opaque"]["driver"] == "gpu.example.com"
+    content = facts.device_classes["deep"].config[0].content
+    assert content["opaque"]["driver"] == "gpu.example.com"
+    assert not is_deeper_than(content, MAX_LEVELS)
 
 
-def class_with(levels: int) -> dict[str, Any]:
-    import json
+async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterUnderTest) -> None:
+    names = {f"large-{number}" for number in range(12)}
+    metadata = {"annotations": {"example.com/x": "x" * 100_000}}
+    async with tenant_of(cluster) as tenant, await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api:
+        for name in names:
+            await tenant.create("ResourceClaim", claim_with(name, metadata=metadata))
+        api.most_page_bytes = 450_000
+        pages = [page async for page in api.list_pages(resource_path(DRA, "resourceclaims"), page_size=20)]
+        sizes = [len(page["items"]) for page in pages]
+        assert sum(sizes) >= len(names)
+        assert max(sizes) == 20 // 8
+        found = {item["metadata"]["name"] for page in pages for item in page["items"]}
+        assert names <= found
+        # One object alone may be as large as it is.
+        api.most_page_bytes = 10_000
+        listed = await api.list(resource_path(DRA, "resourceclaims", tenant.namespace))
+        assert {item["metadata"]["name"] for item in listed["items"]} == names
 
-    found: dict[str, Any] = json.loads(class_text("deep", f'{{"a":{nested(levels)}}}'))
-    return found
+
+@pytest.mark.parametrize("keep", ["9" * 5000, "\u00b2", "-1", "1e3", "\u0661"])
+async def test_a_sweep_passes_over_what_makes_no_sense(embedded_cluster: ClusterUnderTest, keep: str) -> None:
+    def left(name: str, seconds: str) -> dict[str, Any]:
+        annotations = {KEEP_ANNOTATION: seconds, UNUSED_SINCE_ANNOTATION: "0001-01-01T00:00:00+23:59"}
+        return claim_with(name, metadata={"labels": STANDING_LABELS, "annotations": annotations})
+
+    await embedded_cluster.publish(left("a-strange", keep), left("b-due", "0"))
+    sweep = Sweep(embedded_cluster.admin, None, timedelta(0), datetime.now(UTC))
+    await sweep.run()
+    assert sweep.errors == []
+    assert sweep.done == [f"deleted resourceclaims {embedded_cluster.namespace}/b-due"]
 
 
 async def test_an_informer_that_ends_ends_the_service_with_the_cause(
@@ -224,7 +263,3 @@ async def test_an_informer_that_ends_ends_the_service_with_the_cause(
     assert "the informer of pods has ended" in text
     assert "the clock is broken" in text
     assert (await cluster.admin.get(lease))["spec"].get("holderIdentity", "") == ""
-
-
-def test_what_is_left_out_is_no_name() -> None:
-    assert LEFT_OUT not in DEEP_PARAMETERS
