@@ -42,10 +42,11 @@ __all__ = [
 DEFAULT_TIMEOUT_SECONDS = 10.0
 # A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
 _WATCH_GRACE_SECONDS = 10.0
-# As kubectl reads; a page of common objects has 2 MB.
-_PAGE_SIZE = 500
+# 500 common objects have 2 MB.
 _MOST_PAGE_BYTES = 16 * 2**20
+# A page that has more bytes is asked for anew with so many times fewer objects, of so many where there was no limit.
 _FEWER_OBJECTS = 8
+_MOST_OBJECTS = 4000
 
 
 class KubernetesApi:
@@ -153,7 +154,7 @@ class KubernetesApi:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
-        page_size: int = _PAGE_SIZE,
+        page_size: int | None = None,
         timeout_seconds: float | None = None,
     ) -> JsonObject:
         """Read a collection; the list object, whose ``metadata.resourceVersion`` a watch may start from.
@@ -163,7 +164,7 @@ class KubernetesApi:
         resource_version
             None for the newest state; "0" for whatever the server has at hand.
         page_size
-            The collection is read in pages of that size, put together here.
+            If given, the collection is read in pages of that size, put together here; large ones are in any case.
 
         Raises
         ------
@@ -191,7 +192,7 @@ class KubernetesApi:
         label_selector: str = "",
         field_selector: str = "",
         resource_version: str | None = None,
-        page_size: int = _PAGE_SIZE,
+        page_size: int | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
         """Read a collection as `list` does, page by page: all are of one version, that of the first.
@@ -206,7 +207,9 @@ class KubernetesApi:
             params["fieldSelector"] = field_selector
         if resource_version is not None:
             params["resourceVersion"] = resource_version
-        limit = params["limit"] = page_size
+        limit = page_size
+        if limit is not None:
+            params["limit"] = limit
         while True:
             try:
                 page = await self._connection.read_json(
@@ -216,11 +219,11 @@ class KubernetesApi:
                         path,
                         params=params,
                         timeout_seconds=timeout_seconds,
-                        most_bytes=self.most_page_bytes if limit > 1 else None,
+                        most_bytes=self.most_page_bytes if limit != 1 else None,
                     )
                 )
             except AnswerTooLarge:
-                limit = params["limit"] = max(1, limit // _FEWER_OBJECTS)
+                limit = params["limit"] = max(1, (limit or _MOST_OBJECTS) // _FEWER_OBJECTS)
                 continue
             next_page = page.setdefault("metadata", {}).pop("continue", None)
             page["metadata"].pop("remainingItemCount", None)
