@@ -15,7 +15,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
-from typing import Final, NamedTuple, NoReturn, Protocol
+from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from dra_spawner.cluster.api import (
     JsonObject,
@@ -40,6 +40,8 @@ __all__ = [
 ]
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _OBJECTS_A_TURN: Final = 20
 """Of a list, between two chances for others in the event loop."""
@@ -321,21 +323,23 @@ class Informer:
             return key
         if known is not None and known.uid != version.uid:
             # Deleted and made again while nobody looked: another object, though of the same name.
-            self._tell(key, lambda: self._receiver.remove(key))
+            self._tell(key, self._receiver.remove, key)
         self._known[key] = version
-        obj = {"apiVersion": self.resource.group_version, "kind": self.resource.kind, **item}
-        self._tell(key, lambda: self._receiver.put(obj))
+        if "kind" not in item:  # as in lists
+            item = {"apiVersion": self.resource.group_version, "kind": self.resource.kind, **item}
+        self._tell(key, self._receiver.put, item)
         return key
 
     def _remove(self, key: ObjectKey) -> None:
         if self._known.pop(key, None) is not None:
-            self._tell(key, lambda: self._receiver.remove(key))
+            self._tell(key, self._receiver.remove, key)
 
-    def _tell(self, key: ObjectKey, tell: Callable[[], None]) -> None:
+    def _tell(self, key: ObjectKey, tell: Callable[[T], None], what: T) -> None:
         """Tell the receiver; nothing that somebody puts into one object may stop what is told of the others."""
-        self._not_taken.pop(key, None)
+        if self._not_taken:
+            self._not_taken.pop(key, None)
         try:
-            tell()
+            tell(what)
         except Exception as error:
             log.exception("An object cannot be taken in: kind=%s key=%s", self.resource.kind, key)
             problem = f"{self.resource.kind} {key} cannot be taken in ({type(error).__name__}: {str(error)[:200]})"

@@ -144,8 +144,9 @@ def _without_parameters(obj: JsonObject, path: Sequence[str]) -> JsonObject:
     name, *rest = path
     inner = obj.get(name)
     if rest and isinstance(inner, dict):
-        return {**obj, name: _without_parameters(inner, rest)}
-    if isinstance(inner, list):
+        changed = _without_parameters(inner, rest)
+        return obj if changed is inner else {**obj, name: changed}
+    if not rest and isinstance(inner, list):
         return {**obj, name: [_without_opaque(entry) for entry in inner]}
     return obj
 

@@ -245,11 +245,12 @@ class Reader:
         return Reader(values, key, self), list(values)
 
     def _check_names(self, key: str, value: Json) -> None:
-        for name in value:
-            if not isinstance(name, str):
-                self.fail(key, f"must have strings as keys, not {_shown_type(name)}")
-            if not (name.isascii() or is_unicode(name)):
-                self.fail(key, "must have Unicode text as keys; one has half of a surrogate pair")
+        try:
+            names = "".join(value)
+        except TypeError:
+            self.fail(key, "must have strings as keys")
+        if not names.isascii() and not all(map(is_unicode, value)):
+            self.fail(key, "must have Unicode text as keys; one has half of a surrogate pair")
 
     def _wrong_type(self, key: str, wanted: str, value: object) -> NoReturn:
         self.fail(key, f"must be {wanted}, not {_shown_type(value)}")

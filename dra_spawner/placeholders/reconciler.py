@@ -180,7 +180,10 @@ class Reconciler:
         finally:
             self.is_running = False
             end()
-            await self._let_go()
+            try:
+                await self._let_go()
+            except Exception:
+                log.exception("What only this replica could end was not ended.")
 
     async def _let_go(self) -> None:
         """Leave no claim that only this could end, in case nobody comes after."""

@@ -6,7 +6,7 @@ too much is one about which cannot be decided (`Pod.undecidable`); for all other
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -34,7 +34,7 @@ _VALUES_OF_A_CONDITION: Final = 16
 
 def short_parts(spec: Reader) -> tuple[Reader, list[str]]:
     """The spec of a pod without the parts that are too long, and these parts as `Pod.undecidable` names them."""
-    too_long = [part for part in _PARTS if _has_more_values(spec.raw(part), MAX_VALUES)]
+    too_long = [part for part in _PARTS if spec.has(part) and _has_more_values(spec.raw(part), MAX_VALUES)]
     if not too_long:
         return spec, []
     return spec.without(too_long), [f"spec.{part} with more than {MAX_VALUES} values" for part in too_long]
@@ -88,18 +88,17 @@ def _size(requirements: Iterable[Requirement]) -> int:
 
 
 def _has_more_values(value: object, most: int) -> bool:
-    """Whether there are more than so many values; it stops at that many, and is not recursive."""
-    if value is None:
-        return False
-    left: list[object] = [value]
+    """Whether there are more than so many values; layer by layer, it stops where there are."""
+    layer = [value] if isinstance(value, (dict, list)) else []
     found = 0
-    while left:
-        each = left.pop()
-        if isinstance(each, Mapping):
-            left += each.values()
-        elif isinstance(each, (list, tuple)):
-            left += each
-        found += 1
-        if found > most or len(left) > most:
+    while layer:
+        found += sum(map(len, layer))
+        if found > most:
             return True
+        layer = [
+            item
+            for each in layer
+            for item in (each.values() if isinstance(each, dict) else each)
+            if isinstance(item, (dict, list))
+        ]
     return False

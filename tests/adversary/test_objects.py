@@ -33,13 +33,17 @@ from tests.adversary.hostile_objects import (
     large_pods,
     largest_claim,
     largest_template,
+    nested,
     template_text,
     with_deep_managed_fields,
 )
 from tests.adversary.tenant import Tenant, tenant_of
+from tests.cluster.access import service_token
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
+from tests.integration.hub_process import eventually
+from tests.integration.test_service import ServiceProcess
 from tests.placeholders.world import shape, user_pod
 from tests.service.replica import WHOLE, Replica, Service, node, prepare, publish_shapes, replica
 
@@ -196,6 +200,19 @@ async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnde
     assert not is_deeper_than(content, MAX_LEVELS)
 
 
+@pytest.mark.parametrize("levels", [240, 300, 500, 900, 2000])
+async def test_the_embedded_cluster_refuses_what_it_could_not_copy(
+    embedded_cluster: ClusterUnderTest, levels: int
+) -> None:
+    async with tenant_of(embedded_cluster) as tenant:
+        claim = claim_text("deep", f'{{"a":{nested(levels)}}}')
+        pod = with_deep_managed_fields(user_pod("deep", {}), levels)
+        for kind, body in (("ResourceClaim", claim), ("Pod", pod)):
+            status, answer = await tenant.post(kind, body)
+            assert status == (201 if levels < 250 else 400), answer[:300]
+            assert ("nested too deeply" in answer) == (levels > 250)
+
+
 async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterUnderTest) -> None:
     names = {f"large-{number}" for number in range(12)}
     metadata = {"annotations": {"example.com/x": "x" * 100_000}}
@@ -226,6 +243,30 @@ async def test_a_sweep_passes_over_what_makes_no_sense(embedded_cluster: Cluster
     await sweep.run()
     assert sweep.errors == []
     assert sweep.done == [f"deleted resourceclaims {embedded_cluster.namespace}/b-due"]
+
+
+async def test_the_process_leads_beside_them_with_the_rights_that_are_shipped(real_cluster: ClusterUnderTest) -> None:
+    cluster = real_cluster
+    token_file = cluster.directory / "token"
+    token_file.write_text(await service_token(cluster.admin, cluster.namespace))
+    settings = {
+        "kube_server": cluster.url,
+        "kube_token_file": token_file,
+        "kube_certificate_authority": cluster.certificate_authority,
+        "namespace": cluster.namespace,
+        "max_staleness_seconds": 20,
+    }
+    arguments = [f"--DRASpawnerService.{name}={value}" for name, value in settings.items()]
+    async with tenant_of(cluster) as tenant:
+        await write_odd_objects(tenant, "before")
+        async with ServiceProcess(cluster.directory, *arguments) as service:
+            await service.until(200, "leader")
+            await write_odd_objects(tenant, "after")
+            names = [f"{tenant.namespace}/{when}-{what}" for when in ("before", "after") for what in ("deep", "fields")]
+            await eventually(lambda: all(f"object={name}" in service.log.read_text() for name in names), "all are told")
+            await service.until(200, "leader")
+            assert await service.stop() == 0
+        assert "Traceback" not in service.log.read_text()
 
 
 async def test_an_informer_that_ends_ends_the_service_with_the_cause(

@@ -1,10 +1,14 @@
 """JSON text of API objects."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.dra.decoding import is_deeper_than
+
+_MAX_LEVELS: Final = 250
+"""What is stored is copied, compared and patched by recursive functions; a real API server admits 10,000 levels."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -23,9 +27,12 @@ def from_json(text: bytes | str) -> Any:
         When it is not JSON (``NaN`` and the like are not) or is nested too deeply.
     """
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+    if is_deeper_than(value, _MAX_LEVELS):
+        raise ValueError("nested too deeply")
+    return value
 
 
 def _refuse_constant(name: str) -> None:
