@@ -6,6 +6,7 @@ too much is one about which cannot be decided (`Pod.undecidable`); for all other
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -89,6 +90,12 @@ def _size(requirements: Iterable[Requirement]) -> int:
 
 def _has_more_values(value: object, most: int) -> bool:
     """Whether there are more than so many values; layer by layer, it stops where there are."""
+    try:
+        # Each value has a byte at least. That settles nearly all pods, at the speed of C.
+        if len(marshal.dumps(value)) <= most:
+            return False
+    except ValueError:
+        pass  # deeper than it goes, or no plain JSON
     layer = [value] if isinstance(value, (dict, list)) else []
     found = 0
     while layer:

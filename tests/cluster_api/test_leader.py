@@ -200,6 +200,7 @@ async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: Clust
     async with replicas(stage, *parts) as (first, second):
         first.fails = True
         first.start()
+        await eventually(lambda: "a" in stage.seen, "the one that fails leads")
         second.start()
         await eventually(lambda: stage.acting == {"b"}, "the other leads")
         # It is for whoever runs the election to end the process, with the cause.
