@@ -7,7 +7,7 @@ outside the API's bounds raises, an :class:`ObjectError`, names the object and t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, NoReturn
+from typing import Final, NoReturn, cast
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
 
@@ -222,8 +222,14 @@ class Reader:
         child = self.child(key)
         if child is None:
             return {}
-        self._check_names(key, child._value)
-        return {name: child.text(name) for name in child._value}
+        found = cast(Mapping[str, str], child._value)
+        try:
+            if "".join(found).isascii() and "".join(found.values()).isascii():
+                return dict(found)
+        except TypeError:
+            pass  # not all are strings
+        self._check_names(key, found)
+        return {name: child.text(name) for name in found}
 
     def without(self, keys: Collection[str]) -> Reader:
         """The same object without some fields."""

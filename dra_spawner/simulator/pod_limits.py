@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from dra_spawner.dra.decoding import Reader
 from dra_spawner.dra.node_selector import Requirement
@@ -88,7 +88,7 @@ def _size(requirements: Iterable[Requirement]) -> int:
     return sum(1 + len(each.values) // _VALUES_OF_A_CONDITION for each in requirements)
 
 
-def _has_more_values(value: object, most: int) -> bool:
+def _has_more_values(value: Any, most: int) -> bool:
     """Whether there are more than so many values; layer by layer, it stops where there are."""
     try:
         # Each value has a byte at least. That settles nearly all pods, at the speed of C.

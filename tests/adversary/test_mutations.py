@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
@@ -217,14 +217,15 @@ def mutated(obj: Json, random: Random) -> Json:
 
 
 @pytest.fixture
-async def watch() -> ClusterWatch:
+async def watch() -> AsyncIterator[ClusterWatch]:
     """What is known of a cluster with two nodes, told by the tests."""
-    watch = ClusterWatch(KubernetesApi(ApiClient(), owns_client=True))
-    for name in ("n0", "n1"):
-        node, item = node_objects(name, "10", 2, "5Gi", ("i",), START.isoformat())
-        watch.put(Kind.NODE, node)
-        watch.put(Kind.RESOURCE_SLICE, item)
-    return watch
+    async with KubernetesApi(ApiClient(), owns_client=True) as api:
+        watch = ClusterWatch(api)
+        for name in ("n0", "n1"):
+            node, item = node_objects(name, "10", 2, "5Gi", ("i",), START.isoformat())
+            watch.put(Kind.NODE, node)
+            watch.put(Kind.RESOURCE_SLICE, item)
+        yield watch
 
 
 async def decide_and_show(watch: ClusterWatch) -> None:
