@@ -1,4 +1,4 @@
-"""How much of a pod's spec is modelled: whoever writes it decides how long it takes to look at, and no server needs much.
+"""How much of a pod's spec is modelled: its author decides how long it takes to look at, and no server needs much.
 
 The API server admits 15,000 terms in one pod, and each of them may be held against each node or pod. A pod that says
 too much is one about which cannot be decided (`Pod.undecidable`); for all others it is there without that part.

@@ -244,6 +244,7 @@ class Pod:
                 if (claim := volume.child("persistentVolumeClaim")) is not None
             ),
             undecidable=(*too_long, *_undecidable(spec)),
+            too_many=", ".join(too_long),
             spread_constraints=tuple(
                 SpreadConstraint.decode(constraint, labels)
                 for constraint in spec.children("topologySpreadConstraints")

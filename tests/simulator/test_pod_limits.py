@@ -35,7 +35,7 @@ def terms(number: int) -> dict[str, Any]:
     [
         ("nodeSelector", {}, {f"k{each}": "v" for each in range(MAX_VALUES + 1)}),
         ("tolerations", [{"key": "k"}] * 100, [{"key": "k"}] * (MAX_VALUES + 1)),
-        ("affinity", terms(300), terms(MAX_VALUES)),
+        ("affinity", terms(20), terms(MAX_VALUES)),
         ("topologySpreadConstraints", [], [{"topologyKey": "k", "maxSkew": 1}] * MAX_VALUES),
     ],
 )
