@@ -20,7 +20,8 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import HubProcess, eventually
-from tests.integration.test_service import CONFIG, free_url
+from tests.integration.hub_with_service import CONFIG
+from tests.integration.service_process import free_url
 
 pytestmark = pytest.mark.timeout(240)
 
