@@ -245,6 +245,12 @@ async def test_claims_of_servers(thief: Thief) -> None:
     uid = changed["metadata"]["uid"]
     entry = {"metadata": {"uid": uid}, "status": {"reservedFor": [{**promise, "uid": uid}]}}
     await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC, params=DRY)
+    # Also when the hub has made the claim its server's: a promise that stayed would hold the device for ever.
+    await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC)
+    await admin.patch(eve, {"metadata": {"labels": {labels.COMPONENT: labels.USER_SERVER}}})
+    gone = {"metadata": {"uid": uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
+    kept = await thief.api.patch(f"{eve}/status", gone, patch_type=PatchType.STRATEGIC)
+    assert [each["resource"] for each in kept["status"]["reservedFor"]] == ["pods"]
     await thief.delete(f"{claims}/placeholder-0123abcd-3-gpu")
 
 
