@@ -1,7 +1,7 @@
 """Compare what is locked, and what pyproject.toml lets in, with the advisories that were looked up by hand.
 
-Nothing is asked of anybody: no database of advisories need be reachable. So it also says what it does not know:
-packages that nobody looked up, and how old the rest is. Ends with 1 if a known advisory is met.
+The audit works offline and asks no database of advisories. It also lists packages that were not looked up, and says how
+old the other look-ups are. It ends with 1 if a known advisory applies.
 """
 
 from __future__ import annotations
