@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +14,6 @@ from dra_spawner.cluster.api import resource_path
 from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
-from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause, CreatePlaceholder
 from dra_spawner.headroom.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
 from dra_spawner.headroom.undecided import Unknown
@@ -26,14 +25,12 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.headroom.device_hub import ended, hub, placement
 from tests.headroom.world import NAMESPACE, SHARE, World, share_claim
 from tests.integration.devices import shareable
-from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.placeholders.world import claim_spec, shape
 from tests.service import replica as services
 from tests.service.replica import Replica, prepare, publish_shapes, replica
 
+from .busy_service import LONGEST_STALL, start_server, watched_loop
 from .hostile_claims import DEVICE_CLASS, KINDS, devices, last_impossible, slices, variant
-
-#: Seconds for which the service may do nothing else, on a machine that is busy with other things.
-_LONGEST_STALL = 2.0
 
 # --- decisions ---------------------------------------------------------------------------------------------------------
 
@@ -206,47 +203,6 @@ async def tenants(cluster: ClusterUnderTest) -> AsyncIterator[tuple[str, str]]:
         await cluster.admin.delete(resource_path("v1", "namespaces", None, name), missing_ok=True)
 
 
-async def _start(
-    cluster: ClusterUnderTest, namespace: str, name: str, claim: Mapping[str, Any], shape_id: str, **spec: Any
-) -> None:
-    """A server in its user's namespace, as the spawner makes it."""
-    template = {"metadata": {"name": name}, "spec": {"spec": claim}}
-    path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
-    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
-    await cluster.admin.create(path, {**kind, **template})
-    manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
-    manifest["metadata"]["labels"][labels.SHAPE] = shape_id
-    manifest["spec"] |= spec
-    await cluster.admin.create(resource_path("v1", "pods", namespace), manifest)
-
-
-@contextlib.asynccontextmanager
-async def _watched_loop(service: Replica) -> AsyncIterator[list[float]]:
-    """Seconds for which the service did nothing else, one after the other; and its status is asked for all the time."""
-    stalls: list[float] = []
-
-    async def measure() -> None:
-        clock = asyncio.get_running_loop().time
-        while True:
-            before = clock()
-            await asyncio.sleep(0.01)
-            stalls.append(clock() - before - 0.01)
-
-    async def ask() -> None:
-        while True:
-            await service.get("status")
-            await asyncio.sleep(0.05)
-
-    tasks = [asyncio.create_task(measure()), asyncio.create_task(ask())]
-    try:
-        yield stalls
-        assert not any(task.done() for task in tasks), tasks
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too_much(
     cluster: ClusterUnderTest, tenants: tuple[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -260,11 +216,11 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     async with replica(cluster, headroom={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
         await service.until_warm(PART, 4)
         with caplog.at_level(logging.WARNING, "dra_spawner"):
-            async with _watched_loop(service) as stalls:
+            async with watched_loop(service) as stalls:
                 for number, claim in enumerate(hostile):
                     # No scheduler spends its time on them here: the service sees pods that wait all the same.
-                    await _start(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
-                await _start(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
+                    await start_server(cluster, mallory, f"server-{number}", claim, LARGE.id, schedulerName="nobody")
+                await start_server(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
                 await service.until(lambda: _is_placed(service, ada), "ada has a place", seconds=45)
                 await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried", seconds=45)
                 waiting = await service.get_json("waiting")
@@ -272,7 +228,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                 # Of a profile that asks for as much nothing is promised, and nothing is said.
                 status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
                 profiles = await service.get_json("profiles")
-        assert max(stalls) < _LONGEST_STALL
+        assert max(stalls) < LONGEST_STALL
         assert (status, "it is not known where a server" in answer["message"]) == (503, True)
         assert {each["name"] for each in profiles["items"] if each["availability"] is None} == {"endless"}
         items = [each for each in waiting["items"] if each["namespace"] == mallory]
@@ -303,8 +259,8 @@ async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: 
     cluster = embedded_cluster
     await prepare(cluster, *services.node("node-a", shareable("share"), *devices("")))
     for number in range(3):
-        await _start(cluster, cluster.namespace, f"mallory-{number}", last_impossible(), LARGE.id, affinity={})
-    await _start(cluster, cluster.namespace, "ada", PART_CLAIM["gpu"], PART.id, affinity={})
+        await start_server(cluster, cluster.namespace, f"mallory-{number}", last_impossible(), LARGE.id, affinity={})
+    await start_server(cluster, cluster.namespace, "ada", PART_CLAIM["gpu"], PART.id, affinity={})
     path = resource_path("v1", "pods", cluster.namespace)
     async with asyncio.timeout(30):
         while not (await cluster.admin.get(f"{path}/ada"))["spec"].get("nodeName"):  # noqa: ASYNC110 (no watch here)
@@ -333,4 +289,4 @@ async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: Clus
     assert not found.hopeless
     assert found.sentence.startswith("It could not be determined in time whether this cluster has devices free")
     assert len(stalls) > 5
-    assert max(stalls) < _LONGEST_STALL
+    assert max(stalls) < LONGEST_STALL

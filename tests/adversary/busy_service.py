@@ -1,0 +1,61 @@
+"""Users' servers in namespaces of their own, and how long a service that looks at them does nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.headroom import labels
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.world import user_pod
+from tests.service.replica import Replica
+
+#: Seconds for which the service may do nothing else, on a machine that is busy with other things.
+LONGEST_STALL: Final = 2.0
+
+
+async def start_server(
+    cluster: ClusterUnderTest, namespace: str, name: str, claim: Mapping[str, Any], shape_id: str, **spec: Any
+) -> None:
+    """A server in its user's namespace, as the spawner makes it."""
+    template = {"metadata": {"name": name}, "spec": {"spec": claim}}
+    path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
+    kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
+    await cluster.admin.create(path, {**kind, **template})
+    manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
+    manifest["metadata"]["labels"][labels.SHAPE] = shape_id
+    manifest["spec"] |= spec
+    await cluster.admin.create(resource_path("v1", "pods", namespace), manifest)
+
+
+@contextlib.asynccontextmanager
+async def watched_loop(service: Replica) -> AsyncIterator[list[float]]:
+    """Seconds of each stall of the service, and of each answer to a probe; its status is asked for all the time, too."""
+    stalls: list[float] = []
+    clock = asyncio.get_running_loop().time
+
+    async def measure() -> None:
+        while True:
+            before = clock()
+            await asyncio.sleep(0.01)
+            stalls.append(clock() - before - 0.01)
+
+    async def ask() -> None:
+        while True:
+            before = clock()
+            await service.get("healthz")
+            stalls.append(clock() - before)
+            await service.get("status")
+            await asyncio.sleep(0.05)
+
+    tasks = [asyncio.create_task(measure()), asyncio.create_task(ask())]
+    try:
+        yield stalls
+        assert not any(task.done() for task in tasks), tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
