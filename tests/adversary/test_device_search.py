@@ -86,8 +86,8 @@ def test_placeholders_make_way_for_others_meanwhile(kind: str) -> None:
     assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
 
 
-def test_whoever_is_new_is_looked_at_before_those_who_cost_much() -> None:
-    """However many there are, each is stopped once; nobody has to wait for all of them."""
+def test_new_pods_are_looked_at_before_expensive_ones() -> None:
+    """Each expensive pod is stopped once, and no other pod waits for all of them."""
     world = _world("last impossible", 40)
     _decide(world)
     rounds = 0

@@ -1,6 +1,6 @@
 """CEL that Kubernetes accepts and that takes minutes and gigabytes when it is evaluated naively.
 
-Whoever may create a ResourceClaim or a DeviceClass writes it; the service, the hub's form and ``fit`` evaluate it.
+The author of a ResourceClaim or a DeviceClass writes it; the service, the hub's form and ``fit`` evaluate it.
 Time is CPU time of this process, and far above what is needed: a naive evaluation of most of these never ends.
 """
 

@@ -210,7 +210,7 @@ async def check_other_sites(callers: Callers) -> None:
 
 
 async def check_redirects(callers: Callers) -> None:
-    """Whoever follows a link to the service ends up there, or at the hub."""
+    """A user who follows a link to the service ends up there, or at the hub."""
     targets = ["", "?next=//evil.example", "?next=https://evil.example/", "?after=//evil.example/"]
     for target in targets:
         for headers in ((), ("X-Forwarded-Host: evil.example",), ("Referer: http://evil.example/",)):

@@ -176,6 +176,12 @@ def profile(slug, **claim):
 c.DRASpawner.profile_list += [
     profile("late", device_class="late.example.com"),
     profile("huge", device_class="gpu-share.example.com", capacity={"memory": "42Gi"}),
+    profile("typed", device_class="gpu-share.example.com", capacity={"memory": "10Gi"}) | {
+        "profile_options": {"memory": {"display_name": "Memory", "unlisted_choice": {
+            "enabled": True, "validation_regex": ".+",
+            "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": "{value}"}}}},
+        }}},
+    },
     profile("fails", device_class="gpu.example.com", where='device.attributes["gpu.example.com"].nothing == 1'),
 ]
 """
@@ -219,9 +225,11 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
 async def test_what_no_present_node_can_do_is_refused_where_no_others_come(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
     async with hub_on(cluster, "c.DRASpawner.nodes_may_be_added = False\n") as hub:
-        status, body = await hub.spawn("ada", {"profile": "huge"})
-        assert status == 400
-        assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
+        typed = {"profile": "typed", "memory": "unlisted-choice", "memory--unlisted-choice": "42Gi"}
+        for options in ({"profile": "huge"}, typed):
+            status, body = await hub.spawn("ada", options)
+            assert status == 400
+            assert "45Gi of memory is more than any device gives; most is 40Gi." in body["message"]
 
 
 async def test_rules_can_be_ignored(cluster):
