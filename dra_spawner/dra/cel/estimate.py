@@ -12,6 +12,7 @@ from dra_spawner.dra.cel.cel_types import CelType, list_of
 from dra_spawner.dra.cel.checker import Checked
 from dra_spawner.dra.cel.cost import LIST_COST, MAP_COST
 from dra_spawner.dra.cel.estimated_calls import Argument, CallEstimate, call_estimate, sort_estimate
+from dra_spawner.dra.cel.folds import PASS_COST
 from dra_spawner.dra.cel.functions import Overload
 from dra_spawner.dra.cel.nodes import (
     Bind,
@@ -34,18 +35,6 @@ _SCALARS: Final = frozenset(["bool", "double", "int", "uint"])
 _STRUCTURES: Final = frozenset(["map", "kubernetes.DRADevice", "kubernetes.Quantity", "kubernetes.Semver"])
 _QUANTIFIERS: Final = frozenset([FoldKind.ALL, FoldKind.EXISTS, FoldKind.EXISTS_ONE])
 _MAPS: Final = frozenset([FoldKind.TRANSFORM_MAP, FoldKind.TRANSFORM_MAP_ENTRY])
-# Cost of a pass besides what the macro was given: reading, testing and extending the accumulator.
-_PASS_COST: Final = {
-    FoldKind.ALL: 3,
-    FoldKind.EXISTS: 4,
-    FoldKind.EXISTS_ONE: 2,
-    FoldKind.MAP: 2 + LIST_COST,
-    FoldKind.FILTER: 3 + LIST_COST,
-    FoldKind.TRANSFORM_LIST: 2 + LIST_COST,
-    FoldKind.TRANSFORM_MAP: 3,
-    FoldKind.TRANSFORM_MAP_ENTRY: 2,
-    FoldKind.SORT_BY: 2 + LIST_COST,
-}
 _NO_ELEMENTS: Final = Entries(True, fixed(1), fixed(0))
 
 
@@ -267,7 +256,7 @@ class _Estimator:
         entries = self.fold_entries(node)
         self.variables = outer
         self.note(node, fixed(1) if node.kind in _QUANTIFIERS else count, entries)
-        return _total([cost, start, result, multiply(count.high, add(each, _PASS_COST[node.kind]))])
+        return _total([cost, start, result, multiply(count.high, add(each, PASS_COST[node.kind]))])
 
     def fold_entries(self, node: Fold) -> Entries | None:
         """Sizes of what a macro collects in a list; an empty list to start with makes the lowest size 0."""
@@ -304,7 +293,7 @@ class _Estimator:
         outer = self.variables
         self.variables = outer | self.iteration_variables(node, node.range)
         assert node.transform is not None
-        each = add(self.cost(node.transform), _PASS_COST[FoldKind.SORT_BY])
+        each = add(self.cost(node.transform), PASS_COST[FoldKind.SORT_BY])
         self.variables = outer
         keys = _total([1, LIST_COST, 1, multiply(count.high, each)])
         sort = sort_estimate(list_of(self.kind(node.transform)), count)

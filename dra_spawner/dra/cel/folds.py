@@ -14,10 +14,10 @@ from dra_spawner.dra.cel.metering import charge
 from dra_spawner.dra.cel.nodes import FoldKind
 from dra_spawner.dra.cel.values import Value, from_map_key, map_key, no_overload, type_name
 
-__all__ = ["fold"]
+__all__ = ["PASS_COST", "fold"]
 
-# Cost of a pass besides predicate and transform: in Kubernetes it reads, tests and extends an accumulator.
-_PASS_COST: Final = {
+#: Cost of a pass besides predicate and transform: in Kubernetes it reads, tests and extends an accumulator.
+PASS_COST: Final = {
     FoldKind.ALL: 3,
     FoldKind.EXISTS: 4,
     FoldKind.EXISTS_ONE: 2,
@@ -58,7 +58,7 @@ def fold(
     """
     always: Closure = predicate or _always
     body: Closure = transform or _always
-    cost = _PASS_COST[kind]
+    cost = PASS_COST[kind]
     if constant_transform and kind in (FoldKind.MAP, FoldKind.TRANSFORM_LIST):
         cost -= LIST_COST
     passes = _passes(container, slots)
@@ -203,7 +203,7 @@ def _transform_entries(passes: Passes, transform: Closure) -> Closure:
 def _sort_by(container: Closure, key: Closure, slots: Sequence[int]) -> Closure:
     def run(device: CelDevice, local: Locals) -> Value:
         values = fatal(container)(device, local)
-        passes = _selected(_passes(constant(values), slots), _always, _PASS_COST[FoldKind.SORT_BY])
+        passes = _selected(_passes(constant(values), slots), _always, PASS_COST[FoldKind.SORT_BY])
         keys = fatal(_transform_list(passes, key))(device, local)
         overload = implementation_for(FUNCTIONS["@sortByAssociatedKeys"], (type(values), type(keys)))
         if overload is None:
