@@ -40,6 +40,8 @@ __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 log = logging.getLogger(__name__)
 
 _API: Final = "coordination.k8s.io/v1"
+_MOST_TRANSITIONS: Final = 2**31 - 1
+"""That the API server takes: an int32."""
 _URL: Final = "hub.jupyter.org/leader-url"
 """Annotation of the Lease: where its holder answers."""
 
@@ -337,7 +339,8 @@ class _LeaseLock:
             "leaseDurationSeconds": math.ceil(self._times.lease_seconds),
             "renewTime": now,
             "acquireTime": now,
-            "leaseTransitions": before.get("leaseTransitions") or 0,
+            # A count that somebody else wrote may be the greatest that there is.
+            "leaseTransitions": min(before.get("leaseTransitions") or 0, _MOST_TRANSITIONS - 1),
         }
         if self.holder == self.identity:
             spec["acquireTime"] = before.get("acquireTime") or now

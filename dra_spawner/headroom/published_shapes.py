@@ -32,6 +32,8 @@ _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
 #: An object may have 1 MiB, with what the API server adds to it.
 _MOST_BYTES: Final = 900_000
+_MOST_SHOWN: Final = 500
+"""Characters of a problem; a ConfigMap may have a megabyte where a number is expected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +125,10 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> Pu
         return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {name})")
     try:
         content = json.loads(obj["data"][_KEY])
+        # Half of a surrogate pair is JSON, too, but nothing that can be logged or shown.
+        json.dumps(content, ensure_ascii=False).encode()
         if content["format"] != _FORMAT:
-            raise ValueError(f"format {content['format']} is not known")
+            raise ValueError(f"format {content['format']!r:.100} is not known")
         skipped = {str(choice): str(why) for choice, why in content["skipped"].items()}
         known = {str(shape): _shape(str(shape), value) for shape, value in content["shapes"].items()}
         shapes: dict[str, Shape] = {}
@@ -136,7 +140,8 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> Pu
                 skipped[str(choice)] = found
         return PublishedShapes(shapes, skipped)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {type(error).__name__}: {error}")
+        what = f"{type(error).__name__}: {str(error)[:_MOST_SHOWN]}"
+        return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {what}")
 
 
 def _of_choice(value: object, known: Mapping[str, Shape | str]) -> Shape | str:

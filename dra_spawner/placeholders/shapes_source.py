@@ -18,6 +18,8 @@ __all__ = ["ShapesSource"]
 log = logging.getLogger(__name__)
 
 _KIND: Final = "ConfigMap"
+_MOST_TOLD: Final = 100
+"""Choices that are left out: how many the log names."""
 
 
 class ShapesSource:
@@ -124,6 +126,7 @@ class ShapesSource:
             log.info(
                 "The hub publishes its choices: shapes=%d left_out=%d", len(published.shapes), len(published.skipped)
             )
-            for name, why in sorted(published.skipped.items()):
-                log.warning("A choice is left out: choice=%s because=%s", name, why)
+            # What somebody else wrote may be tens of thousands.
+            for name, why in sorted(published.skipped.items())[:_MOST_TOLD]:
+                log.warning("A choice is left out: choice=%.200s because=%.500s", name, why)
         self._on_change()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 Json = dict[str, Any]
@@ -241,3 +241,184 @@ _LARGE_SPECS: Final[dict[str, Callable[[], Json]]] = {
 
 def _of(kind: str, name: str, group_version: str, **metadata: Any) -> Json:
     return {"apiVersion": group_version, "kind": kind, "metadata": {"name": name, **metadata}}
+
+
+# --- what is sent, by kind -------------------------------------------------------------------------------------------
+
+_METADATA_BYTES: Final = 256 * 1024
+"""Of all annotations (``TotalAnnotationSizeLimitB``)."""
+_OBJECT_BYTES: Final = 1_400_000
+"""That etcd takes, with what the API server adds."""
+_DATA_BYTES: Final = 1024 * 1024
+"""Of a ConfigMap (``MaxSecretSize``)."""
+
+
+def full_annotations() -> Json:
+    """As many as an object may have."""
+    return {"example.com/full": "x" * (_METADATA_BYTES - 100)}
+
+
+def large_config_maps(name: str, key: str) -> dict[str, Json | bytes]:
+    """ConfigMaps of this name, with all that may stand under a key."""
+    content = {"format": 2, "shapes": {}, "choices": {}, "skipped": {}}
+    shape = {"claims": {}, "containers": [{"requests": {"cpu": "1"}}], "node_fields": {}}
+    texts = {
+        "nested": nested((_DATA_BYTES - 100) // 2),
+        "digits": "9" * (_DATA_BYTES - 100),
+        "format": json.dumps({**content, "format": "x" * (_DATA_BYTES - 100)}),
+        "skipped": json.dumps({**content, "skipped": {f"c{each}": "x" for each in range(60_000)}}),
+        "choices": json.dumps({**content, "choices": {f"c{each}": 0 for each in range(60_000)}}),
+        "shapes": json.dumps({**content, "shapes": {f"{each:016x}": shape for each in range(8_000)}}),
+        "key": json.dumps({"x" * (_DATA_BYTES - 100): 1}),
+        "surrogates": '{"format": 2, "skipped": {"\\ud800": "\\udfff"}, "shapes": {}, "choices": {"\\ud800": 0}}',
+        "holders": json.dumps([{"owner": f"user:{each}"} for each in range(40_000)]),
+        "until": json.dumps([{"owner": "user:ada", "until": "9999-12-31T23:59:59-23:59"}]),
+    }
+    maps: dict[str, Json | bytes] = {
+        what: {**_of("ConfigMap", name, "v1"), "data": {key: text}} for what, text in texts.items()
+    }
+    binary = {key: "//79" * ((_DATA_BYTES - 100) // 3)}
+    maps["binary"] = {**_of("ConfigMap", name, "v1"), "binaryData": binary}
+    maps["keys"] = {**_of("ConfigMap", name, "v1"), "data": {f"{each}.x": "y" * 10 for each in range(30_000)}}
+    maps["annotations"] = {**_of("ConfigMap", name, "v1", annotations=full_annotations()), "data": {key: "{}"}}
+    maps["fields"] = with_deep_managed_fields(_of("ConfigMap", name, "v1"))
+    return maps
+
+
+def large_leases(name: str) -> dict[str, Json | bytes]:
+    """Leases of this name, none of which anybody holds any longer."""
+    version = "coordination.k8s.io/v1"
+
+    def lease(metadata: Json | None = None, **spec: Any) -> Json:
+        return {**_of("Lease", name, version, **(metadata or {})), "spec": spec}
+
+    over = {"leaseDurationSeconds": 1, "renewTime": "0001-01-01T00:00:00.000000Z"}
+    labels = {f"example.com/l{each}": "y" * 60 for each in range(_OBJECT_BYTES // 90)}
+    return {
+        "annotations": lease({"annotations": full_annotations()}),
+        "labels": lease({"labels": labels}),
+        "url": lease({"annotations": {"hub.jupyter.org/leader-url": "http://" + "x" * 260_000}}),
+        "transitions": lease(holderIdentity="a", leaseTransitions=2**31 - 1, **over),
+        "holder": lease(holderIdentity="x" * (_OBJECT_BYTES - 1000), **over),
+        "never": lease(holderIdentity="a", acquireTime="9999-12-31T23:59:59.999999Z", **over),
+        "fields": with_deep_managed_fields(lease()),
+    }
+
+
+def large_nodes() -> dict[str, Json | bytes]:
+    """Nodes, with each list and map as large as an object may be."""
+
+    def node(name: str, spec: Json | None = None, status: Json | None = None, **metadata: Any) -> Json:
+        obj = _of("Node", name, "v1", **metadata)
+        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+        # Nothing is to run there: no kubelet serves them.
+        taints = [{"key": "example.com/none", "effect": "NoSchedule"}]
+        return {
+            **obj,
+            "spec": {"taints": taints, **(spec or {})},
+            "status": {"allocatable": allocatable, **(status or {})},
+        }
+
+    effects = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+    amounts = {f"example.com/r{each}": "9223372036854775807" for each in range(20_000)}
+    stamp = "0001-01-01T00:00:00Z"
+    gpus = {"gpu.intel.com/gpu-numbers": "0.1", "gpu.intel.com/pci-groups": "0." * 30 + "1"}
+    gpus |= {f"gpu.intel.com/gpu-numbers{each}": "Z" + ".1" * 31 for each in range(2, 12_000)}
+    return {
+        "labels": node("large-labels", labels={f"example.com/l{each}": "y" * 60 for each in range(14_000)}),
+        "gpus": node("large-gpus", labels=gpus),
+        "annotations": node("large-annotations", annotations=full_annotations()),
+        "taints": node(
+            "large-taints",
+            {"taints": [{"key": f"k{each}", "value": "v", "effect": effects[each % 3]} for each in range(18_000)]},
+        ),
+        "images": node(
+            "large-images",
+            status={"images": [{"names": [f"i{each}", f"j{each}"], "sizeBytes": 2**62} for each in range(20_000)]},
+        ),
+        "allocatable": node("large-allocatable", status={"allocatable": {**amounts, "cpu": "10e399", "pods": "1e18"}}),
+        "conditions": node(
+            "large-conditions",
+            status={
+                "conditions": [
+                    {"type": f"T{each}", "status": "True", "message": "m" * 50, "lastTransitionTime": stamp}
+                    for each in range(9_000)
+                ]
+            },
+        ),
+        "fields": with_deep_managed_fields(node("large-fields")),
+    }
+
+
+def large_slices() -> dict[str, Json | bytes]:
+    """ResourceSlices with as much of everything as the API server admits, each of a pool of its own."""
+
+    def item(name: str, **spec: Any) -> Json:
+        pool = {"name": name, "generation": 2**63 - 1, "resourceSliceCount": 1}
+        parts = {"driver": "gpu.example.com", "pool": pool, "nodeName": "node-a", **spec}
+        return {**_of("ResourceSlice", f"large-{name}", RESOURCE_API), "spec": parts}
+
+    attributes = {f"a{each}": {"string": "x" * 64} for each in range(16)}
+    values = [str(each) for each in range(1, 11)]
+    capacity: Json = {
+        f"c{each}": {"value": "9223372036854775807", "requestPolicy": {"default": "1", "validValues": values}}
+        for each in range(16)
+    }
+    odd = {"value": "10e399"}, {"value": "1e-99"}, {"value": "9" * 200}, {"value": "0"}
+    counters = {f"m{each}": {"value": "9223372036854775807"} for each in range(32)}
+    taints = [{"key": f"k{each}", "value": "v", "effect": "NoExecute"} for each in range(16)]
+    devices = [{"name": f"d{each}", "attributes": attributes, "capacity": capacity} for each in range(128)]
+    for device in devices:
+        device["allowMultipleAllocations"] = True
+    term = {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [f"v{each}" for each in range(60_000)]}]}
+    selecting = item("selector", nodeSelector={"nodeSelectorTerms": [term]}, devices=[{"name": "d"}])
+    del selecting["spec"]["nodeName"]
+    return {
+        "devices": item("devices", devices=devices),
+        "taints": item("taints", devices=[{"name": f"d{each}", "taints": taints} for each in range(64)]),
+        "counters": item("counters", sharedCounters=[{"name": f"s{each}", "counters": counters} for each in range(8)]),
+        "selector": selecting,
+        "amounts": item(
+            "amounts", devices=[{"name": f"d{each}", "capacity": {"c": value}} for each, value in enumerate(odd)]
+        ),
+        "annotations": {
+            **item("annotated"),
+            "metadata": {"name": "large-annotated", "annotations": full_annotations()},
+        },
+        "fields": with_deep_managed_fields(item("fields")),
+    }
+
+
+def large_namespaces() -> dict[str, Json | bytes]:
+    """Namespaces with the largest metadata."""
+    labels = {f"example.com/l{each}": "y" * 60 for each in range(14_000)}
+    return {"labels": _of("Namespace", "large-labels", "v1", labels=labels, annotations=full_annotations())}
+
+
+SENT_PODS: Final = ("large-nodeterms", "large-podterms", "large-amounts")
+"""Those that are sent to a cluster; the API server's own components suffer from the others, too."""
+
+
+def sent_pods() -> dict[str, Json | bytes]:
+    """Pods with large parts."""
+    return {each["metadata"]["name"]: each for each in large_pods() if each["metadata"]["name"] in SENT_PODS}
+
+
+LARGEST: Final[Mapping[str, Callable[..., dict[str, Json | bytes]]]] = {
+    "configmaps": large_config_maps,
+    "deviceclasses": lambda: {"deep": class_text("large-deep", DEEP_PARAMETERS)},
+    "leases": large_leases,
+    "namespaces": large_namespaces,
+    "nodes": large_nodes,
+    "pods": sent_pods,
+    "resourceclaims": lambda: {"claim": largest_claim("largest")},
+    "resourceclaimtemplates": lambda: {"template": largest_template("largest")},
+    "resourceslices": large_slices,
+}
+"""Kind by its plural -> the largest and deepest objects that the real API server stores, which test_objects sends."""
+
+NOT_SENT: Final[Mapping[str, str]] = {
+    "network-attachment-definitions": "only their names and namespaces are read",
+    "validatingwebhookconfigurations": "only who may change every request in the cluster writes them",
+}
+"""Kinds that are read and not in `LARGEST`, and why."""

@@ -17,14 +17,18 @@ from tests.cluster.access import RBAC_API
 from tests.cluster.under_test import ClusterUnderTest
 
 ACCOUNT = "stranger"
-_RESOURCES = {
+RESOURCES = {
     "Pod": ("v1", "pods"),
     "ConfigMap": ("v1", "configmaps"),
     "ResourceClaim": ("resource.k8s.io/v1", "resourceclaims"),
     "ResourceClaimTemplate": ("resource.k8s.io/v1", "resourceclaimtemplates"),
+    "Lease": ("coordination.k8s.io/v1", "leases"),
+    "Namespace": ("v1", "namespaces"),
+    "Node": ("v1", "nodes"),
+    "ResourceSlice": ("resource.k8s.io/v1", "resourceslices"),
     "DeviceClass": ("resource.k8s.io/v1", "deviceclasses"),
 }
-_CLUSTER_WIDE = ("DeviceClass",)
+_CLUSTER_WIDE = ("DeviceClass", "Namespace", "Node", "ResourceSlice")
 
 
 class Tenant:
@@ -39,7 +43,7 @@ class Tenant:
     async def post(self, kind: str, body: bytes | dict[str, Any]) -> tuple[int, str]:
         """Try to create an object, in the tenant's namespace if it is of one; status and answer."""
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        path = resource_path(*_RESOURCES[kind], None if kind in _CLUSTER_WIDE else self.namespace)
+        path = resource_path(*RESOURCES[kind], None if kind in _CLUSTER_WIDE else self.namespace)
         headers = {"Content-Type": "application/json"}
         async with self._session.post(self._url + path, data=data, headers=headers) as answer:
             return answer.status, (await answer.read()).decode("utf-8", "replace")
@@ -57,6 +61,15 @@ class Tenant:
 
 
 @contextlib.asynccontextmanager
+async def editor_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
+    """Somebody with ClusterRole ``edit`` in the namespace of the hub itself."""
+    is_real = cluster.kind == "real"
+    token = await _token(cluster.admin, cluster.namespace) if is_real else _admin_token(cluster)
+    async with _session(cluster, token) as session:
+        yield Tenant(session, cluster.url, cluster.namespace, is_real=is_real)
+
+
+@contextlib.asynccontextmanager
 async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
     """A tenant of the cluster; on the embedded one, which has no RBAC, all may do all."""
     namespace = f"{cluster.namespace}-stranger"
@@ -67,7 +80,7 @@ async def tenant_of(cluster: ClusterUnderTest) -> AsyncIterator[Tenant]:
         async with _session(cluster, token) as session:
             yield Tenant(session, cluster.url, namespace, is_real=is_real)
     finally:
-        pods, claims = (resource_path(*_RESOURCES[kind], namespace) for kind in ("Pod", "ResourceClaim"))
+        pods, claims = (resource_path(*RESOURCES[kind], namespace) for kind in ("Pod", "ResourceClaim"))
         await cluster.admin.delete(pods, grace_period_seconds=0, timeout_seconds=60)
         await cluster.admin.delete(claims, timeout_seconds=60)
         await cluster.admin.delete(resource_path("v1", "namespaces", name=namespace), missing_ok=True)

@@ -27,14 +27,15 @@ from dra_spawner.web.context import Role
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,
+    SENT_PODS,
     annotated,
     claim_text,
     claim_with,
     class_text,
-    large_pods,
     largest_claim,
     largest_template,
     nested,
+    sent_pods,
     template_text,
     with_deep_managed_fields,
 )
@@ -53,8 +54,6 @@ pytestmark = pytest.mark.timeout(180)
 GPU = shape(WHOLE)
 PLAIN = shape({})
 DRA = "resource.k8s.io/v1"
-SENT = ("large-nodeterms", "large-podterms", "large-amounts")
-"""Pods that the tests with a cluster send; the API server's own components suffer from the others, too."""
 
 
 async def write_odd_objects(tenant: Tenant, name: str) -> list[tuple[Kind, str]]:
@@ -139,8 +138,8 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
         await service.until_warm(PLAIN, 2)
         watch = service.context.watch
         assert watch is not None
-        pods = [each for each in large_pods() if each["metadata"]["name"] in SENT]
-        assert len(pods) == len(SENT)
+        pods: list[Any] = list(sent_pods().values())
+        assert len(pods) == len(SENT_PODS)
         for pod in pods:
             # Users' servers, by their labels, that wait: the service looks at them closely.
             pod["metadata"]["labels"] = user_pod("x", {})["metadata"]["labels"]

@@ -1,0 +1,173 @@
+"""The largest objects of each kind that the real API server stores: service and hub go on beside them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.cluster.facts import read_facts
+from dra_spawner.cluster.json_text import read_unusual
+from dra_spawner.cluster.known_devices import KnownDevices
+from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
+from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.vlan_leases import CONFIG_MAP as VLANS
+from dra_spawner.cluster.vlan_leases import VlanLeases
+from dra_spawner.headroom.published_shapes import CONFIG_MAP as SHAPES
+from dra_spawner.profiles.vlan_policy import parse_vlan_policy
+from dra_spawner.profiles.vlans import LeasesCorrupt
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.web.context import Role
+from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
+from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
+from tests.adversary.test_objects import PLAIN, still_decides
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+pytestmark = pytest.mark.timeout(180)
+
+CLUSTER_WIDE = ("Namespace", "Node", "ResourceSlice", "DeviceClass")
+LEASES = "coordination.k8s.io/v1", "leases"
+_MOST_LOGGED = 3000
+"""Characters of a line, whatever stands in an object."""
+
+
+async def test_largest_objects_of_nodes_drivers_and_administrators(real_cluster: ClusterUnderTest, caplog: Any) -> None:
+    cluster = real_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"plain": PLAIN})
+    written = {
+        (kind, (read_unusual(obj) if isinstance(obj, bytes) else obj)["metadata"]["name"]): obj
+        for kind in CLUSTER_WIDE
+        for obj in LARGEST[RESOURCES[kind][1]]().values()
+    }
+    async with (
+        tenant_of(cluster) as tenant,
+        tenant.as_administrator(cluster) as administrator,
+        replica(cluster, headroom={"plain": {"min": 2}}, user_namespaces=True) as service,
+    ):
+        try:
+            await service.until_warm(PLAIN, 2)
+            for (kind, _), obj in written.items():
+                await administrator.create(kind, obj)
+            await until_seen(service, {key for key in written if key[0] != "Namespace"})
+            await still_decides(service, 2)
+            assert service.context.role is Role.LEADER
+            await a_hub_reads(cluster.admin, cluster.namespace)
+            await a_hub_reads(cluster.admin, "large-labels")
+        finally:
+            for kind, name in written:
+                await cluster.admin.delete(resource_path(*RESOURCES[kind], name=name), missing_ok=True)
+    assert max(len(record.getMessage()) for record in caplog.records) < _MOST_LOGGED
+
+
+async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
+    watch = service.context.watch
+    assert watch is not None
+
+    def seen() -> set[tuple[str, str]]:
+        return {(kind, key.name) for kind in Kind for key in watch.observed_of(kind)}
+
+    await service.until(lambda: wanted <= seen(), "all are seen", 60)
+    assert max(status.lists for status in watch.status()) == 1
+    # What makes no sense is one broken object, with a short problem.
+    assert all(len(str(each)) < _MOST_LOGGED for each in watch.snapshot.broken)
+
+
+async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
+    """All that it reads of a cluster, in a few seconds."""
+    async with asyncio.timeout(20):
+        assert (await diagnose(api, {"gpu": WHOLE["gpu"]})).fits
+        facts = await read_facts(api, namespace)
+        assert facts.namespace_labels is not None
+        assert "node-a" in {each["metadata"]["name"] for each in facts.nodes or ()}
+        devices = KnownDevices()
+        while not devices.catalog.is_known:
+            await devices.learn(api)
+        sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
+        await sweep.run()
+        assert sweep.errors == []
+
+
+async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncIterator[str]:
+    """Each of the ConfigMaps in turn, written by somebody who may ``edit`` in the hub's namespace."""
+    path = resource_path("v1", "configmaps", cluster.namespace, name)
+    async with editor_of(cluster) as editor:
+        for what, obj in large_config_maps(name, key).items():
+            await cluster.admin.delete(path, missing_ok=True)
+            await editor.create("ConfigMap", obj)
+            yield what
+
+
+async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnderTest, caplog: Any) -> None:
+    cluster = real_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"plain": PLAIN})
+    # What is believed is told of, too.
+    caplog.set_level(logging.INFO, "dra_spawner.placeholders.shapes_source")
+    async with replica(cluster, headroom={"plain": {"min": 2}}) as service:
+        await service.until_warm(PLAIN, 2)
+        async for what in replaced(cluster, SHAPES, "shapes.json"):
+            before = len(caplog.records)
+            await service.until(lambda before=before: len(caplog.records) > before, what)
+            problems = service.context.problems()
+            assert max(map(len, problems), default=0) < _MOST_LOGGED, what
+        await publish_shapes(cluster, {"plain": PLAIN})
+        await still_decides(service, 2)
+        assert service.context.role is Role.LEADER
+    assert max(len(record.getMessage()) for record in caplog.records) < _MOST_LOGGED
+    assert len(caplog.records) < 1000
+
+
+async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
+    """A start is refused or gets its VLAN; nothing of it takes long."""
+    cluster, until = real_cluster, datetime.now(UTC) + timedelta(minutes=5)
+    policy = parse_vlan_policy({"range": "100-101"})
+    assert policy is not None
+    leases = VlanLeases(cluster.admin, cluster.namespace, cluster.namespace)
+    given, refused = [], [""]
+    async for what in replaced(cluster, VLANS, "100"):
+        async with asyncio.timeout(20):
+            try:
+                given.append(await leases.acquire(policy, "eve", server="x/eve", start="s", until=until))
+                await leases.reconcile()
+                assert await leases.release("x/eve")
+            except (LeasesCorrupt, KubernetesError) as error:
+                refused.append(f"{what}: {error}")
+    assert set(given) <= {100, 101}
+    assert given
+    assert max(map(len, refused)) < _MOST_LOGGED
+
+
+@pytest.mark.parametrize("what", large_leases("x"))
+async def test_largest_lease(real_cluster: ClusterUnderTest, what: str, caplog: Any) -> None:
+    """Who may write it can hold it; when they do so no longer, a replica leads."""
+    cluster = real_cluster
+    async with editor_of(cluster) as editor:
+        await editor.create("Lease", large_leases("dra-spawner")[what])
+    leads = asyncio.Event()
+
+    async def lead() -> None:
+        leads.set()
+        await asyncio.Event().wait()
+
+    times = LeaseTimes(3.0, 2.0, 1.0)
+    elector = LeaderElector(cluster.admin, cluster.namespace, "dra-spawner", url="http://127.0.0.1:1/", times=times)
+    task = asyncio.create_task(elector.run(lead))
+    try:
+        await asyncio.wait_for(leads.wait(), 20)
+    except TimeoutError:
+        raise AssertionError(f"it does not lead: {elector.problem[:500]}") from None
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    found = await cluster.admin.get(resource_path(*LEASES, cluster.namespace, "dra-spawner"))
+    assert found["metadata"]["annotations"]["hub.jupyter.org/leader-url"] == "http://127.0.0.1:1/"
+    assert max((len(record.getMessage()) for record in caplog.records), default=0) < _MOST_LOGGED
