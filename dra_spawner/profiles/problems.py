@@ -82,3 +82,12 @@ def _beginning(value: object, levels: int = 20) -> str:
 def on_one_line(text: str) -> str:
     """Text that may be anything, such as a path with somebody's keys, made harmless for logs and terminals."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+_LONGEST_ALLOWED: Final = 3_000
+"""Characters; names of 32 requests are two thirds of that."""
+
+
+def allowed_text(text: str) -> str:
+    """What may stand somewhere, in words that may quote names of any length: bounded, and on one line."""
+    return on_one_line(text if len(text) <= _LONGEST_ALLOWED else f"{text[:_LONGEST_ALLOWED]}...")

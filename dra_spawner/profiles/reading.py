@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from dra_spawner.profiles.keys import Keys
-from dra_spawner.profiles.problems import Problem, ProfileError, on_one_line, shown
+from dra_spawner.profiles.problems import Problem, ProfileError, allowed_text, on_one_line, shown
 from dra_spawner.profiles.rules import NAME, Rule
 
 _Value = TypeVar("_Value")
@@ -43,11 +43,11 @@ class ValueReader:
 
     def refuse(self, path: str, found: object, allowed: str) -> None:
         """Note a wrong value."""
-        self.problems.append(Problem(on_one_line(path), shown(found), allowed))
+        self.problems.append(Problem(on_one_line(path), shown(found), allowed_text(allowed)))
 
     def missing(self, path: str, allowed: str) -> None:
         """Note that something is not there."""
-        self.problems.append(Problem(on_one_line(path), "", allowed))
+        self.problems.append(Problem(on_one_line(path), "", allowed_text(allowed)))
 
     def follows(self, rule: Rule, value: object, path: str) -> bool:
         """Whether a rule accepts a value; if not, that is noted."""
