@@ -13,8 +13,7 @@ import pytest
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.headroom import labels
+from dra_spawner.cluster.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.headroom.decide import decide
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Headroom, Policy
@@ -22,8 +21,9 @@ from dra_spawner.headroom.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
 from dra_spawner.web.figures import NodeFigures
+from tests.adversary.examples import EXAMPLES, user_pod
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
-from tests.headroom.world import GPU, NAMESPACE, PLAIN, START, gpu_claim, node_objects, user_manifest
+from tests.headroom.world import GPU, NAMESPACE, PLAIN, START, node_objects
 
 Json = dict[str, Any]
 
@@ -78,108 +78,7 @@ def deep(levels: int = 600) -> Any:
 
 def examples(kind: Kind) -> Iterator[Json]:
     """Objects with all that is decoded of their kind."""
-    stamp = START.isoformat()
-    node, item = node_objects("n0", "10", 2, "5Gi", ("i",), stamp)
-    match kind:
-        case Kind.NODE:
-            node["spec"] = {"unschedulable": False, "taints": [{"key": "k", "value": "v", "effect": "NoSchedule"}]}
-            node["status"]["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": stamp}]
-            node["metadata"]["annotations"] = {"hub.jupyter.org/x": "y"}
-            yield node
-        case Kind.RESOURCE_SLICE:
-            device = item["spec"]["devices"][0]
-            device["attributes"] = {"model": {"string": "m"}, "v": {"version": "1.2.3"}, "i": {"int": 1}}
-            device["taints"] = [{"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": stamp}]
-            device["consumesCounters"] = [{"counterSet": "c", "counters": {"m": {"value": "1Gi"}}}]
-            item["spec"]["sharedCounters"] = [{"name": "c", "counters": {"m": {"value": "10Gi"}}}]
-            yield item
-        case Kind.DEVICE_CLASS:
-            config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
-            spec = {"selectors": [{"cel": {"expression": "true"}}], "config": config, "extendedResourceName": "a/b"}
-            yield {"kind": kind.value, "metadata": {"name": "c", "creationTimestamp": stamp}, "spec": spec}
-        case Kind.POD:
-            yield user_pod()
-        case Kind.RESOURCE_CLAIM:
-            yield claim()
-        case Kind.RESOURCE_CLAIM_TEMPLATE:
-            metadata = {"name": "t", "namespace": NAMESPACE}
-            yield {"kind": kind.value, "metadata": metadata, "spec": {"spec": claim()["spec"]}}
-
-
-def user_pod() -> Json:
-    """A user's pod with a wish of each kind."""
-    selector = {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "In", "values": ["d"]}]}
-    term = {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname", "namespaces": ["n"]}
-    required, preferred = (
-        f"{each}IgnoredDuringExecution" for each in ("requiredDuringScheduling", "preferredDuringScheduling")
-    )
-    expressions = {"matchExpressions": [{"key": "k", "operator": "Gt", "values": ["5"]}]}
-    pod = user_manifest(
-        "u",
-        ("gpu",),
-        tolerations=[{"key": "k", "operator": "Exists", "tolerationSeconds": 5}],
-        nodeSelector={"a": "b"},
-        priority=5,
-        resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}],
-        topologySpreadConstraints=[
-            {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
-        ],
-        volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
-        initContainers=[{"name": "i", "image": "i", "restartPolicy": "Always", "ports": [{"hostPort": 80}]}],
-        overhead={"cpu": "1m"},
-        affinity={
-            "nodeAffinity": {
-                required: {"nodeSelectorTerms": [expressions]},
-                preferred: [{"weight": 1, "preference": expressions}],
-            },
-            "podAffinity": {preferred: [{"weight": 1, "podAffinityTerm": term}]},
-            "podAntiAffinity": {required: [term]},
-        },
-    )
-    pod["metadata"] |= {
-        "uid": "u",
-        "creationTimestamp": START.isoformat(),
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "o", "controller": True}],
-    }
-    pod["metadata"]["labels"][labels.SHAPE] = GPU.id
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}
-    pod["status"] = {
-        "phase": "Pending",
-        "startTime": START.isoformat(),
-        "conditions": [condition],
-        "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}],
-    }
-    return pod
-
-
-def claim() -> Json:
-    """An allocated claim with all that a claim may have."""
-    spec = gpu_claim(
-        capacity={"requests": {"memory": "5Gi"}},
-        selectors=[{"cel": {"expression": "true"}}],
-        tolerations=[{"key": "k", "operator": "Exists"}],
-        adminAccess=False,
-    )
-    spec["devices"]["constraints"] = [{"requests": ["gpu"], "matchAttribute": "d/a"}]
-    spec["devices"]["config"] = [{"requests": ["gpu"], "opaque": {"driver": "d", "parameters": {"a": 1}}}]
-    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "n0", "device": "gpu-0", "shareID": "s"}
-    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]}
-    allocation = {
-        "devices": {"results": [{**result, "consumedCapacity": {"memory": "5Gi"}}]},
-        "nodeSelector": {"nodeSelectorTerms": [term]},
-    }
-    metadata = {
-        "name": "c",
-        "namespace": NAMESPACE,
-        "uid": "c",
-        "creationTimestamp": START.isoformat(),
-        "annotations": {"resource.kubernetes.io/pod-claim-name": "gpu"},
-        "labels": {labels.COMPONENT: labels.PLACEHOLDER},
-        "finalizers": ["resource.kubernetes.io/delete-protection"],
-        "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "u", "uid": "u", "controller": True}],
-    }
-    status = {"allocation": allocation, "reservedFor": [{"resource": "pods", "name": "u", "uid": "u"}]}
-    return {"kind": "ResourceClaim", "metadata": metadata, "spec": spec, "status": status}
+    yield from EXAMPLES[RESOURCES[kind].plural]()
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from random import Random
 from typing import Any
 
 from dra_spawner.cluster.api import resource_path
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.shape_definition import definition_of
+from dra_spawner.headroom.shape_definition import DefinitionError, definition_of, shape_from
+from tests.adversary.test_mutations import HOSTILE, deep, places
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.world import shape
@@ -38,15 +40,53 @@ async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnd
         assert "<script>" not in await service.get("page")
 
 
+def hostile_question(shape: str, namespace: str, definition: str) -> dict[str, Any]:
+    """A question with all its parts, which are right; each is made hostile in turn."""
+    return {"shape": shape, "pod": "p", "namespace": namespace, "definition": definition}
+
+
+_TERM = {"key": "a", "operator": "In", "values": ["b"]}
+DEFINITION: dict[str, Any] = {
+    "claims": WHOLE,
+    "containers": [
+        {"requests": {"cpu": "1", "memory": "1Gi"}, "claims": ["gpu"]},
+        {"requests": {"cpu": "1"}, "init": True, "sidecar": True},
+    ],
+    "node_fields": {
+        "nodeSelector": {"a": "b"},
+        "runtimeClassName": "r",
+        "schedulerName": "default-scheduler",
+        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [_TERM]}]}
+            }
+        },
+    },
+}
+"""Of a shape, with all that it may have."""
+
+
+def test_hostile_definitions() -> None:
+    """A shape, or a sentence, whatever stands in the place of each part."""
+    assert shape_from(DEFINITION).claims == WHOLE
+    for number in range(len(list(places(DEFINITION)))):
+        for hostile in (*HOSTILE, deep()):
+            changed = copy.deepcopy(DEFINITION)
+            container, key = list(places(changed))[number]
+            container[key] = hostile
+            problem = ""
+            try:
+                shape_from(changed)
+            except DefinitionError as error:
+                problem = str(error)
+            assert len(problem) < 3_000, (key, problem[:300])
+
+
 async def check_hostile_questions(service: Replica, definition: str, identity: str) -> None:
     """Questions of who may ask, with anything in them: an answer or a sentence, and a page that can still be shown."""
     random = Random(20261122)
-    good: dict[str, Any] = {
-        "shape": identity,
-        "pod": "p",
-        "namespace": service.cluster.namespace,
-        "definition": definition,
-    }
+    good = hostile_question(identity, service.cluster.namespace, definition)
     assert (await service.ask(good))[0] == 200
     hostile = [
         "",

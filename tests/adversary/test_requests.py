@@ -336,7 +336,7 @@ _TEXTS: Final = (
     "'\"",
     "a" * 2_000,
 )
-_NAMES: Final = (
+PARAMETERS: Final = (
     "limit",
     "after",
     "name",
@@ -369,7 +369,7 @@ def random_request(random: Random, credentials: Iterable[str]) -> bytes:
             path += random.choice(("/", "//", "/..", ";x", "%20", "/x", "?", "#x"))
         case 2:
             path = path.removeprefix(random.choice((PREFIX[:-1], "/services", "/")))
-    query = "&".join(f"{random.choice(_NAMES)}={random.choice(_TEXTS)}" for _ in range(random.randrange(3)))
+    query = "&".join(f"{random.choice(PARAMETERS)}={random.choice(_TEXTS)}" for _ in range(random.randrange(3)))
     body = random.choice(_BODIES)
     headers = [*credentials, *random.sample(_HEADERS, random.randrange(3)), "Connection: close"]
     if body:

@@ -92,6 +92,10 @@ SENT = [
     ({"profile": "sized", "memory--unlisted-choice": ["10Gi"]}, "a list is not a valid value"),
     ({"profile": "sized", "memory--unlisted-choice": "9" * 2_000_000 + "Gi"}, "is not a valid value"),
     ({"profile": "sized", "memory": "5Gi", "memory--unlisted-choice": "10Gi"}, "both a choice and free text"),
+    *(
+        ({"profile": "sized", "memory--unlisted-choice": "10Gi", f"memory--unlisted-choice--{each}": 1}, "must be text")
+        for each in ("ref", "repo")
+    ),
     ({"profile": "sized", f"{FIELD}memory": "5Gi"}, f"no option '{FIELD}memory'"),
     ({"profile": "sized", "kubespawner_override": {"image": "evil"}}, "no option 'kubespawner_override'"),
     ({"profile": "sized", "device_claims": {"gpu": {"count": "all"}}}, "no option 'device_claims'"),

@@ -1,0 +1,214 @@
+"""What the package reads of a cluster: found in its source and in the rights that it ships, and tried with examples."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextlib
+import importlib
+import itertools
+import logging
+import pkgutil
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import yaml
+from kubernetes_asyncio.client import ApiClient
+
+import dra_spawner
+from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.cluster.cluster_watch import RESOURCES, ClusterWatch
+from dra_spawner.cluster.diagnosis import diagnose
+from dra_spawner.cluster.facts import read_facts
+from dra_spawner.cluster.intel_gas_ledger import GpuLedger
+from dra_spawner.cluster.known_devices import KnownDevices
+from dra_spawner.cluster.leader import LeaderElector
+from dra_spawner.cluster.leftovers import Sweep
+from dra_spawner.cluster.observed import ObservedObject
+from dra_spawner.cluster.vlan_leases import VlanLeases
+from dra_spawner.placeholders.shapes_source import ShapesSource
+from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.vlan_policy import parse_vlan_policy
+from dra_spawner.simulator.cluster_objects import BrokenObject, decode
+from tests.adversary.examples import EXAMPLES
+from tests.adversary.recorded import Json, Recorded
+from tests.cluster.access import _CHART_RULES, SHIPPED_RULES
+from tests.headroom.world import NAMESPACE, gpu_claim
+
+_VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
+_PLURAL: Final = re.compile(r"[a-z][a-z-]+s")
+_READING: Final = frozenset({"get", "list", "watch"})
+
+
+def modules() -> Iterator[Any]:
+    """Those of hub and service; the embedded cluster is not for strangers."""
+    for each in pkgutil.walk_packages(dra_spawner.__path__, "dra_spawner."):
+        if not each.name.startswith("dra_spawner.devcluster") and not each.name.endswith("__main__"):
+            yield importlib.import_module(each.name)
+
+
+def kinds_in(module: Any, source: str) -> Iterator[str]:
+    """Plurals that stand beside an API version, as literals or as the module's constants."""
+
+    def value_of(node: ast.expr) -> Any:
+        if isinstance(node, ast.Constant):
+            return node.value
+        return getattr(module, node.id, None) if isinstance(node, ast.Name) else None
+
+    for node in ast.walk(ast.parse(source)):
+        items = node.elts if isinstance(node, ast.Tuple) else node.args if isinstance(node, ast.Call) else []
+        values = [value if isinstance(value := value_of(item), str) else "" for item in items]
+        for version, plural in itertools.pairwise(values):
+            if _VERSION.fullmatch(version) and _PLURAL.fullmatch(plural):
+                yield plural
+
+
+def kinds_with_rights() -> set[str]:
+    """Plurals that the shipped roles let hub or service read; what only KubeSpawner reads, by the chart's, apart."""
+    found = set()
+    for file in SHIPPED_RULES.parent.glob("*.yaml"):
+        for obj in yaml.safe_load_all(file.read_text()):
+            is_role = isinstance(obj, dict) and str(obj.get("kind", "")).endswith("Role")
+            for rule in obj["rules"] if is_role else ():
+                found |= set(rule["resources"]) if _READING & set(rule["verbs"]) else set()
+    return found - {resource for rule in _CHART_RULES for resource in rule["resources"]}
+
+
+# --- an API of examples ----------------------------------------------------------------------------------------------
+
+_PATH: Final = re.compile(r"/apis?/(?:[^/]+/)?v\d[^/]*(?:/namespaces/[^/]+(?=/))?/([^/?]+)(?:/([^/?]+))?")
+
+
+class ExamplesApi(KubernetesApi):
+    """Answers with examples, which record what is looked for; takes all that is written."""
+
+    def __init__(self, objects: Mapping[str, list[Recorded]]) -> None:
+        super().__init__(ApiClient(), owns_client=True)
+        self._objects = objects
+
+    def _found(self, path: str) -> list[Recorded]:
+        match = _PATH.match(path)
+        assert match is not None, path
+        objects = self._objects[match[1]]
+        return [each for each in objects if each["metadata"]["name"] == match[2]] or objects
+
+    async def get(self, path: str, **_: Any) -> Json:
+        return {"major": "1", "minor": "36"} if path == "/version" else self._found(path)[0]
+
+    async def list(self, path: str, **_: Any) -> Json:
+        return {"metadata": {}, "items": list(self._found(path))}
+
+    async def list_pages(self, path: str, **_: Any) -> AsyncGenerator[Json, None]:
+        yield await self.list(path)
+
+    async def create(self, path: str, body: Json, **_: Any) -> Json:
+        return body
+
+    async def replace(self, path: str, body: Json, **_: Any) -> Json:
+        return body
+
+    async def patch(self, path: str, body: Any, **_: Any) -> Json:
+        return self._found(path)[0]
+
+    async def delete(self, path: str, **_: Any) -> Json:
+        return {}
+
+
+# --- who reads -------------------------------------------------------------------------------------------------------
+
+
+async def _watch(api: ExamplesApi) -> None:
+    for kind, resource in RESOURCES.items():
+        for obj in (await api.list(resource.path))["items"]:
+            found = decode(obj)
+            assert not isinstance(found, BrokenObject | None), found
+            ObservedObject.from_json(obj)
+            ClusterWatch(api).put(kind, obj)
+
+
+async def _diagnose(api: ExamplesApi) -> None:
+    pod, *_ = (await api.list("/api/v1/pods"))["items"]
+    wanted = gpu_claim()
+    await diagnose(api, {"gpu": wanted}, pod=pod)
+    await diagnose(api, {"gpu": wanted}, {"gpu": "c"}, NAMESPACE, pod, ("gpu",))
+    await diagnose(api, {"gpu": wanted}, {"gpu": "c"}, NAMESPACE)
+
+
+async def _facts(api: ExamplesApi) -> None:
+    await read_facts(api, NAMESPACE)
+
+
+async def _known_devices(api: ExamplesApi) -> None:
+    assert (await KnownDevices().learn(api)).is_known
+
+
+async def _intel(api: ExamplesApi) -> None:
+    ledger = GpuLedger(None, logging.getLogger(__name__))
+    pod = {"metadata": {"name": "n", "namespace": NAMESPACE}, "spec": {"containers": [{"name": "notebook"}]}}
+    await ledger.give(api, GpuWish(), pod, timedelta(minutes=1))
+
+
+async def _leader(api: ExamplesApi) -> None:
+    leading = asyncio.Event()
+
+    async def lead() -> None:
+        leading.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(LeaderElector(api, NAMESPACE, "dra-spawner", url="http://127.0.0.1:1/").run(lead))
+    await asyncio.wait_for(leading.wait(), 10)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def _leftovers(api: ExamplesApi) -> None:
+    sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
+    await sweep.run()
+    assert not [error for error in sweep.errors if "makes no sense" in error], sweep.errors
+
+
+async def _vlans(api: ExamplesApi) -> None:
+    leases = VlanLeases(api, NAMESPACE, NAMESPACE)
+    policy = parse_vlan_policy({"range": "100-100"})
+    assert policy is not None
+    await leases.acquire(policy, "eve", server=f"{NAMESPACE}/eve", start="s", until=datetime.now(UTC))
+    await leases.reconcile()
+    await leases.release(f"{NAMESPACE}/ada")
+
+
+async def _shapes(api: ExamplesApi) -> None:
+    source = ShapesSource(api, NAMESPACE)
+    source.put((await api.list("/api/v1/configmaps"))["items"][0])
+    assert source.is_usable, source.problem
+
+
+FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
+    "dra_spawner.cluster.cluster_watch": _watch,
+    "dra_spawner.cluster.diagnosis": _diagnose,
+    "dra_spawner.cluster.facts": _facts,
+    "dra_spawner.cluster.known_devices": _known_devices,
+    "dra_spawner.cluster.intel_gas_ledger": _intel,
+    "dra_spawner.cluster.leader": _leader,
+    "dra_spawner.cluster.leftovers": _leftovers,
+    "dra_spawner.cluster.vlan_leases": _vlans,
+    "dra_spawner.placeholders.shapes_source": _shapes,
+}
+"""Module that reads -> the same with examples."""
+
+ONE_OBJECT: Final = {
+    "dra_spawner.cluster.start_objects": "the pod of its own start: uid and annotation",
+    "dra_spawner.spawner.start_watch": "whether the pod of its own start is there",
+    "dra_spawner.spawner.shape_publication": "what the hub itself has published",
+    "dra_spawner.placeholders.carry_out": "whether a warm claim, whose fields the watch has read, is still allocated",
+    "dra_spawner.placeholders.placements": "version and reservation of a warm claim, which the watch has read",
+}
+"""Modules that read again one object that is known, and what of it."""
+
+
+def recorded_examples() -> tuple[dict[str, list[Recorded]], dict[str, dict[str, str]]]:
+    """All examples, and by plural what will be looked for in vain."""
+    missed: dict[str, dict[str, str]] = {plural: {} for plural in EXAMPLES}
+    return {plural: [Recorded(obj, missed[plural]) for obj in make()] for plural, make in EXAMPLES.items()}, missed
