@@ -198,7 +198,7 @@ async def logged(hub, text):
 async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with hub_on(cluster) as hub:
-        await logged(hub, "Checked device profiles: choices=5 errors=2 warnings=1")
+        await logged(hub, "Checked device profiles: choices=6 errors=2 warnings=1")
         log = hub.log.read_text()
         assert "Device profile cannot work on this cluster: profile_list[2].kubespawner_override" in log
         assert "the cluster has no device class late.example.com" in log
