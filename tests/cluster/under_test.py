@@ -60,6 +60,8 @@ class ClusterUnderTest:
         For the test's files.
     certificate_authority
         Of the API server's certificate; None if it speaks plain HTTP.
+    keeps_nodes
+        Whether nodes and slices are others' than this test's, and stay after it.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class ClusterUnderTest:
         background_admin: KubernetesApi,
         certificate_authority: Path | None = None,
         on_kubelet: Callable[[Kubelet], None] = lambda kubelet: None,
+        keeps_nodes: bool = False,
     ) -> None:
         self.kind = kind
         self.namespace = namespace
@@ -93,6 +96,7 @@ class ClusterUnderTest:
         self._admin_token = admin_token
         self._loop = loop
         self._on_kubelet = on_kubelet
+        self._keeps_nodes = keeps_nodes
         self._api = background_admin
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -292,7 +296,10 @@ class ClusterUnderTest:
                 for name in self.kubelet.node_names:
                     await self.kubelet.remove_node(name)
                 await self.kubelet.stop()
-            for group, plural in ((RESOURCE_API, "resourceslices"), (RESOURCE_API, "deviceclasses"), ("v1", "nodes")):
+            kinds = [(RESOURCE_API, "deviceclasses")]
+            if not self._keeps_nodes:
+                kinds = [(RESOURCE_API, "resourceslices"), *kinds, ("v1", "nodes")]
+            for group, plural in kinds:
                 await self._api.delete(resource_path(group, plural), missing_ok=True)
             classes = await self._api.list(resource_path("scheduling.k8s.io/v1", "priorityclasses"))
             for each in classes["items"]:
@@ -305,7 +312,8 @@ class ClusterUnderTest:
     async def _clear_namespace(self) -> None:
         """Pods first and at once, else one that still waits would be put on the next test's nodes."""
         await self._api.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
-        await self._api.delete(self.path("pods"), grace_period_seconds=0)
+        # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
+        await self._api.delete(self.path("pods"), grace_period_seconds=1 if self._keeps_nodes else 0)
         await self._api.delete(self.path("resourceclaims"))
         # A claim that is still allocated would hold devices of the next test's nodes.
         deadline = asyncio.get_running_loop().time() + DEFAULT_TIMEOUT_SECONDS

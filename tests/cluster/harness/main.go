@@ -1,8 +1,9 @@
-// One binary with etcd, kube-apiserver, kube-scheduler and kube-controller-manager,
+// One binary with etcd, kube-apiserver, kube-scheduler, kube-controller-manager, kubelet and a DRA driver,
 // chosen by the first argument, so that the tests judge by Kubernetes itself.
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -13,6 +14,9 @@ import (
 	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+
+	"dra-spawner.invalid/control-plane/driver"
 )
 
 func main() {
@@ -20,9 +24,11 @@ func main() {
 		"kube-apiserver":          func() *cobra.Command { return apiserver.NewAPIServerCommand() },
 		"kube-scheduler":          func() *cobra.Command { return scheduler.NewSchedulerCommand() },
 		"kube-controller-manager": func() *cobra.Command { return controllermanager.NewControllerManagerCommand() },
+		"kubelet":                 func() *cobra.Command { return kubelet.NewKubeletCommand(context.Background()) },
+		"dra-driver":              driver.NewCommand,
 	}
 	if len(os.Args) < 2 {
-		fmt.Fprintln(os.Stderr, "usage: control-plane etcd|kube-apiserver|kube-scheduler|kube-controller-manager [flags]")
+		fmt.Fprintln(os.Stderr, "usage: control-plane etcd|kube-apiserver|kube-scheduler|kube-controller-manager|kubelet|dra-driver [flags]")
 		os.Exit(2)
 	}
 	component := os.Args[1]

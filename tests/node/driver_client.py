@@ -1,0 +1,188 @@
+"""A DRA driver of a real node: what it publishes, and what it is told to do slowly, wrongly or not at all."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .devices import Pools
+
+_POLL_SECONDS = 0.02
+_TIMEOUT_SECONDS = 20.0
+
+#: Seconds, or the least and the most of a random time.
+Seconds = float | tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCall:
+    """One request of the kubelet about one claim; times as of `time.time`."""
+
+    method: str
+    """``prepare`` or ``unprepare``."""
+    claim: str
+    """``namespace/name``."""
+    uid: str
+    began: float
+    ended: float
+    """0 while it goes on."""
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverState:
+    registered: bool
+    """Whether the kubelet knows the driver."""
+    prepared: list[str]
+    """UIDs of claims."""
+    calls: list[DriverCall]
+    """Since the driver's start."""
+
+
+@dataclass(slots=True)
+class _Settings:
+    """As ``harness/driver/control.go`` reads them."""
+
+    resources: dict[str, Any] = field(default_factory=dict)
+    prepareSeconds: tuple[float, float] = (0, 0)  # noqa: N815
+    unprepareSeconds: tuple[float, float] = (0, 0)  # noqa: N815
+    prepareErrors: dict[str, str] = field(default_factory=dict)  # noqa: N815
+    unprepareError: str = ""  # noqa: N815
+    unhealthy: dict[str, str] = field(default_factory=dict)
+
+
+class DriverClient:
+    """Controls one driver; what it was told outlives the driver's process.
+
+    Devices are named ``pool/device``.
+
+    Parameters
+    ----------
+    name
+        Of the driver.
+    pools
+        What it publishes.
+    settings
+        A file for it.
+    socket
+        Finds where the driver listens.
+    """
+
+    def __init__(self, name: str, pools: Pools, settings: Path, socket: Callable[[], Path]) -> None:
+        self.name = name
+        self.pools = pools
+        self.settings_path = settings
+        self._socket = socket
+        self._settings = _Settings()
+        self._settings.resources = _resources(pools)
+        self._write()
+
+    def slow(self, *, prepare: Seconds | None = None, unprepare: Seconds | None = None) -> None:
+        """Let preparations or their opposite take a time; what is not named stays as it was."""
+        if prepare is not None:
+            self._settings.prepareSeconds = _range(prepare)
+        if unprepare is not None:
+            self._settings.unprepareSeconds = _range(unprepare)
+        self._apply()
+
+    def fail(self, *, prepare: str | Mapping[str, str] | None = None, unprepare: str | None = None) -> None:
+        """Let preparations fail, all with one message or by device, or their opposite; "" ends it."""
+        if prepare is not None:
+            errors = {"*": prepare} if isinstance(prepare, str) else dict(prepare)
+            self._settings.prepareErrors = {device: message for device, message in errors.items() if message}
+        if unprepare is not None:
+            self._settings.unprepareError = unprepare
+        self._apply()
+
+    def unhealthy(self, devices: Mapping[str, str]) -> None:
+        """Report these devices as unhealthy, each with a message, and all others as healthy."""
+        self._settings.unhealthy = dict(devices)
+        self._apply()
+
+    def withdraw(self) -> None:
+        """Publish nothing any more."""
+        self.publish({})
+
+    def publish(self, pools: Pools | None = None) -> None:
+        """Publish `pools` instead, or again what was published at first."""
+        self._settings.resources = _resources(self.pools if pools is None else pools)
+        self._apply()
+
+    def reset(self) -> None:
+        """Be a quick and healthy driver again, with all devices."""
+        self._settings = _Settings(resources=_resources(self.pools))
+        self._apply()
+
+    def state(self) -> DriverState:
+        state = self._ask("state")["state"]
+        return DriverState(state["registered"], state["prepared"], [DriverCall(**call) for call in state["calls"]])
+
+    def calls(self, method: str = "", claim: str = "") -> list[DriverCall]:
+        """What the kubelet asked for, by method and claim (``namespace/name``) if they are named."""
+        return [call for call in self.state().calls if method in ("", call.method) and claim in ("", call.claim)]
+
+    def wait_call(
+        self, method: str, claim: str = "", *, ended: bool = False, timeout_seconds: float = 30.0
+    ) -> DriverCall:
+        """Wait until the kubelet asks for it, or has its answer; the last of these calls."""
+        deadline = time.monotonic() + timeout_seconds
+        while time.monotonic() < deadline:
+            calls = [call for call in self.calls(method, claim) if call.ended or not ended]
+            if calls:
+                return calls[-1]
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError(f"no {method} of {claim or 'any claim'} in {timeout_seconds:g} s: {self.state()}")
+
+    def wait_registered(self, alive: Callable[[], None] = lambda: None) -> None:
+        """Wait until the driver runs and the kubelet knows it."""
+        deadline = time.monotonic() + _TIMEOUT_SECONDS
+        last: object = None
+        while time.monotonic() < deadline:
+            alive()
+            try:
+                last = self.state()
+            except (OSError, json.JSONDecodeError) as error:
+                last = error
+            else:
+                if last.registered:
+                    return
+            time.sleep(_POLL_SECONDS)
+        raise AssertionError(f"the kubelet does not register {self.name} in {_TIMEOUT_SECONDS:g} s: {last}")
+
+    def _apply(self) -> None:
+        self._write()
+        # A driver that is not running reads them when it starts.
+        if self._socket().exists():
+            try:
+                self._ask("reload")
+            except ConnectionRefusedError:
+                return
+
+    def _write(self) -> None:
+        unfinished = self.settings_path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(asdict(self._settings)))
+        unfinished.rename(self.settings_path)
+
+    def _ask(self, operation: str) -> dict[str, Any]:
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(_TIMEOUT_SECONDS)
+            connection.connect(str(self._socket()))
+            connection.sendall(json.dumps(operation).encode())
+            connection.shutdown(socket.SHUT_WR)
+            with connection.makefile() as file:
+                answer: dict[str, Any] = json.loads(file.read())
+        assert "error" not in answer, answer["error"]
+        return answer
+
+
+def _resources(pools: Pools) -> dict[str, Any]:
+    return {"pools": {name: {"slices": slices} for name, slices in pools.items()}}
+
+
+def _range(seconds: Seconds) -> tuple[float, float]:
+    return seconds if isinstance(seconds, tuple) else (seconds, seconds)

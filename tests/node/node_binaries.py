@@ -1,0 +1,107 @@
+"""Builds what a node runs beside the kubelet once a machine, and finds it again.
+
+The container runtime and its network plugins come as Go modules, the images' programs from ``tests/cluster/harness``;
+kubelet and the DRA driver are in the control plane's binary (`tests.cluster.harness_binary`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cluster.harness_binary import (
+    HARNESS,
+    BinaryUnavailable,
+    BuildFailed,
+    Report,
+    build_lock,
+    cache_directory,
+    find_go,
+    go_platform,
+)
+
+CONTAINERD = ("v2.4.2", "github.com/containerd/containerd/v2/cmd/", ("containerd", "containerd-shim-runc-v2", "ctr"))
+# A pod's network: an address of the bridge's subnet.
+PLUGINS = (
+    "v1.9.1",
+    "github.com/containernetworking/plugins/plugins/",
+    ("main/bridge", "main/loopback", "ipam/host-local"),
+)
+IMAGES = ("pause", "quick-server")
+
+_FLAGS = ("-trimpath", "-ldflags", "-s -w")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeBinaries:
+    """Where the programs are."""
+
+    directory: Path
+    harness: Path
+    """The control plane's binary."""
+
+    def __getitem__(self, name: str) -> Path:
+        return self.directory / name
+
+
+def node_binaries(harness: Path, report: Report = lambda _: None) -> NodeBinaries:
+    """The programs of this source, built if need be.
+
+    Raises
+    ------
+    BinaryUnavailable
+        If there is neither a cache nor Go.
+    BuildFailed
+        If Go could not build them.
+    """
+    cache = cache_directory()
+    stem = f"node-{_source_hash()}"
+    go = find_go()
+    if go is None:
+        cached = sorted(path for path in cache.glob(f"{stem}-*") if path.is_dir())
+        if cached:
+            return NodeBinaries(cached[-1], harness)
+        raise BinaryUnavailable(f"no Go toolchain (install Go 1.26), and nothing built earlier in {cache}/{stem}-*")
+    directory = cache / f"{stem}-{'-'.join(go_platform(go))}"
+    if not directory.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        with build_lock(cache / f"{stem}.lock", report):
+            if not directory.exists():
+                _build(go, directory, report)
+    return NodeBinaries(directory, harness)
+
+
+def _source_hash() -> str:
+    digest = hashlib.sha256(repr((CONTAINERD, PLUGINS, _FLAGS)).encode())
+    for image in IMAGES:
+        digest.update((HARNESS / "images" / image / "main.go").read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def _build(go: Path, directory: Path, report: Report) -> None:
+    report("building a node's container runtime for tests (once, 2 minutes on 2 cores)")
+    began = time.monotonic()
+    unfinished = directory.with_name(f"{directory.name}.{os.getpid()}.unfinished")
+    unfinished.mkdir()
+    try:
+        for version, prefix, names in (CONTAINERD, PLUGINS):
+            _go(go, unfinished, "install", *_FLAGS, *(f"{prefix}{name}@{version}" for name in names))
+        for image in IMAGES:
+            _go(go, unfinished, "build", *_FLAGS, "-o", str(unfinished / image), f"./images/{image}")
+        unfinished.rename(directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    report(f"built {directory} in {time.monotonic() - began:.0f} s")
+
+
+def _go(go: Path, target: Path, *arguments: str) -> None:
+    # Without C, the programs run in any image.
+    environment = {**os.environ, "CGO_ENABLED": "0", "GOBIN": str(target)}
+    done = subprocess.run([str(go), *arguments], cwd=HARNESS, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        raise BuildFailed(f"`go {' '.join(arguments)}` failed:\n{done.stderr[-4000:]}")

@@ -1,0 +1,70 @@
+"""Pods and claims of tests on a real node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .images import PAUSE, QUICK_SERVER
+
+JsonObject = dict[str, Any]
+
+
+def pod(
+    name: str, *, claim: str = "", template: str = "", image: str = PAUSE, grace_seconds: int = 1, **spec: Any
+) -> JsonObject:
+    """A pod with one container; with a claim, or a template of one, that its container uses."""
+    container: JsonObject = {"name": "main", "image": image, "resources": {"requests": {"cpu": "10m"}}}
+    claims = []
+    if claim or template:
+        source = {"resourceClaimName": claim} if claim else {"resourceClaimTemplateName": template}
+        claims = [{"name": "device", **source}]
+        container["resources"]["claims"] = [{"name": "device"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [container],
+            "resourceClaims": claims,
+            "terminationGracePeriodSeconds": grace_seconds,
+            "restartPolicy": "Never",
+            # No account's token is given to pods here.
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            **spec,
+        },
+    }
+
+
+def server_pod(name: str, **options: Any) -> JsonObject:
+    """A pod that answers on port 8888 with its environment."""
+    return pod(name, image=QUICK_SERVER, **options)
+
+
+def claim(name: str, device_class: str, *, cel: str = "", **capacity: str) -> JsonObject:
+    """A claim for one device of a class, or for a share of it."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name},
+        "spec": claim_spec(device_class, cel=cel, **capacity),
+    }
+
+
+def claim_template(name: str, device_class: str, *, cel: str = "", **capacity: str) -> JsonObject:
+    """A template of such claims."""
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": name},
+        "spec": {"spec": claim_spec(device_class, cel=cel, **capacity)},
+    }
+
+
+def claim_spec(device_class: str, *, cel: str = "", **capacity: str) -> JsonObject:
+    exactly: JsonObject = {"deviceClassName": device_class}
+    if capacity:
+        exactly["capacity"] = {"requests": capacity}
+    if cel:
+        exactly["selectors"] = [{"cel": {"expression": cel}}]
+    return {"devices": {"requests": [{"name": "main", "exactly": exactly}]}}
