@@ -25,9 +25,11 @@ from tests.cluster.under_test import ClusterUnderTest
 from .devices import device_classes
 from .machine import Machine, NoRealNode, examine
 from .node_binaries import NodeBinaries, node_binaries
-from .real_node import RealNode
+from .real_node import NodeOptions, RealNode
 
 _CLIENT_QPS = 500
+# Kubernetes' default is 1m: a preparation that failed, or a driver that was away, is tried again 60 to 90 s later.
+_SYNC_FREQUENCY = "2s"
 _EMPTY_SECONDS = 30.0
 _POLL_SECONDS = 0.05
 
@@ -69,7 +71,8 @@ def shared_node(
     node_plane: ControlPlane, binaries: NodeBinaries, machine: Machine, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[RealNode]:
     """The process's node; tests take ``node``."""
-    with RealNode(node_plane, binaries, machine, tmp_path_factory.mktemp("node")) as node:
+    options = NodeOptions(kubelet={"syncFrequency": _SYNC_FREQUENCY})
+    with RealNode(node_plane, binaries, machine, tmp_path_factory.mktemp("node"), options=options) as node:
         yield node
 
 
@@ -87,7 +90,10 @@ async def node_cluster(
 @pytest_asyncio.fixture
 async def node(shared_node: RealNode, node_cluster: ClusterUnderTest) -> AsyncIterator[RealNode]:
     """A node that is ready, empty, and has the demo's devices; ``node_cluster`` is its cluster."""
+    for driver in shared_node.drivers.values():
+        driver.forget_calls()
     yield shared_node
+    # The test's pods can only go where all runs.
     await asyncio.to_thread(shared_node.heal)
 
 

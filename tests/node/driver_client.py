@@ -41,7 +41,7 @@ class DriverState:
     prepared: list[str]
     """UIDs of claims."""
     calls: list[DriverCall]
-    """Since the driver's start."""
+    """Since the driver's start, and since `DriverClient.forget_calls`."""
 
 
 @dataclass(slots=True)
@@ -78,6 +78,7 @@ class DriverClient:
         self.pools = pools
         self.settings_path = settings
         self._socket = socket
+        self._since = 0.0
         self._settings = _Settings()
         self._settings.resources = _resources(pools)
         self._write()
@@ -118,9 +119,16 @@ class DriverClient:
         self._settings = _Settings(resources=_resources(self.pools))
         self._apply()
 
+    def forget_calls(self) -> None:
+        """Tell of no call that began before now."""
+        self._since = time.time()
+
     def state(self) -> DriverState:
         state = self._ask("state")["state"]
-        return DriverState(state["registered"], state["prepared"], [DriverCall(**call) for call in state["calls"]])
+        calls = [DriverCall(**call) for call in state["calls"]]
+        return DriverState(
+            state["registered"], state["prepared"], [call for call in calls if call.began >= self._since]
+        )
 
     def calls(self, method: str = "", claim: str = "") -> list[DriverCall]:
         """What the kubelet asked for, by method and claim (``namespace/name``) if they are named."""

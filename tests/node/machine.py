@@ -53,6 +53,12 @@ class Cgroups:
                             raise AssertionError(f"control group {path} cannot be removed: {error}") from None
                         time.sleep(_POLL_SECONDS)
 
+    def sweep(self) -> None:
+        """Remove groups of test runs that were killed."""
+        for path in self.hierarchies[0].glob("dra-node-*"):
+            if not Path("/proc", path.name.rpartition("-")[2]).exists():
+                self.remove(path.name)
+
     def left(self, name: str) -> list[Path]:
         """Where the group still is."""
         return [hierarchy / name for hierarchy in self.hierarchies if (hierarchy / name).exists()]

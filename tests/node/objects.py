@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import time
+import urllib.error
+import urllib.request
 from typing import Any
 
 from .images import PAUSE, QUICK_SERVER
 
 JsonObject = dict[str, Any]
+
+_ANSWER_SECONDS = 5.0
+_POLL_SECONDS = 0.02
 
 
 def pod(
@@ -68,3 +75,21 @@ def claim_spec(device_class: str, *, cel: str = "", **capacity: str) -> JsonObje
     if cel:
         exactly["selectors"] = [{"cel": {"expression": cel}}]
     return {"devices": {"requests": [{"name": "main", "exactly": exactly}]}}
+
+
+def environment(running: JsonObject) -> dict[str, str]:
+    """Of the container of a running `server_pod`, as that tells it; it may have started in this moment."""
+    deadline = time.monotonic() + _ANSWER_SECONDS
+    while True:
+        try:
+            with urllib.request.urlopen(f"http://{running['status']['podIP']}:8888/", timeout=10) as answer:
+                found: dict[str, str] = json.load(answer)
+                return found
+        except urllib.error.URLError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_POLL_SECONDS)
+
+
+def container_ids(running: JsonObject) -> list[str]:
+    return [status["containerID"] for status in running["status"]["containerStatuses"]]

@@ -99,7 +99,7 @@ class RealNode:
         self.name = name or f"node-{secrets.token_hex(3)}"
         self.directory = directory
         self.options = options or NodeOptions()
-        self.cgroup = f"dra-{self.name}-{os.getpid()}"
+        self.cgroup = f"dra-node-{secrets.token_hex(3)}-{os.getpid()}"
         self.drivers: dict[str, DriverClient] = {}
         self.bridge: Bridge | None = None
         self._plane = plane
@@ -108,6 +108,8 @@ class RealNode:
         self._snapshotter = ""
         self._space = NodeSpace(directory, binaries["pause"])
         self._programs: dict[str, _Program] = {}
+        # By a kubelet that started after the drivers.
+        self._slices_removed = False
 
     def __enter__(self) -> Self:
         self.start()
@@ -130,6 +132,7 @@ class RealNode:
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             self.bridge = Bridge.create()
+            self._machine.cgroups.sweep()
             self._machine.cgroups.create(self.cgroup)
             self._snapshotter = self._machine.snapshotter(self.directory)
             self._configure()
@@ -138,10 +141,8 @@ class RealNode:
             for image, program in ((PAUSE, "pause"), (QUICK_SERVER, "quick-server")):
                 self.import_image(program_image(self.directory / "image.tar", image, self._binaries[program]))
             self.import_image(notebook_image(self.directory / "image.tar"))
-            self.start_kubelet(wait=False)
-            for driver in self.drivers:
-                self.start_driver(driver, wait=False)
-            self.wait_ready()
+            self.start_kubelet()
+            self._start_drivers()
         except BaseException:
             self.stop()
             raise
@@ -171,10 +172,8 @@ class RealNode:
         self._machine.cgroups.create(self.cgroup)
         self._space.start()
         self.start_containerd()
-        self.start_kubelet(wait=False)
-        for driver in self.drivers:
-            self.start_driver(driver, wait=False)
-        self.wait_ready()
+        self.start_kubelet()
+        self._start_drivers()
 
     def heal(self) -> None:
         """Start what is not running, and let drivers be as at first: for the next test."""
@@ -186,11 +185,12 @@ class RealNode:
         if "containerd" not in self._programs:
             self.start_containerd()
         if "kubelet" not in self._programs:
-            self.start_kubelet(wait=False)
-        for name in self.drivers:
-            if name not in self._programs:
-                self.start_driver(name, wait=False)
-        self.wait_ready()
+            self.start_kubelet()
+        if self._slices_removed:
+            for name in self.drivers:
+                if name in self._programs:
+                    self.stop_driver(name)
+        self._start_drivers()
 
     def wait_ready(self) -> None:
         """Wait until the node is ready, and each driver is registered and has published its pools.
@@ -204,9 +204,17 @@ class RealNode:
             driver.wait_registered(self.check)
         self._until(self._has_slices, "the drivers' slices are published")
 
+    def _start_drivers(self) -> None:
+        for name in self.drivers:
+            if name not in self._programs:
+                self.start_driver(name, wait=False)
+        self._slices_removed = False
+        self.wait_ready()
+
     # --- kubelet ------------------------------------------------------------------------------------------------
 
-    def start_kubelet(self, *, wait: bool = True) -> None:
+    def start_kubelet(self) -> None:
+        self._slices_removed = True
         # A node that was ready before the kubelet's end is still called so.
         before = self._heartbeat()
         self._launch(
@@ -222,14 +230,18 @@ class RealNode:
             "--cert-dir=/var/lib/kubelet/pki",
             "--v=2",
         )
-        if wait:
-            self._until(lambda: self._is_ready() and self._heartbeat() != before, "the kubelet is ready")
+        self._until(lambda: self._is_ready() and self._heartbeat() != before, "the kubelet is ready")
 
     def stop_kubelet(self, number: int = signal.SIGTERM) -> None:
         """End the kubelet; its pods go on."""
         self._end("kubelet", number)
 
     def restart_kubelet(self, number: int = signal.SIGTERM) -> None:
+        """End the kubelet and start it again.
+
+        A kubelet removes all slices of its node when it starts. A driver that goes on publishes them again after 30 s,
+        or, if it had done so in the last minute, when that is over; one that is restarted publishes at once.
+        """
         self.stop_kubelet(number)
         self.start_kubelet()
 

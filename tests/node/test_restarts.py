@@ -1,0 +1,73 @@
+"""Restarts of the kubelet, of the container runtime and of the whole node."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from tests.cluster.under_test import ClusterUnderTest
+
+from .devices import GPU_SHARE_CLASS
+from .objects import JsonObject, claim, container_ids, environment, server_pod
+from .real_node import RealNode
+
+
+async def start_server(cluster: ClusterUnderTest, **options: object) -> JsonObject:
+    await cluster.publish(claim("share", GPU_SHARE_CLASS, memory="5Gi"), server_pod("server", claim="share", **options))
+    return await cluster.wait_running("server")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["stopped", "killed"])
+async def test_pods_outlive_the_kubelet(node: RealNode, node_cluster: ClusterUnderTest, number: int):
+    before = await start_server(node_cluster)
+    await asyncio.to_thread(node.stop_kubelet, number)
+    variables = environment(before)
+    await asyncio.to_thread(node.start_kubelet)
+    # A new pod shows that the kubelet works again; it joins the claim.
+    await node_cluster.publish(server_pod("joining", claim="share"))
+    joining = await node_cluster.wait_running("joining")
+    after = await node_cluster.wait_for(node_cluster.path("pods", "server"))
+    assert container_ids(after) == container_ids(before)
+    assert environment(after)["DEVICE_MAIN"] == variables["DEVICE_MAIN"]
+    assert environment(joining)["DEVICE_MAIN"] == variables["DEVICE_MAIN"]
+    assert node.gpus.calls("unprepare") == []
+
+
+async def test_pods_outlive_the_container_runtime(node: RealNode, node_cluster: ClusterUnderTest):
+    before = await start_server(node_cluster)
+    await asyncio.to_thread(node.restart_containerd)
+    assert environment(before)["DEVICE_MAIN"]
+    await node_cluster.publish(server_pod("next"))
+    await node_cluster.wait_running("next")
+    after = await node_cluster.wait_for(node_cluster.path("pods", "server"))
+    assert container_ids(after) == container_ids(before)
+
+
+async def test_reboot_ends_containers_and_keeps_claims(node: RealNode, node_cluster: ClusterUnderTest):
+    before = await start_server(node_cluster, restartPolicy="Always")
+    allocated = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
+    booted = node.node()["status"]["nodeInfo"]["bootID"]
+    await asyncio.to_thread(node.reboot)
+    assert node.node()["status"]["nodeInfo"]["bootID"] != booted
+    path = node_cluster.path("pods", "server")
+    await node_cluster.wait_for(
+        path, lambda found: container_ids(found) != container_ids(before) and ready(found), timeout_seconds=60
+    )
+    after = await node_cluster.wait_running("server")
+    assert after["metadata"]["uid"] == before["metadata"]["uid"]
+    kept = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
+    assert kept["status"]["allocation"] == allocated["status"]["allocation"]
+    assert environment(after)["DEVICE_MAIN"] == environment_of(allocated)
+    # The driver's files were gone with the power.
+    assert node.gpus.calls("prepare", f"{node_cluster.namespace}/share")
+
+
+def ready(found: JsonObject) -> bool:
+    return all(status["ready"] for status in found["status"]["containerStatuses"])
+
+
+def environment_of(allocated: JsonObject) -> str:
+    (result,) = allocated["status"]["allocation"]["devices"]["results"]
+    return f"{result['pool']}/{result['device']}"
