@@ -71,3 +71,18 @@ def ready(found: JsonObject) -> bool:
 def environment_of(allocated: JsonObject) -> str:
     (result,) = allocated["status"]["allocation"]["devices"]["results"]
     return f"{result['pool']}/{result['device']}"
+
+
+async def test_kubelet_removes_slices_when_it_starts(node: RealNode, node_cluster: ClusterUnderTest):
+    """Drivers publish them again, but only after 30 s or more; one that is restarted at once."""
+    slices = f"/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3D{node.name}"
+    before = await start_server(node_cluster)
+    await asyncio.to_thread(node.restart_kubelet)
+    await node_cluster.wait_gone(slices)
+    # The server keeps its device.
+    kept = await node_cluster.wait_for(node_cluster.path("resourceclaims", "share"))
+    assert environment(before)["DEVICE_MAIN"] == environment_of(kept)
+    for name in node.drivers:
+        await asyncio.to_thread(node.restart_driver, name)
+    await asyncio.to_thread(node.wait_ready)
+    assert (await node_cluster.admin.list("/apis/resource.k8s.io/v1/resourceslices"))["items"]
