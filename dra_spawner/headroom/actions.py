@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
-from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.simulator.claims import ObjectKey
 
 
 class Cause(StrEnum):
     """Why a placeholder ends."""
 
-    #: A user's pod has its claim.
+    #: A user's pod has taken over its claims.
     HANDED_OVER = "handed-over"
     #: A user's pod fits without it.
     YIELD = "yield"
@@ -40,21 +39,6 @@ class Cause(StrEnum):
     def is_of_users(self) -> bool:
         """Whether a user's server has, needs or was to have its place."""
         return self in (Cause.HANDED_OVER, Cause.YIELD, Cause.EXPIRED)
-
-
-class PromiseEnd(StrEnum):
-    """How a promise ends that stood among the consumers of a claim."""
-
-    #: The pod that it was made to has the claim, and its node.
-    KEPT = "kept"
-    #: The pod did not come, or came with claims of its own.
-    EXPIRED = "expired"
-    #: The pod finds no room where the devices are.
-    NO_ROOM = "no-room"
-    #: The claim is being deleted, or does not say to whom it is promised.
-    BROKEN = "broken"
-    #: The service ends.
-    STOPPED = "stopped"
 
 
 class Denial(StrEnum):
@@ -193,34 +177,6 @@ class ReserveClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseClaim:
-    """Take the promise away from the consumers of a warm claim.
-
-    Attributes
-    ----------
-    end
-        Why it goes; in words, ``reason``.
-    consumers
-        All that it has, if all of them go: nobody uses it. None if the others stay, whoever they are.
-    frees_devices
-        Whether its devices go, too, where all consumers do. Without consumers alone it keeps them: Kubernetes frees
-        what the last pod leaves, but not what nobody has begun to use.
-    """
-
-    kind: ClassVar = "release-claim"
-    claim: ObjectKey
-    uid: str
-    end: PromiseEnd
-    reason: str
-    consumers: tuple[ConsumerReference, ...] | None = None
-    frees_devices: bool = True
-
-    @property
-    def subject(self) -> str:
-        return f"ResourceClaim {self.claim}"
-
-
-@dataclass(frozen=True, slots=True)
 class DeleteClaim:
     """Delete a warm claim that nobody uses and nobody is going to use."""
 
@@ -234,7 +190,7 @@ class DeleteClaim:
         return f"ResourceClaim {self.claim}"
 
 
-Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | ReleaseClaim | DeleteClaim
+Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | DeleteClaim
 """Each says what ``kind`` it is of, and what object it is about (its ``subject``)."""
 
 ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)

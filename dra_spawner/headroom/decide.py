@@ -9,12 +9,11 @@ from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndP
 from dra_spawner.headroom.broken import decide_broken
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.hand_over import decide_forsaken, decide_hand_overs, decide_let_go, is_under_way
+from dra_spawner.headroom.hand_over import decide_forsaken, decide_hand_overs, is_under_way
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.moving import decide_attraction, decide_draining, decide_moves, remember_users, should_move
 from dra_spawner.headroom.outdated import decide_outdated
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.promised import promised_room
 from dra_spawner.headroom.readiness import decide_readiness
 from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.undecided import Unknown
@@ -73,19 +72,13 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         unchanged = replace(memory, tokens=Tokens(memory.tokens.left, view.now))
         stay = dict.fromkeys(should_move(view, policy), stop.rule)
         return Decisions((), (), unchanged, stop.reason, stay)
-    with promised_room(view, policy):
-        return _decide(view, policy, memory.not_after(view.now))
-
-
-def _decide(view: View, policy: Policy, memory: Memory) -> Decisions:
-    """The same where something may be done, and with what is promised taken for used."""
+    memory = memory.not_after(view.now)
     busyness = NodesBusyness(view)
     hand_overs = decide_hand_overs(view, policy)
     broken = decide_broken(view, policy, _ended(hand_overs))
     yields, waiting, waited = decide_yields(view, policy, busyness, memory.waited)
     # However long it took to look at users' pods, what is left has its own time.
     view.searches.begin_part()
-    let_go = decide_let_go(view, waiting)
     forsaken = decide_forsaken(view, _ended((*hand_overs, *broken, *yields)))
     readiness, memory = decide_readiness(view, policy, memory)
     memory = replace(remember_users(view, memory), waited=waited)
@@ -101,7 +94,7 @@ def _decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         # Only when all else is at rest; the next round sees what came of it.
         moves, tokens, stay = decide_moves(view, policy, memory.tokens, ending | _ended(numbers))
         memory, denied = replace(memory, tokens=tokens), {**denied, **stay}
-    actions = (*hand_overs, *broken, *yields, *let_go, *forsaken, *readiness, *numbers, *attraction, *draining, *moves)
+    actions = (*hand_overs, *broken, *yields, *forsaken, *readiness, *numbers, *attraction, *draining, *moves)
     return Decisions(actions, waiting, memory, denied=denied)
 
 

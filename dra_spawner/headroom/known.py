@@ -109,8 +109,6 @@ class Known:
         Pods of users and placeholders by a claim that they name.
     warm_claims
         Claims that were made for placeholders.
-    held_claims
-        Claims that a promise keeps, by its entry among the consumers; a hub may have made them its own since.
     created
         When a node was made.
     labelled
@@ -148,7 +146,6 @@ class Known:
         self.users_of_node: dict[str, tuple[Pod, ...]] = {}
         self.naming: dict[ObjectKey, tuple[Pod, ...]] = {}
         self.warm_claims: dict[ObjectKey, TrackedClaim] = {}
-        self.held_claims: dict[ObjectKey, TrackedClaim] = {}
         self.created: dict[str, datetime | None] = {}
         self._newest: list[str] | None = None
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
@@ -174,12 +171,8 @@ class Known:
             self._busyness_may_differ(key)
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
-                self.held_claims.pop(key, None)
-            if claim is not None and _is_in(key, within.placeholders):
-                if _is_warm(claim):
-                    self.warm_claims[key] = claim
-                if is_held(claim):
-                    self.held_claims[key] = claim
+            if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
+                self.warm_claims[key] = claim
         for _, slice_before, item in self._slices.changes(snapshot.state.devices.slices):
             self._replace_slice(slice_before, item)
         for name, state_before, state in self._nodes.changes(snapshot.state.nodes):
@@ -342,11 +335,6 @@ def _is_warm(claim: TrackedClaim) -> bool:
         claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
         and claim.labels.get(labels.MANAGED_BY) == labels.MANAGER
     )
-
-
-def is_held(claim: TrackedClaim) -> bool:
-    """Whether a promise keeps the devices of a claim, whether its placeholder is there or not."""
-    return any(each.resource == labels.PROMISE_RESOURCE for each in claim.consumers)
 
 
 def _moment(stamp: str) -> datetime | None:

@@ -26,11 +26,6 @@ TRUE: Final = "true"
 #: Value of `IMAGES_READY` where something is still missing after the deadline: better slow than never.
 LATE: Final = "late"
 
-#: Group and resource of what stands among the consumers of a warm claim (``status.reservedFor``) while it is promised:
-#: the claim keeps its devices when its placeholder has gone and the user's pod is yet to come.
-PROMISE_GROUP: Final = "hub.jupyter.org"
-PROMISE_RESOURCE: Final = "promises"
-
 #: On a warm claim: name of the user's pod that it is kept for, since when and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"

@@ -20,7 +20,6 @@ from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import DAEMONS, NodesBusyness
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.promised import promised_places
 from dra_spawner.headroom.simulated import pods_by_kind, simulated_placeholder
 from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import (
@@ -160,7 +159,7 @@ def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
 
 def _are_moving(view: View) -> bool:
     """Whether placeholders are on their way from a node that is to become empty: they need the room on others."""
-    if view.leaving or any(each.is_pending for each in view.placeholders.values()):
+    if view.departing or any(each.is_pending for each in view.placeholders.values()):
         return True
     draining = [name for name, state in view.nodes_labelled(labels.DRAINING) if is_labelled(state, labels.DRAINING)]
     return any(view.placeholders_of_node.get(name) for name in draining)
@@ -169,8 +168,6 @@ def _are_moving(view: View) -> bool:
 def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
     name = state.node.name
     if view.users_of_node.get(name) or not is_ready_for_users(state):
-        return False
-    if any(each.node == name for each in promised_places(view)):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, labels.ATTRACT):
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,10 +13,8 @@ from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-#: For so long a placeholder goes on on its node once the API server has deleted it. Then the kubelet has it beside the
-#: user's pod that takes its claims over, which stay prepared: a kubelet that is about to undo that does not notice who
-#: comes meanwhile (`unprepareResources` in pkg/kubelet/cm/dra, as of 1.36), and that pod's containers never start.
-_LINGER_SECONDS = 2
+#: Until the kubelet kills it. Its devices are free once that has ended it, and undone their preparation.
+_GRACE_SECONDS = 5
 _UNPRIVILEGED = {
     "allowPrivilegeEscalation": False,
     "capabilities": {"drop": ["ALL"]},
@@ -55,26 +53,6 @@ class PlaceholderSettings:
 def claim_name(placeholder: str, entry: str) -> str:
     """Name of a placeholder's claim."""
     return f"{placeholder}-{entry}"
-
-
-def placeholder_and_entry(claim: str, entries: Iterable[str]) -> tuple[str, str]:
-    """For which placeholder a claim was made, and for which entry of ``resourceClaims``; itself and none if for none.
-
-    Parameters
-    ----------
-    claim
-        Its name.
-    entries
-        Of the placeholder's shape.
-    """
-    fitting = [each for each in entries if claim.endswith(claim_name("", each))]
-    entry = max(fitting, key=len, default="")
-    return (claim.removesuffix(claim_name("", entry)), entry) if entry else (claim, "")
-
-
-def is_claim_of(claim: str, placeholder: str) -> bool:
-    """Whether a claim was made for a placeholder of this name."""
-    return claim.startswith(claim_name(placeholder, ""))
 
 
 def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -> tuple[JsonObject, ...]:
@@ -121,11 +99,9 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> J
         "enableServiceLinks": False,
         "resourceClaims": [{"name": entry, "resourceClaimName": claim_name(name, entry)} for entry in shape.claims],
         "restartPolicy": "Always",
-        "terminationGracePeriodSeconds": _LINGER_SECONDS,
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
     }
-    if shape.claims:
-        spec["containers"][0]["lifecycle"] = {"preStop": {"sleep": {"seconds": _LINGER_SECONDS}}}
-    else:
+    if not shape.claims:
         del spec["resourceClaims"]
         spec["terminationGracePeriodSeconds"] = 0
     if settings.image_pull_secrets:

@@ -13,7 +13,6 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.more_nodes import Growth, growth_for
 from dra_spawner.headroom.policy import Policy
-from dra_spawner.headroom.promised import promised_room, would_take_room
 from dra_spawner.headroom.search_ledger import SearchPostponed
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.simulated import simulated_user
@@ -51,8 +50,6 @@ class Placement:
         Where; empty if a node must come.
     placeholder
         That is taken over.
-    others_wait
-        Whether a pod that waits would take the room of the placeholder, if that went before the server's pod is there.
     way
         Who makes way.
     reason
@@ -63,7 +60,6 @@ class Placement:
     reason: str
     node: str = ""
     placeholder: Placeholder | None = None
-    others_wait: bool = False
     way: Way | None = None
 
 
@@ -86,13 +82,6 @@ def find_placement(
     SearchStopped
         When finding out takes too long.
     """
-    with promised_room(view, policy, to_waiting=True):
-        return _find(view, policy, shape, namespace, drivers_of_kind)
-
-
-def _find(
-    view: View, policy: Policy, shape: Shape, namespace: str, drivers_of_kind: Mapping[str, frozenset[str]]
-) -> Placement:
     busyness = NodesBusyness(view)
     if shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
         return warm
@@ -150,7 +139,7 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
     if chosen is None:
         return None
     reason = f"kept ready on node {chosen.node}"
-    return Placement(PlacementKind.WARM, reason, chosen.node, chosen, others_wait=would_take_room(view, chosen))
+    return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
 
 
 def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:

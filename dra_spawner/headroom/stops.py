@@ -47,7 +47,7 @@ def stop_of(view: View, policy: Policy) -> Stop | None:
     if pending > policy.budget.most_pending:
         placeholders = "a placeholder waits" if pending == 1 else f"{pending} placeholders wait"
         return Stop(Denial.PENDING, f"no placeholder is moved while {placeholders} for a node")
-    if count := len(view.leaving):
+    if count := len(view.departing):
         placeholders = "one is" if count == 1 else f"{count} are"
         return Stop(Denial.LEAVING, f"no placeholder is moved while {placeholders} on the way out")
     return None

@@ -142,7 +142,6 @@ class View:
         """Pods that pull images, by node."""
         self._waiting = tuple(self.known.waiting.values())
         self._warm_claims = tuple(claim for _, claim in sorted(self.known.warm_claims.items(), key=_by_key))
-        self._held_claims = tuple(claim for _, claim in sorted(self.known.held_claims.items(), key=_by_key))
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 
@@ -160,6 +159,12 @@ class View:
         for placeholder in self.placeholders.values():
             found.setdefault(placeholder.shape, []).append(placeholder)
         return found
+
+    @cached_property
+    def departing(self) -> list[Pod]:
+        """Those that leave and are soon gone: on a node that is lost nobody ends them."""
+        nodes = self.snapshot.nodes
+        return [pod for pod in self.leaving if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
 
     @cached_property
     def waiting_users(self) -> list[Pod]:
@@ -212,10 +217,6 @@ class View:
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
         """All claims that were made for placeholders, by their labels and their namespace."""
         return self._warm_claims
-
-    def held_claims(self) -> tuple[TrackedClaim, ...]:
-        """Claims that a promise keeps, by its entry among their consumers."""
-        return self._held_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
         """Pods of users and placeholders that name a claim, the oldest first."""

@@ -15,7 +15,7 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, LabelPod
 from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.known import FailedFits, is_held
+from dra_spawner.headroom.known import FailedFits
 from dra_spawner.headroom.patience import Patience, Waited
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.undecided import Unknown, surely_fits, why_unknown
@@ -156,10 +156,8 @@ class _Yields:
         if problem := view.snapshot.general_problem(pod):
             # Often its claims are yet to be made, or seen; no node would help.
             return Waiting(key, problem), False
-        if (kept_by := self._kept_by(pod)) is not None:
-            view.snapshot.remove_pod(ObjectKey.of(kept_by))
-            view.snapshot.schedule(pod, kept_by.node_name)
-            return Waiting(key, f"takes over what {kept_by} kept on node {kept_by.node_name}", has_way=True), True
+        if (kept_by := self._taken_over(pod)) is not None:
+            return Waiting(key, f"takes over what {kept_by} keeps on node {kept_by.node_name}", has_way=True), True
         failed_fits = view.known.failed_fits_of(pod)
         where = self._place(pod, failed_fits)
         if where and not (self.patience.is_over(pod) and wants_devices(pod) and self.patience.may_yield(pod)):
@@ -177,17 +175,23 @@ class _Yields:
             return Waiting(key, f"node {node} has room and is being made ready"), False
         return Waiting(key, "does not fit on any node, even without placeholders", needs_node=True), False
 
-    def _kept_by(self, pod: Pod) -> Pod | None:
-        """The placeholder that is about to go for a pod: what it kept is the pod's already, by a promise."""
-        view = self._view
+    def _taken_over(self, pod: Pod) -> Pod | None:
+        """The placeholder whose claims a pod takes over, once the pod has its place: beside it, or in its stead."""
+        view, snapshot = self._view, self._view.snapshot
         for key in (ObjectKey(pod.namespace, each.claim or "") for each in pod.claims):
-            claim = view.snapshot.claims.get(key)
-            if claim is not None and is_held(claim):
-                for each in view.pods_naming(key):
-                    # Another pod may have been found to take it over.
-                    keeper = ObjectKey.of(each)
-                    if each.node_name and keeper in view.known.placeholders and keeper in view.snapshot.pods:
-                        return each
+            for keeper in view.pods_naming(key):
+                name, node = ObjectKey.of(keeper), keeper.node_name
+                # Another pod may have been found to take it over.
+                if not node or name not in view.known.placeholders or name not in snapshot.pods:
+                    continue
+                if snapshot.schedule(pod, node).fits:
+                    return keeper
+                snapshot.fork()
+                snapshot.remove_pod(name)
+                if snapshot.schedule(pod, node).fits:
+                    snapshot.commit()
+                    return keeper
+                snapshot.revert()
         return None
 
     def _place(self, pod: Pod, failed_fits: FailedFits) -> str:

@@ -16,7 +16,6 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.choice_names import find_choice, is_combination
 from dra_spawner.headroom.placement import Placement, find_placement
 from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.promised import promised_places
 from dra_spawner.headroom.published_shapes import PublishedShapes
 from dra_spawner.headroom.shapes import Shape
 from dra_spawner.headroom.view import Placeholder, View, is_ready_for_users
@@ -79,9 +78,6 @@ def count_seats(view: View) -> dict[str, Seats]:
     waiting: Counter[str] = Counter()
     for placeholder in view.placeholders.values():
         states.setdefault(placeholder.shape, Counter())[state_of(view, placeholder)] += 1
-    for place in promised_places(view):
-        if place.waiting is None:
-            states.setdefault(place.shape, Counter())[PlaceholderState.PROMISED] += 1
     for pod in view.leaving:
         states.setdefault(pod.labels.get(labels.SHAPE, ""), Counter())[PlaceholderState.LEAVING] += 1
     for pod in view.users.values():

@@ -11,8 +11,6 @@ from typing import Final
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.rights import missing_right
-from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
@@ -21,7 +19,6 @@ from dra_spawner.headroom.actions import (
     EndPlaceholder,
     LabelNode,
     LabelPod,
-    ReleaseClaim,
     ReserveClaim,
 )
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
@@ -114,8 +111,6 @@ class CarryOut:
                 return await self._patch(Kind.POD, "v1", "pods", action.key, body)
             case ReserveClaim():
                 return await self._reserve(action)
-            case ReleaseClaim():
-                return await self._release(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
 
@@ -194,11 +189,10 @@ class CarryOut:
             log.info("A claim does not go with its placeholder: claim=%s because=%s", claim["name"], error)
 
     async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
+        """Delete a placeholder, with the grace of its own: its devices are free when its kubelet says so."""
         self._may_act()
         try:
-            await self._api.delete(
-                resource_path("v1", "pods", key.namespace, key.name), grace_period_seconds=0, uid=uid, missing_ok=True
-            )
+            await self._api.delete(resource_path("v1", "pods", key.namespace, key.name), uid=uid, missing_ok=True)
         except KubernetesError as error:
             if not error.conflict:  # another pod of that name by now
                 raise
@@ -232,79 +226,6 @@ class CarryOut:
             if isinstance(answer, BaseException) and not await self._is_nobodys(key, answer):
                 raise answer
         return tuple(_written(Kind.RESOURCE_CLAIM, each) for each in answers if isinstance(each, dict))
-
-    async def hold(self, claim: ObjectKey, uid: str, pod: str) -> None:
-        """Enter a promise among the consumers of a claim, which keeps its devices from here on, whoever goes.
-
-        Of one claim there is never more than one: it has the claim's own uid. Controllers leave alone what they do not
-        know (until Kubernetes 1.35 they log that they do not know it).
-
-        Parameters
-        ----------
-        claim, uid
-            The claim, which must be allocated.
-        pod
-            Name of the pod that it is promised to.
-        """
-        promise = {
-            "apiGroup": labels.PROMISE_GROUP,
-            "resource": labels.PROMISE_RESOURCE,
-            "name": pod,
-            "uid": uid,
-        }
-        await self._change_consumers(claim, uid, promise)
-
-    async def drop_consumer(self, claim: ObjectKey, uid: str, consumer: str) -> None:
-        """Take a pod that is gone, by its uid, away from the consumers of a claim that others hold.
-
-        The claim controller would do so in its time, which is short of requests where many start at once; what it
-        writes while the scheduler enters another pod makes that try again.
-        """
-        with contextlib.suppress(KubernetesError):
-            await self._change_consumers(claim, uid, {"$patch": "delete", "uid": consumer})
-
-    async def _release(self, action: ReleaseClaim) -> tuple[Expectation, ...]:
-        key, uid = action.claim, action.uid
-        try:
-            if action.consumers is None:
-                changed = await self._change_consumers(key, uid, {"$patch": "delete", "uid": uid})
-            else:
-                changed = await self._take_all_away(action, action.consumers)
-        except KubernetesError as error:
-            # Gone, or another claim of that name; or somebody has come to use it since it was seen.
-            if error.not_found or error.other_uid or (error.status == 422 and not missing_right(error)):
-                return ()
-            raise
-        return (_written(Kind.RESOURCE_CLAIM, changed),)
-
-    async def _take_all_away(self, action: ReleaseClaim, consumers: Iterable[ConsumerReference]) -> JsonObject:
-        """Take away all consumers, if they are still those that were seen."""
-        seen = [
-            {
-                **({"apiGroup": labels.PROMISE_GROUP} if each.resource == labels.PROMISE_RESOURCE else {}),
-                "resource": each.resource,
-                "name": each.name,
-                "uid": each.uid,
-            }
-            for each in consumers
-        ]
-        body = [
-            {"op": "test", "path": "/metadata/uid", "value": action.uid},
-            {"op": "test", "path": "/status/reservedFor", "value": seen},
-            {"op": "remove", "path": "/status/reservedFor"},
-        ]
-        if action.frees_devices:
-            body.append({"op": "remove", "path": "/status/allocation"})
-        self._may_act()
-        path = resource_path(_DRA, _CLAIMS, action.claim.namespace, action.claim.name, "status")
-        return await self._api.patch(path, body, patch_type=PatchType.JSON)
-
-    async def _change_consumers(self, claim: ObjectKey, uid: str, entry: JsonObject) -> JsonObject:
-        """A strategic merge patch: consumers are a list by uid, which it changes without looking."""
-        self._may_act()
-        body = {"metadata": {"uid": uid}, "status": {"reservedFor": [entry]}}
-        path = resource_path(_DRA, _CLAIMS, claim.namespace, claim.name, "status")
-        return await self._api.patch(path, body, patch_type=PatchType.STRATEGIC)
 
     async def _is_nobodys(self, key: ObjectKey, error: BaseException) -> bool:
         """Whether a pod could not be entered because the claim is no longer one that anybody could take over."""

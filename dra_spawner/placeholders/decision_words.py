@@ -13,7 +13,6 @@ from dra_spawner.headroom.actions import (
     CreatePlaceholder,
     EndPlaceholder,
     LabelNode,
-    ReleaseClaim,
     ReserveClaim,
 )
 from dra_spawner.history.decision_log import Decision
@@ -52,11 +51,6 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
         case LabelNode():
             node = action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-        case ReleaseClaim():
-            code = action.end.value
-            claim = watch.snapshot.claims.get(action.claim)
-            if claim is not None:
-                shape = claim.labels.get(labels.SHAPE, "")
         case ReserveClaim():
             details["for"] = str(action.pod)
         case _:

@@ -17,7 +17,7 @@ from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.errors import KubernetesError
 from dra_spawner.cluster.leader import NotLeading
 from dra_spawner.cluster.rights import missing_right
-from dra_spawner.headroom.actions import Denial, EndPlaceholder, ReleaseClaim
+from dra_spawner.headroom.actions import Denial, EndPlaceholder
 from dra_spawner.headroom.choice_names import find_choice
 from dra_spawner.headroom.decide import Decisions
 from dra_spawner.headroom.known import Known
@@ -82,15 +82,12 @@ class KeeperCounts:
         Answers by kind.
     ended
         Placeholders that ended, by cause.
-    promises
-        Promises of claims that ended, by `headroom.actions.PromiseEnd`.
     denials
         Placeholders that should have gone and were not evicted, by rule.
     """
 
     placements: Counter[PlacementKind] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
-    promises: Counter[str] = field(default_factory=Counter)
     denials: Counter[Denial] = field(default_factory=Counter)
 
 
@@ -181,8 +178,6 @@ class PlaceholderKeeper:
             found += self._reconciler.problems()
         if self._refused_promise:
             found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
-        if self._promises is not None and self._promises.lacks:
-            found.append(f"Placeholders: hand-overs are slow: {self._promises.lacks}.")
         return tuple(found)
 
     @property
@@ -345,12 +340,8 @@ class PlaceholderKeeper:
 
     def _count(self, numbered: NumberedDecision) -> None:
         decision = numbered.decision
-        if decision.outcome != "done":
-            return
-        if decision.kind == EndPlaceholder.kind:
+        if decision.kind == EndPlaceholder.kind and decision.outcome == "done":
             self.counts.ended[decision.code] += 1
-        elif decision.kind == ReleaseClaim.kind:
-            self.counts.promises[decision.code] += 1
 
     def _count_denial(self, denial: Denial) -> None:
         self.counts.denials[denial] += 1

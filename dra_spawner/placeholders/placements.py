@@ -10,10 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.rights import missing_right
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Cause, EndPlaceholder
 from dra_spawner.headroom.placement import Placement, PlacementKind, find_placement
 from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.shapes import Shape
@@ -46,14 +44,11 @@ class Promise:
         Warm claims that its pod is to name, by entry of ``resourceClaims``; none if it makes its own.
     until
         The pod must be there by then, if there are any.
-    problem
-        Why the placeholder does not go before the pod is there, which needs its room; empty if nothing is wrong.
     """
 
     placement: Placement
     claims: Mapping[str, str] = field(default_factory=dict)
     until: datetime | None = None
-    problem: str = ""
 
 
 class Frozen(Exception):
@@ -82,15 +77,12 @@ class Promises:
         Of this process: it knows the cluster, and must know what was promised.
     lasting
         How long a promise holds.
-    lacks
-        The right without which placeholders cannot go before their users' pods are there; empty if it is there.
     """
 
     api: KubernetesApi
     reconciler: Reconciler
     may_act: Callable[[], None]
     lasting: timedelta = timedelta(seconds=30)
-    lacks: str = ""
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> Promise:
@@ -105,10 +97,6 @@ class Promises:
         KubernetesError
             When the API server cannot be reached.
         """
-        with self.reconciler.promising():
-            return await self._place(shape, namespace, pod)
-
-    async def _place(self, shape: Shape, namespace: str, pod: str) -> Promise:
         for _ in range(_TRIES):
             self.may_act()
             reconciler = self.reconciler
@@ -131,8 +119,7 @@ class Promises:
                     reconciler.promised.pop(placeholder.key, None)
                 raise
             if is_promised:
-                problem = await self._make_room(placement, placeholder, pod)
-                return Promise(placement, _entries(placeholder), until, problem)
+                return Promise(placement, _entries(placeholder), until)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
         return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
 
@@ -159,36 +146,6 @@ class Promises:
                 self._answers.clear()
             self._answers[shape.id, namespace] = ground, placement
         return placement
-
-    async def _make_room(self, placement: Placement, placeholder: Placeholder, pod: str) -> str:
-        """Let a placeholder go before the pod is there, which the scheduler then finds room for at once.
-
-        Nothing is written to the claims while the scheduler is at the pod, either. The promise keeps their devices
-        meanwhile. What does not work here is done when the pod is there, slower.
-
-        Returns
-        -------
-        str
-            What does not work; empty if all does.
-        """
-        reconciler = self.reconciler
-        claims = [each for key in placeholder.claims if (each := reconciler.watch.snapshot.claims.get(key)) is not None]
-        try:
-            for each in claims:
-                await reconciler.carry_out.hold(each.key, each.claim.uid, pod)
-        except KubernetesError as error:
-            self.lacks = missing_right(error)
-            log.warning("What is promised is not held: pod=%s error=%s", pod, self.lacks or error)
-            return self.lacks or str(error)
-        self.lacks = ""
-        if not placement.others_wait:
-            key = ObjectKey(placeholder.pod.namespace, pod)
-            reason = f"{pod} takes over what it kept"
-            end = EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, key)
-            if await reconciler.end_now(end):
-                for each in claims:
-                    await reconciler.carry_out.drop_consumer(each.key, each.claim.uid, placeholder.pod.uid)
-        return ""
 
     async def _promise(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
         """Write on all claims for whom they are kept; whether nobody has done so before."""

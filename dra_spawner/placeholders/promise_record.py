@@ -99,7 +99,7 @@ class PromiseRecord:
                 reason,
                 placement.kind,
                 placement.node,
-                outcome=promise.problem or "done",
+                outcome="done",
                 details=details,
             ),
             shape.id,

@@ -7,10 +7,9 @@ import contextlib
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from dra_spawner.cluster.api import KubernetesError
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
@@ -27,7 +26,6 @@ from dra_spawner.headroom.actions import (
 )
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.decide import Decisions, decide
-from dra_spawner.headroom.hand_over import last_releases
 from dra_spawner.headroom.known import Known, Namespaces
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placement import group_alike_nodes
@@ -58,9 +56,6 @@ _MOST_WARMING = 100
 _AT_A_TIME = 100
 #: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
 _LEAST_GATHER = 0.002
-#: Seconds at most for what is done before the end, and between two tries.
-_LETTING_GO = 2.0
-_LOOK_AGAIN = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,8 +131,6 @@ class Reconciler:
     changes: int = 0
     """How often anything has changed that decisions depend on; counted while `run` runs."""
     is_running: bool = False
-    _is_ending: bool = False
-    _promising: set[asyncio.Task[Any]] = field(default_factory=set)
     _bug: str = ""
     _took: float = 0.0
     _frozen: str = ""
@@ -180,43 +173,6 @@ class Reconciler:
         finally:
             self.is_running = False
             end()
-            try:
-                await self._let_go()
-            except Exception:
-                log.exception("What only this replica could end was not ended.")
-
-    async def _let_go(self) -> None:
-        """Leave no claim that only this could end, in case nobody comes after."""
-        self._is_ending = True
-        with contextlib.suppress(TimeoutError, NotLeading):
-            async with asyncio.timeout(_LETTING_GO):
-                if self._promising:
-                    await asyncio.wait(self._promising)
-                # Again until the watch shows that none is left: what it shows may not be so any more.
-                while releases := last_releases(self.view()):
-                    for action in releases:
-                        with contextlib.suppress(KubernetesError):
-                            await self.carry_out.do(action, {})
-                    await asyncio.sleep(_LOOK_AGAIN)
-
-    @contextlib.contextmanager
-    def promising(self) -> Iterator[None]:
-        """While something is promised the end is put off, and once that has begun nothing is.
-
-        Raises
-        ------
-        NotLeading
-            If it has.
-        """
-        task = asyncio.current_task()
-        assert task is not None
-        if self._is_ending:
-            raise NotLeading("this replica ends")
-        self._promising.add(task)
-        try:
-            yield
-        finally:
-            self._promising.discard(task)
 
     async def warm_up(self) -> None:
         """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
@@ -287,13 +243,6 @@ class Reconciler:
             self._note_ending(set())
         if decided.is_unfinished:
             self._woken.set()
-
-    async def end_now(self, action: EndPlaceholder) -> bool:
-        """End a placeholder for a user besides the rounds, and whether that worked; if not, a round does it."""
-        if await self._do(action, self.policy()) is None:
-            return False
-        self._memory = replace(self._memory, creations=self._memory.creations.without(action))
-        return True
 
     def view(self) -> View:
         """The cluster as it is known now, with what was promised and what is being done."""

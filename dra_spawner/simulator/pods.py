@@ -162,6 +162,11 @@ class Pod:
         return bool(self.gates)
 
     @property
+    def is_running(self) -> bool:
+        """Whether all its containers were made, and one runs."""
+        return self.phase == "Running"
+
+    @property
     def is_finished(self) -> bool:
         """Whether it will never run again, so that it needs nothing any more."""
         return self.phase in ("Succeeded", "Failed")

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
 from dra_spawner.dra.objects import AllocatedDevice, Device, DeviceId
-from dra_spawner.headroom import labels
+from dra_spawner.headroom.view import reservation_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.utilization import NodeUtilization, Utilization
@@ -149,14 +149,15 @@ class NodeFigures:
 
     def _claim(self, key: ObjectKey, part: AllocatedDevice) -> dict[str, Any]:
         claim = self._watch.snapshot.claims.get(key)
-        consumers = claim.consumers if claim is not None else ()
+        pods = sorted(each.name for each in claim.consumers if each.resource == "pods") if claim is not None else []
+        reservation = reservation_of(claim)
         return {
             "namespace": key.namespace,
             "name": key.name,
             "consumed": {name: str(amount) for name, amount in sorted((part.consumed_capacity or {}).items())},
             "admin_access": part.admin_access,
-            "pods": sorted(each.name for each in consumers if each.resource == "pods"),
-            "promised_to": next((each.name for each in consumers if each.resource == labels.PROMISE_RESOURCE), ""),
+            "pods": pods,
+            "promised_to": reservation.pod if reservation is not None and reservation.pod not in pods else "",
         }
 
     def _holders(self) -> _Holders:

@@ -8,12 +8,9 @@ from typing import Any
 
 from tornado.web import HTTPError
 
-from dra_spawner.cluster.observed import ObservedObject
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.memory import Memory
-from dra_spawner.headroom.placeholder_objects import placeholder_and_entry
 from dra_spawner.headroom.placement import Placement
-from dra_spawner.headroom.promised import PromisedPlace, promised_places
 from dra_spawner.headroom.readiness import why_not_ready
 from dra_spawner.headroom.stops import stop_of
 from dra_spawner.headroom.view import Placeholder, View, age
@@ -98,7 +95,7 @@ def stop_json(keeper: PlaceholderKeeper) -> dict[str, Any] | None:
 
 
 def placeholders_json(keeper: PlaceholderKeeper, context: ServiceContext) -> list[dict[str, Any]]:
-    """Each placeholder, by node and name, and each that has gone with a promise which is yet to be kept."""
+    """Each placeholder, by node and name."""
     view = keeper.view()
     decided = _last_decisions(context)
     found = [
@@ -106,7 +103,6 @@ def placeholders_json(keeper: PlaceholderKeeper, context: ServiceContext) -> lis
         for each in view.placeholders.values()
     ]
     found += [_placeholder_json(keeper, view, pod, PlaceholderState.LEAVING, None, decided) for pod in view.leaving]
-    found += [_promised_json(keeper, place, decided) for place in promised_places(view)]
     return sorted(found, key=lambda each: (each["node"], each["name"]))
 
 
@@ -125,8 +121,16 @@ def _placeholder_json(
     scheduled = observed.conditions.get("PodScheduled") if observed is not None else None
     reservation = placeholder.reservation if placeholder is not None else None
     denial = keeper.latest.denied.get(key) if keeper.latest is not None else None
+    shape, created = pod.labels.get(labels.SHAPE, ""), pod.created
     return {
-        **_place_json(keeper, key, pod.labels.get(labels.SHAPE, ""), pod.node_name, state, observed),
+        "name": key.name,
+        "namespace": key.namespace,
+        "shape": shape,
+        "profiles": list(keeper.names_of(shape)),
+        "node": pod.node_name,
+        "state": state,
+        "created": created,
+        "age_seconds": round(age(created, keeper.now()).total_seconds()),
         "claims": {each.name: each.claim for each in pod.claims if each.claim},
         "promised_to": reservation.pod if reservation is not None else "",
         "promised_until": _iso(reservation.until) if reservation is not None else None,
@@ -138,51 +142,6 @@ def _placeholder_json(
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
         "warming_because": not_ready_because(keeper, view, pod.node_name) if state is PlaceholderState.WARMING else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
-    }
-
-
-def _promised_json(keeper: PlaceholderKeeper, place: PromisedPlace, decided: Mapping[str, Decision]) -> dict[str, Any]:
-    """A placeholder of which only the claims are left."""
-    shape = keeper.policy.shapes.get(place.shape)
-    entries = tuple(shape.claims) if shape is not None else ()
-    parts = {key.name: placeholder_and_entry(key.name, entries) for key in place.claims}
-    first = place.claims[0]
-    key = ObjectKey(first.namespace, parts[first.name][0])
-    last = decided.get(f"Pod {place.pod}")
-    observed = keeper.watch.observed(Kind.RESOURCE_CLAIM, first)
-    return {
-        **_place_json(keeper, key, place.shape, place.node, PlaceholderState.PROMISED, observed),
-        "claims": {entry or name: name for name, (_, entry) in parts.items()},
-        "promised_to": place.pod.name,
-        "promised_until": _iso(place.until),
-        "reason": f"{place.pod.name} gets its place; its claims keep the devices, and the placeholder has gone",
-        "there_because": "",
-        "decided_at": last.at.isoformat() if last is not None else None,
-        "stays_because": "",
-        "warming_because": "",
-        "waits_because": "",
-    }
-
-
-def _place_json(
-    keeper: PlaceholderKeeper,
-    key: ObjectKey,
-    shape: str,
-    node: str,
-    state: PlaceholderState,
-    observed: ObservedObject | None,
-) -> dict[str, Any]:
-    """What is told of every placeholder, from what is seen of it, or of its claim."""
-    created = observed.created if observed is not None else ""
-    return {
-        "name": key.name,
-        "namespace": key.namespace,
-        "shape": shape,
-        "profiles": list(keeper.names_of(shape)),
-        "node": node,
-        "state": state,
-        "created": created,
-        "age_seconds": round(age(created, keeper.now()).total_seconds()),
     }
 
 

@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.headroom.actions import Cause, Denial, PromiseEnd
+from dra_spawner.headroom.actions import Cause, Denial
 from dra_spawner.headroom.choice_names import is_combination
-from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.view import View, reservation_of
 from dra_spawner.placeholders.availability import PlaceholderState, Seats, count_seats
@@ -98,7 +97,6 @@ class _Collector(Collector):
         for name, text, label, values, found in (
             ("placements", "Answers to where a server gets its place", "kind", PlacementKind, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
-            ("promises", "Promised claims, by how that ended", "end", PromiseEnd, counts.promises),
             ("evictions_denied", "Placeholders that should go and may not yet", "rule", Denial, counts.denials),
         ):
             family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])
@@ -110,11 +108,11 @@ class _Collector(Collector):
 def _claims(view: View) -> Metric:
     numbers: Counter[str] = Counter()
     held = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
-    for tracked in {each.key: each for each in (*view.warm_claims(), *view.held_claims())}.values():
-        if is_held(tracked) or (tracked.key in held and reservation_of(tracked) is not None):
-            numbers["promised"] += 1
-        elif tracked.key not in held:
+    for tracked in view.warm_claims():
+        if tracked.key not in held:
             numbers["taken"] += 1
+        elif reservation_of(tracked) is not None:
+            numbers["promised"] += 1
         else:
             numbers["free" if tracked.claim.is_allocated else "unallocated"] += 1
     family = GaugeMetricFamily(

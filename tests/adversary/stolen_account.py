@@ -70,7 +70,8 @@ async def refused_by_the_policy_alone(thief: Thief, rule: str, attempts: dict[st
     await apply_policy(admin, namespace, SERVICE_ACCOUNT)
     await until(thief, first, refused=True)
     found = {name: await outcome(thief, attempt) for name, (attempt, _) in attempts.items()}
-    assert {name: said for name, said in without.items() if said} == {}
+    refused = {name: said for name, said in without.items() if said}
+    assert refused == {}
     policy = f"ValidatingAdmissionPolicy 'dra-spawner-service-{rule}'"
     wrong = {name: found[name] for name, (_, sentence) in attempts.items() if f"request: {sentence}" not in found[name]}
     assert wrong == {}

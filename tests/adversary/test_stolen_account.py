@@ -16,7 +16,6 @@ from dra_spawner.headroom import labels
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims
 from tests.adversary.stolen_account import (
     DRA,
-    DRY,
     GPU,
     HUB,
     OURS,
@@ -184,11 +183,11 @@ async def test_claims_of_servers(thief: Thief) -> None:
     nobody = {"op": "remove", "path": "/status/reservedFor"}
     freed = {"op": "remove", "path": "/status/allocation"}
     thief_pod = {"resource": "nodes", "name": "node-a", "uid": "1"}
-    promise = {"apiGroup": labels.PROMISE_GROUP, "resource": labels.PROMISE_RESOURCE, "name": "eve"}
+    promise = {"apiGroup": "hub.jupyter.org", "resource": "promises", "name": "eve", "uid": "1"}
     only = "only warm claims are changed and deleted"
     leave, enter = (
-        "status.reservedFor: of a claim's consumers its placeholder",
-        "status.reservedFor: pods and the promise",
+        "status.reservedFor: none of a claim's consumers",
+        "status.reservedFor: pods are entered",
     )
     attempts: dict[str, tuple[Attempt, str]] = {
         "a running server's device": (lambda t: t.change(f"{ada}/status", nobody, freed), only),
@@ -201,10 +200,8 @@ async def test_claims_of_servers(thief: Thief) -> None:
             lambda t: t.change(f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": thief_pod}),
             enter,
         ),
-        "a promise that nobody takes away": (
-            lambda t: t.change(
-                f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": {**promise, "uid": "1"}}
-            ),
+        "a consumer that Kubernetes never takes away": (
+            lambda t: t.change(f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": promise}),
             enter,
         ),
         "another promise": (
@@ -239,18 +236,14 @@ async def test_claims_of_servers(thief: Thief) -> None:
     await refused_by_the_policy_alone(
         thief,
         "changes-claims",
-        {"a device of his choice": (lambda t: t.merge(warm_path, forge), "status: devices of a claim are given back")},
+        {"a device of his choice": (lambda t: t.merge(warm_path, forge), "status: of a claim reservedFor is written")},
     )
-    # What the service does is let in.
-    uid = changed["metadata"]["uid"]
-    entry = {"metadata": {"uid": uid}, "status": {"reservedFor": [{**promise, "uid": uid}]}}
-    await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC, params=DRY)
-    # Also when the hub has made the claim its server's: a promise that stayed would hold the device for ever.
-    await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC)
+    # What the service does is let in, also when the hub has made the claim its server's.
     await admin.patch(eve, {"metadata": {"labels": {labels.COMPONENT: labels.USER_SERVER}}})
-    gone = {"metadata": {"uid": uid}, "status": {"reservedFor": [{"$patch": "delete", "uid": uid}]}}
-    kept = await thief.api.patch(f"{eve}/status", gone, patch_type=PatchType.STRATEGIC)
-    assert [each["resource"] for each in kept["status"]["reservedFor"]] == ["pods"]
+    consumer = {"resource": "pods", "name": "eve-again", "uid": "2"}
+    entry = {"metadata": {"uid": changed["metadata"]["uid"]}, "status": {"reservedFor": [consumer]}}
+    entered = await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC)
+    assert {each["name"] for each in entered["status"]["reservedFor"]} == {"eve", "eve-again"}
     await thief.delete(f"{claims}/placeholder-0123abcd-3-gpu")
 
 

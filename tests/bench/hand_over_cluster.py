@@ -24,6 +24,7 @@ from dra_spawner.placeholders.reconciler import Reconciler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.control_plane import ControlPlane
+from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
 
 __all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running"]
@@ -241,8 +242,12 @@ class Bench:
         return [f"{each.kind} {each.subject}: {each.outcome}" for each in found if each.outcome != "done"]
 
 
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _ready_condition() -> Json:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = _now()
     return {
         "type": "Ready", "status": "True", "reason": "Fake", "message": "fake",
         "lastHeartbeatTime": now, "lastTransitionTime": now,
@@ -278,7 +283,8 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         await bench.nodes(ROOMY, roomy)
         await bench.nodes(TIGHT, tight)
         await bench.until(lambda: len(watch.snapshot.slices) == roomy + tight, "nodes and devices")
-        tasks = [asyncio.create_task(reconciler.run()), asyncio.create_task(bench.beat())]
+        kubelet = InstantKubelet(api, watch, _now)
+        tasks = [asyncio.create_task(each) for each in (reconciler.run(), bench.beat(), kubelet.run())]
         try:
             yield bench
             assert not any(task.done() for task in tasks), tasks

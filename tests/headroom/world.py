@@ -12,21 +12,18 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 
-from dra_spawner.dra.claims import ConsumerReference
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import (
     Action,
-    Cause,
     CreatePlaceholder,
     DeleteClaim,
     EndPlaceholder,
     LabelNode,
     LabelPod,
-    ReleaseClaim,
     ReserveClaim,
 )
 from dra_spawner.headroom.decide import Decisions, decide
-from dra_spawner.headroom.known import Known, is_held
+from dra_spawner.headroom.known import Known
 from dra_spawner.headroom.memory import Memory
 from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
 from dra_spawner.headroom.placement import Placement
@@ -34,7 +31,7 @@ from dra_spawner.headroom.policy import Policy
 from dra_spawner.headroom.search_ledger import SearchLedger
 from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness, simulated_placeholder
-from dra_spawner.headroom.view import Reservation, View
+from dra_spawner.headroom.view import Reservation, View, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
@@ -150,6 +147,8 @@ class World:
         self.stale = timedelta(0)
         self.refused: dict[str, str] = {}
         """Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says."""
+        self.slow: set[str] = set()
+        """Pods whose containers do not run yet, although they have a node."""
         self._numbers = itertools.count(1)
 
     # --- what happens in the cluster -------------------------------------------------------------------------------
@@ -239,6 +238,7 @@ class World:
                 for victim in found[1]:
                     self.preempted.append(victim.name)
                     self.objects.pop(("Pod", ObjectKey.of(victim)), None)
+        self._start()
 
     def pass_time(self, **time: float) -> None:
         self.now += timedelta(**time)
@@ -336,6 +336,12 @@ class World:
         best = best_nodes(pod, list(self.snapshot.nodes.values()), states, {})
         return min(state.node.name for state in best)
 
+    def _start(self) -> None:
+        """Kubelets start what has come to their nodes."""
+        for pod in list(self.snapshot.pods.values()):
+            if pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
+                self.snapshot.put(replace(pod, phase="Running"))
+
     def _carry_out(self, action: Action) -> None:
         match action:
             case CreatePlaceholder():
@@ -358,17 +364,6 @@ class World:
                     self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
                 if action.consumer and claim.claim.is_allocated:
                     self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
-            case ReleaseClaim():
-                claim = self.snapshot.claims[action.claim]
-                assert claim.claim.uid == action.uid
-                left = [each for each in claim.consumers if each.resource != labels.PROMISE_RESOURCE]
-                if action.consumers is not None:
-                    assert action.consumers == claim.consumers
-                    left, claim = [], claim.deallocated() if action.frees_devices else claim
-                if claim.is_deleted and not left:
-                    self.snapshot.remove_claim(action.claim)
-                else:
-                    self.snapshot.put(claim.with_consumers(tuple(left)))
             case DeleteClaim():
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
@@ -391,7 +386,7 @@ class World:
         self._label("ResourceClaim", claim, written)
 
     def promise(self, placement: Placement, pod: str) -> str:
-        """What `placeholders.placements` does: the warm claim is a user's, and the placeholder goes.
+        """What `placeholders.placements` does: the warm claim is kept for a user.
 
         Returns
         -------
@@ -402,19 +397,8 @@ class World:
         assert kept is not None
         for key in kept.claims:
             self.reserve(key, pod, self.now + timedelta(seconds=30))
-            self.hold(key, pod)
-        if not placement.others_wait:
-            end = EndPlaceholder(kept.key, kept.pod.uid, Cause.HANDED_OVER, "x", ObjectKey(NAMESPACE, pod))
-            self.log.append((self.now, end))
-            self.memory = replace(self.memory, creations=self.memory.creations.without(end))
-            self._carry_out(end)
+            self.snapshot.put(replace(self.snapshot.claims[key], owner_uids=()))
         return kept.claims[0].name
-
-    def hold(self, claim: ObjectKey, pod: str) -> None:
-        """A promise stands among a claim's consumers."""
-        tracked = replace(self.snapshot.claims[claim], owner_uids=())
-        promise = ConsumerReference(labels.PROMISE_RESOURCE, pod, tracked.claim.uid)
-        self.snapshot.put(tracked.with_consumers((*tracked.consumers, promise)))
 
     def _label(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
         # The simulator's own objects say where a pod is and what a claim holds; only labels change.
@@ -431,7 +415,7 @@ class World:
             name = ObjectKey(key.namespace, entry.get("resourceClaimName", ""))
             claim = self.snapshot.claims.get(name)
             users = [pod for pod in self.snapshot.pods.values() if any(each.claim == name.name for each in pod.claims)]
-            if claim is not None and not users and not is_held(claim):
+            if claim is not None and not users and reservation_of(claim) is None:
                 self.snapshot.remove_claim(name)
 
     def _put(self, obj: Json) -> None:

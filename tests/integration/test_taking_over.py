@@ -11,7 +11,6 @@ import pytest
 from dra_spawner.cluster.api_objects import START_ANNOTATION
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.headroom import labels
-from dra_spawner.placeholders.reconciler import Reconciler
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
 from tests.integration.kept_places import SHARE, kept_places, node, pods_of
@@ -302,31 +301,29 @@ async def test_a_start_that_is_cancelled(places, when):
 # --- nodes that are full ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
-async def test_a_service_that_ends_once_it_has_promised(places, killed, monkeypatch):
-    """The claim is kept for the server whoever decides: it starts with it, and waits for nothing and nobody."""
-    if killed:
-        monkeypatch.setattr(Reconciler, "_let_go", lambda self: asyncio.sleep(0))
-    places.side.spawner_config.cpu_guarantee = 5  # of 8: one place on each node
-    await places.cluster.publish(*node("node-a", whole("gpu-0")), *node("node-b", whole("gpu-0")))
+@pytest.mark.parametrize("cpu", [3, 5], ids=["beside", "full"])
+async def test_a_service_that_ends_once_it_has_promised(places, cpu):
+    """The server starts with its claim, and waits for nothing and nobody; nothing stays that only a service could end."""
+    places.side.spawner_config.cpu_guarantee = cpu  # of 8
+    await places.cluster.publish(*node("node-a", whole("gpu-0")))
     async with places.keeping(1, most=1):
         answer = await places.promise_to("jupyter-ada")
     # From here on nobody decides anything, yet whoever asks is answered.
     places.service.always(answer)
     before = await places.cluster.admin.get(places.cluster.path(CLAIMS, answer["claims"]["gpu"]))
-    assert [each["resource"] for each in before["status"].get("reservedFor", ())] == (["promises"] if killed else [])
+    assert [each["resource"] for each in before["status"]["reservedFor"]] == ["pods"]
     assert await places.spawn() is None
     claim = await places.claim_of()
     assert claim["metadata"]["uid"] == before["metadata"]["uid"]
     assert claim["status"]["allocation"] == before["status"]["allocation"]
     assert "jupyter-ada" in pods_of(claim)
     await places.stop()
-    async with places.keeping(1, most=1):  # whoever decides next takes the promise back
+    async with places.keeping(1, most=1):
         await places.only_placeholders_are_left()
 
 
 async def test_a_node_that_a_placeholder_fills(places):
-    """The placeholder goes before the pod is there, and the claim is the server's without a moment in between."""
+    """The placeholder goes when the pod is there, and the claim is the server's without a moment in between."""
     places.side.spawner_config.cpu_guarantee = 5
     await places.cluster.publish(*node("node-a", whole("gpu-0")))
     async with places.keeping(1) as world:

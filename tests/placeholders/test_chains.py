@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.cluster.errors import KubernetesError, RequestTarget
-from dra_spawner.headroom.actions import Action, Cause, EndPlaceholder, ReleaseClaim, ReserveClaim
+from dra_spawner.headroom.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
 from dra_spawner.headroom.placement import PlacementKind
 from dra_spawner.headroom.policy import Headroom
 from dra_spawner.headroom.shapes import Shape
@@ -97,7 +97,7 @@ async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTe
         (kept,) = world.warm(GPU)
         path = prepared.path("resourceclaims", kept.claims[0].name)
         do = world.reconciler.carry_out.do
-        world.reconciler.carry_out = Failing(ReleaseClaim)  # it only looks on from here on
+        world.reconciler.carry_out = Failing(DeleteClaim)  # it only looks on from here on
         await prepared.admin.delete(path)
         reserve = ReserveClaim(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
         assert await do(reserve, {}) == ()

@@ -49,9 +49,8 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
         assert entry.claim not in promise.claims.values()
         decisions = [each.decision for each in world.decisions.newest(100)]
         ended = [each.code for each in decisions if each.kind == "end-placeholder"]
-        # The one that is made anew may be quicker to have the device, and makes way.
-        assert ended in (["handed-over"], ["yield", "handed-over"])
-        assert [each.code for each in decisions if each.kind == "release-claim"] == ["expired"]
+        # It makes way for the very pod, or is nobody's.
+        assert ended in (["yield"], ["expired"])
         assert not [each for each in decisions if each.details.get("beside")]
 
 

@@ -83,9 +83,6 @@ async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
         )
         promise = await world.promises.place(gpu, prepared.namespace, "ada")
         claim = promise.claims["gpu"]
-        await world.until(
-            lambda: kept.key not in world.watch.snapshot.pods, what="it goes before its user's pod is there"
-        )
         # Somebody else waits for just this device, and comes before.
         await world.user("eager", WHOLE, cpu="1")
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")

@@ -12,7 +12,6 @@ from dra_spawner.cluster.api_objects import START_ENDS_ANNOTATION
 from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Cause
-from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.policy import Grace, Headroom
 from dra_spawner.headroom.view import Reservation, reservation_of
 from dra_spawner.history.decision_log import NumberedDecision
@@ -67,8 +66,8 @@ class Observer:
         Placeholders that the replicas ended, by cause.
     handed
         The users' pods that have named a claim, by their uids.
-    held
-        Claims that a promise was among the consumers of.
+    promised
+        To whom claims were promised, and until when.
     """
 
     def __init__(
@@ -81,7 +80,6 @@ class Observer:
         self.wrong: list[str] = []
         self.ended: Counter[str] = Counter()
         self.handed: dict[ObjectKey, set[str]] = {}
-        self.held: set[ObjectKey] = set()
         self._time = time
         self._namespace = namespace
         self._headroom = headroom
@@ -89,8 +87,9 @@ class Observer:
         self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
         self._node_of: dict[str, str] = {}
         self._made: dict[ObjectKey, datetime] = {}
-        self._promised: dict[ObjectKey, Reservation] = {}
+        self.promised: dict[ObjectKey, Reservation] = {}
         self._forsaken: set[ObjectKey] = set()
+        self._leaving: set[str] = set()
         self._losses: list[_Loss] = []
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
@@ -122,10 +121,6 @@ class Observer:
         claims = self.watch.snapshot.claims.values()
         return [each for each in claims if each.key.namespace == self._namespace]
 
-    def is_any_held(self, names: Collection[str]) -> bool:
-        """Whether a promise is among the consumers of any of these claims."""
-        return any(claim.key.name in names and is_held(claim) for claim in self.claims())
-
     def warm(self, shape: str) -> set[ObjectKey]:
         """Placeholders that keep a place which the next user can have."""
         return {ObjectKey.of(pod) for pod in self.placeholders() if _shape(pod) == shape and self._is_warm(pod)}
@@ -156,8 +151,8 @@ class Observer:
 
     def _look_at_expiry(self, placeholder: ObjectKey, at: datetime) -> None:
         """Who is promised a place has all of the time that he was told, unless he comes without it."""
-        claims = [key for key in self._promised if key.name.startswith(f"{placeholder.name}-")]
-        until = [self._promised[key].until for key in claims if key not in self._forsaken]
+        claims = [key for key in self.promised if key.name.startswith(f"{placeholder.name}-")]
+        until = [self.promised[key].until for key in claims if key not in self._forsaken]
         if until and at < max(until) - _STAMP:
             self._tell(f"{placeholder} ended at {at}, and is promised until {max(until)}")
 
@@ -166,6 +161,8 @@ class Observer:
             return
         if change.kind is Kind.POD and change.key.name.startswith("user-"):
             self._look_at_user(change)
+        elif change.kind is Kind.POD:
+            self._look_at_placeholder(change.key)
         self._look_at_users()
         self._look_at_numbers()
         self._look_at_claims()
@@ -181,6 +178,17 @@ class Observer:
                 return
         if name not in self.left and self._node_of.get(name) not in self.lost:
             self._tell(f"{name} was ended by somebody else")
+
+    def _look_at_placeholder(self, key: ObjectKey) -> None:
+        """A server joins what a placeholder keeps prepared: its kubelet may lose it if that goes before it runs."""
+        pod = self.watch.snapshot.pods.get(key)
+        if pod is None or not pod.is_deleted or pod.is_preempted or pod.uid in self._leaving:
+            return
+        self._leaving.add(pod.uid)
+        for user in self.running_users():
+            shared = set(claims_named(pod)) & set(claims_named(user))
+            if shared and not user.is_running and user.node_name not in self.lost:
+                self._tell(f"{key} goes before {user} runs with what it kept")
 
     def _look_at_users(self) -> None:
         for pod in self.users():
@@ -208,10 +216,11 @@ class Observer:
         now = self._time.now()
         for claim in self.claims():
             self._made.setdefault(claim.key, now)
-            if is_held(claim):
-                self.held.add(claim.key)
+            for each in claim.consumers:
+                if each.resource != "pods":
+                    self._tell(f"{claim.key} has a consumer that is no pod: {each.resource}")
             if (reservation := reservation_of(claim)) is not None:
-                self._promised[claim.key] = reservation
+                self.promised[claim.key] = reservation
                 pod = self.watch.snapshot.pods.get(ObjectKey(claim.key.namespace, reservation.pod))
                 if pod is not None and claim.key not in claims_named(pod):
                     self._forsaken.add(claim.key)
@@ -224,13 +233,7 @@ class Observer:
     def _orphans(self) -> Iterator[tuple[tuple[str, ObjectKey], None]]:
         """Claims, promises and placeholders that are good for nothing, and whose end nobody has asked for."""
         named = {key for pod in self.pods() for key in claims_named(pod)}
-        running = {key: pod for pod in self.running_users() for key in claims_named(pod)}
         for claim in self.claims():
-            taker = running.get(claim.key)
-            if is_held(claim) and claim.key not in named:
-                yield ("promise", claim.key), None
-            if is_held(claim) and taker is not None and claim.is_reserved_for(taker):
-                yield ("kept promise", claim.key), None
             is_warm = claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
             if is_warm and claim.key not in named and not claim.consumers and not claim.is_deleted:
                 yield ("claim", claim.key), None

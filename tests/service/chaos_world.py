@@ -206,8 +206,10 @@ class ChaosWorld:
     def seen(self) -> Counter[str]:
         """What must be in a run that is worth its name."""
         observer = self.observer
-        not_taken = sum(key not in observer.handed for key in observer.held)
-        return Counter({"taken over": self.hub.taken_over, "held": len(observer.held), "held in vain": not_taken})
+        in_vain = sum(key not in observer.handed for key in observer.promised)
+        return Counter(
+            {"taken over": self.hub.taken_over, "promised": len(observer.promised), "promised in vain": in_vain}
+        )
 
     def done_so_far(self) -> list[int]:
         """Of each replica, what it decided and what it tried to write."""

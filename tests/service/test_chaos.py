@@ -17,9 +17,8 @@ import pytest
 
 from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.headroom import labels
-from dra_spawner.headroom.known import is_held
 from dra_spawner.headroom.policy import Grace, Headroom
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.service.chaos import CHOICES, MOST_NODES, Chaos
@@ -36,7 +35,7 @@ SEEDS = int(os.environ.get("DRA_SPAWNER_CHAOS_SEEDS", "1"))
 LONG = timedelta(minutes=33)
 #: Chance goes on for so long at most until there was enough of what is to be seen.
 LONGEST = timedelta(minutes=99)
-ENOUGH = Counter({"taken over": 3, "held": 3, "held in vain": 1})
+ENOUGH = Counter({"taken over": 3, "promised": 5, "promised in vain": 1})
 HEADROOM = {"gpu": Headroom(2, 3), "plain": Headroom(2, 3), "full": Headroom(1, 3), "both": Headroom(1, 2)}
 #: Who stay to the end. On a node where anybody is, there may be no room for one that wants both devices.
 LAST_USERS = MOST_NODES - sum(HEADROOM[name].min for name in ("gpu", "full", "both"))
@@ -108,7 +107,7 @@ def restless(chaos: Chaos) -> list[str]:
     named = {ObjectKey(pod.namespace, each.claim) for pod in pods for each in pod.claims if each.claim}
     found += [f"{each.key} is left over" for each in observer.claims() if each.key not in named]
     found += [f"{each.key} is promised" for each in observer.claims() if _is_promised(observer, each.key)]
-    found += [f"{each.key} is held by a promise" for each in observer.claims() if is_held(each)]
+    found += [f"{each.key} has {consumer}" for each in observer.claims() for consumer in of_others(each)]
     templates = {each.template for pod in pods for each in pod.claims}
     found += [
         f"{key} is left over"
@@ -116,6 +115,11 @@ def restless(chaos: Chaos) -> list[str]:
         if key.namespace == chaos.cluster.namespace and key.name not in templates
     ]
     return found
+
+
+def of_others(claim: TrackedClaim) -> list[str]:
+    """Consumers that Kubernetes never takes away: all that are no pods."""
+    return [each.resource for each in claim.consumers if each.resource != "pods"]
 
 
 def _is_promised(observer: Observer, key: ObjectKey) -> bool:

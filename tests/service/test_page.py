@@ -55,7 +55,6 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert promise["details"]["claim.gpu"] == answer["claims"]["gpu"]
         assert promise["reason"].startswith(told)
         assert told in text
-        assert "jupyter-ada gets its place; its claims keep the devices, and the placeholder has gone" in text
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-promise"))["items"]
         assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
@@ -79,16 +78,14 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert reason in text
         promised = [each for each in kept["items"] if each["promised_to"]]
         assert [each["promised_to"] for each in promised] == ["jupyter-ada"]
-        assert (promised[0]["name"], promised[0]["node"]) == (placeholder, "node-a"), "it has gone; its claim has not"
+        assert (promised[0]["name"], promised[0]["node"]) == (placeholder, "node-a")
         assert promised[0]["claims"] == answer["claims"]
-        assert promised[0]["decided_at"] == promise["at"]
         assert promised[0]["promised_until"][:19] == answer["until"][:19]
         metrics = await service.get("metrics")
         for line in (
             'dra_spawner_seats{profile="gpu-whole",state="held"} 1.0',
             'dra_spawner_seats{profile="gpu-slice",state="used"} 0.0',
             'dra_spawner_placeholder_claims{state="promised"} 1.0',
-            'dra_spawner_promises_total{end="kept"} 0.0',
             'dra_spawner_evictions_denied_total{rule="floor"} 0.0',
             "dra_spawner_hand_over_seconds_count 0.0",
             'dra_spawner_idle_device_seconds_total{class="gpu.example.com"} 0.0',

@@ -103,8 +103,8 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     assert f"['{service.lease_name}']" in str(policies["dra-spawner-service-makes-leases"])
     text = str(policies)
     ours = (labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING, labels.YIELDED_AT, labels.SHAPE)
-    kept = (labels.RESERVED_FOR, labels.RESERVED_SINCE, labels.RESERVED_UNTIL, labels.PROMISE_GROUP)
-    for word in (*ours, *kept, labels.PROMISE_RESOURCE, labels.PLACEHOLDER, labels.MANAGER, labels.MANAGED_BY):
+    kept = (labels.RESERVED_FOR, labels.RESERVED_SINCE, labels.RESERVED_UNTIL)
+    for word in (*ours, *kept, labels.PLACEHOLDER, labels.MANAGER, labels.MANAGED_BY):
         assert f"'{word}'" in text, word
 
 
@@ -146,7 +146,6 @@ def test_every_word_is_documented() -> None:
     words |= {
         labels.RESERVED_FOR,
         "reserved-until",
-        labels.PROMISE_RESOURCE,
         CONFIG_MAP,
         labels.LATE,
         *KINDS_OF_DECISIONS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -146,11 +146,6 @@ class VirtualReplica:
         """Whether it does not lead, or says that it decides nothing."""
         latest = self.running.keeper.latest
         return latest is None or bool(latest.frozen)
-
-    def knows_who_names(self, claims: Collection[str]) -> bool:
-        """Whether it knows of a pod that names one of these."""
-        pods = self.running.keeper.watch.snapshot.pods.values()
-        return any(each.claim in claims for pod in pods for each in pod.claims)
 
     async def start(self) -> Replica:
         """Begin anew, with nothing but what is in the cluster."""

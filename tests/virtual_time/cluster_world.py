@@ -7,13 +7,12 @@ whatever is done is written to the API.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.cluster.cluster_watch import ClusterWatch
 from dra_spawner.cluster.start_objects import owner_reference
 from dra_spawner.devcluster.clock import ScaledClock, timestamp
 from dra_spawner.devcluster.kubelet.node_agent import NodeAgent
@@ -22,6 +21,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.cluster.instant_kubelet import InstantKubelet
 from tests.headroom.world import IMAGE, Json, gpu_slice, node_objects, user_manifest
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting
@@ -53,9 +53,8 @@ class ClusterWorld:
         self.quiet = Quiet(watch)
         self._agent = NodeAgent(api, ScaledClock())
         self._to_do: list[Callable[[], Awaitable[None]]] = []
-        self._to_start: asyncio.Queue[ObjectKey] = asyncio.Queue()
-        self._started: set[str] = set()
-        watch.on_change(self._note_bound)
+        # A scheduler that preempts spares pods that began long ago.
+        self._kubelet = InstantKubelet(api, watch, lambda: timestamp(clock.real_now()))
 
     @property
     def evictions(self) -> int:
@@ -194,22 +193,8 @@ class ClusterWorld:
     # --- inside ---------------------------------------------------------------------------------------------------------
 
     async def run_nodes(self) -> None:
-        """What the control plane hears of nodes: that they are there (else they get a taint), and that pods have begun."""
-        await asyncio.gather(self._agent.heartbeat_forever(), self._start_pods())
-
-    def _note_bound(self, change: Change) -> None:
-        pod = self.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
-        if pod is not None and pod.node_name and pod.uid not in self._started:
-            self._started.add(pod.uid)
-            self._to_start.put_nowait(change.key)
-
-    async def _start_pods(self) -> None:
-        """A scheduler that preempts spares those who began long ago."""
-        while True:
-            key = await self._to_start.get()
-            path = resource_path("v1", "pods", key.namespace, key.name, "status")
-            with contextlib.suppress(KubernetesError):  # gone by now
-                await self.api.patch(path, {"status": {"startTime": timestamp(self.clock.real_now())}})
+        """What the control plane hears of nodes: that they are there (else they get a taint), and what pods do."""
+        await asyncio.gather(self._agent.heartbeat_forever(), self._kubelet.run())
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
         try:

@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 #: Exit code of a process that SIGTERM or SIGKILL ended, as container runtimes report it.
 EXIT_CODE_TERMINATED = 128 + signal.SIGTERM
 EXIT_CODE_KILLED = 137
+#: No container that does nothing ends sooner: kubelet and runtime take so long.
+_FAKE_END_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,7 @@ class FakeContainer:
             self._ended.set_result(exit_code)
 
     def terminate(self) -> None:
-        self.exit(EXIT_CODE_TERMINATED)
+        asyncio.get_running_loop().call_later(_FAKE_END_SECONDS, self.exit, EXIT_CODE_TERMINATED)
 
     def kill(self) -> None:
         self.exit(EXIT_CODE_KILLED)
