@@ -123,9 +123,17 @@ def group_alike_nodes(view: View, shape: Shape) -> bool:
 
 
 def _in_order(view: View, busyness: NodesBusyness, names: Iterable[str]) -> list[str]:
-    """Nodes as users should fill them: the busiest first, those that are to become empty last."""
+    """Nodes as users should fill them: those that lack nothing, the busiest first; last those that are to become empty."""
     nodes = view.snapshot.nodes
-    keys = [(not is_labelled(nodes[name], labels.DRAINING), busyness.of(name).order, name) for name in names]
+    keys = [
+        (
+            not is_labelled(nodes[name], labels.DRAINING),
+            _lacks_nothing(view, name),
+            busyness.of(name).order,
+            name,
+        )
+        for name in names
+    ]
     return [name for *_, name in sorted(keys, reverse=True)]
 
 
@@ -133,13 +141,17 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
     """The place of the placeholder on the busiest node; None if there is none."""
     chosen = max(
         (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
-        key=lambda each: (busyness.of(each.node).rank, each.key),
+        key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
         default=None,
     )
     if chosen is None:
         return None
     reason = f"kept ready on node {chosen.node}"
     return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
+
+
+def _lacks_nothing(view: View, node: str) -> bool:
+    return is_labelled(view.snapshot.nodes[node], labels.IMAGES_READY)
 
 
 def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:

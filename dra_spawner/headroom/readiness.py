@@ -23,6 +23,9 @@ _MOST_NAMES = 3
 def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[LabelNode, ...], Memory]:
     """Which nodes get, and which lose, the label that users' servers require. Labels go first and come last.
 
+    Where servers are, the label stays, with another value: a kubelet that restarts ends running pods that require what
+    their node's labels do not say any more (`NodeAffinity`; ``canAdmitPod`` in pkg/kubelet, as of 1.36).
+
     Parameters
     ----------
     memory
@@ -51,7 +54,11 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
                 lost_readiness[name] = begun or view.now
             # A node that never was ready waits from its making on.
             waited = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
-            if label == labels.TRUE:
+            has_servers = bool(view.users_of_node.get(name))
+            if label == labels.TRUE and has_servers:
+                reason = f"servers are there, although {missing}"
+                come.append(LabelNode(name, labels.IMAGES_READY, labels.LATE, reason))
+            elif label == labels.TRUE or (label is not None and not has_servers and waited < policy.readiness.deadline):
                 gone.append(LabelNode(name, labels.IMAGES_READY, None, f"not ready for users: {missing}"))
             elif label is None and waited >= policy.readiness.deadline:
                 minutes = int(policy.readiness.deadline.total_seconds() // 60)

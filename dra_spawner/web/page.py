@@ -39,7 +39,8 @@ _WORDS = {
 
 _MEANINGS = {
     "ready for users": "it has the images of all choices that can run there, and all devices that its kind has",
-    "late": "something is missing, but was waited for long enough (ready_deadline_seconds): users may go there",
+    "late": "something is missing, but users may go there: servers run there, or it was waited for long enough"
+    " (ready_deadline_seconds)",
     "not for users yet": "something is missing: servers that asked for a place do not go there",
     "draws placeholders": "the newest node: placeholders prefer it, so that places come up where nobody is yet",
     "draining": "no user is there and others have room: placeholders leave it, so that the autoscaler takes it",

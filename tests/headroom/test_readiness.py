@@ -7,8 +7,8 @@ from dra_spawner.headroom.actions import CreatePlaceholder, LabelNode
 from dra_spawner.placeholders.reconciler import in_order
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.headroom.device_hub import hub
-from tests.headroom.world import GPU, World, gpu_slice
+from tests.headroom.device_hub import hub, placement
+from tests.headroom.world import GPU, World, gpu_slice, user_shape
 
 
 def ready_node() -> World:
@@ -87,3 +87,52 @@ def test_it_is_closed_before_anything_is_made() -> None:
     opened = LabelNode("b", labels.IMAGES_READY, labels.TRUE, "x")
     made = CreatePlaceholder(GPU.id, "x")
     assert in_order([], [opened, made, closed]) == [[(closed,)], [(opened,), (made,)]]
+
+
+def test_the_label_stays_where_servers_are() -> None:
+    """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=1)
+    assert written(world) == [labels.TRUE, labels.LATE]
+    world.leave("ada")
+    world.run(minutes=1)
+    assert written(world) == [labels.TRUE, labels.LATE, None], "nobody needs it"
+
+
+def test_what_is_late_for_servers_is_ready_again_when_nothing_is_missing() -> None:
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=1)
+    world.pull("a")
+    world.run(minutes=5)
+    assert written(world) == [labels.TRUE, labels.LATE, labels.TRUE]
+
+
+def test_what_is_late_long_enough_stays() -> None:
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=20, every_seconds=30)
+    world.leave("ada")
+    world.run(minutes=5, every_seconds=30)
+    assert written(world) == [labels.TRUE, labels.LATE], "better slow than never"
+
+
+def test_servers_go_first_where_nothing_is_missing() -> None:
+    """Also where others are busier."""
+    world = ready_node()
+    world.node("b", gpus=1)
+    world.run(minutes=2)
+    world.user("ada", nodeSelector={"kubernetes.io/hostname": "a"})
+    world.settle()
+    plain = user_shape()
+    assert placement(world, plain).node == "a"
+    lose_images(world, "a")
+    world.settle()
+    assert placement(world, plain).node == "b"

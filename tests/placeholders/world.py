@@ -24,6 +24,7 @@ from dra_spawner.placeholders.reconciler import Reconciler
 from tests.cluster.under_test import ClusterUnderTest
 
 IMAGE = "example.com/notebook:1"
+PAUSE = PlaceholderSettings().image
 PRIORITY_CLASS = "dra-spawner-placeholder"
 
 Json = dict[str, Any]
@@ -43,14 +44,17 @@ def user_pod(
     ready: bool = True,
     gates: Sequence[str] = (),
     limits: Mapping[str, str] | None = None,
+    image: str = IMAGE,
+    **spec: Any,
 ) -> Json:
-    """A user's pod; ``entries`` says for each claim of which template or claim it is."""
+    """A user's pod; ``entries`` says for each claim of which template or claim it is, ``spec`` what else it has."""
     resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
     if entries:
         resources["claims"] = [{"name": entry} for entry in entries]
-    spec: Json = {
-        "containers": [{"name": "notebook", "image": IMAGE, "resources": resources}],
+    spec = {
+        "containers": [{"name": "notebook", "image": image, "resources": resources}],
         "terminationGracePeriodSeconds": 0,
+        **spec,
     }
     if entries:
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
@@ -70,13 +74,15 @@ def shape(claims: Mapping[str, Json], cpu: str = "1", **kind: Any) -> Shape:
 class PlaceholderWorld:
     """See the module."""
 
-    def __init__(self, cluster: ClusterUnderTest, watch: ClusterWatch, policy: Policy, api: KubernetesApi) -> None:
+    def __init__(
+        self, cluster: ClusterUnderTest, watch: ClusterWatch, policy: Policy, api: KubernetesApi, image: str = PAUSE
+    ) -> None:
         self.cluster = cluster
         self.watch = watch
         self.policy = policy
         self.api = api
         self.decisions = DecisionLog()
-        settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS)
+        settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS, image=image)
         carry_out = CarryOut(
             api,
             settings,
@@ -149,9 +155,12 @@ class PlaceholderWorld:
 
 @contextlib.asynccontextmanager
 async def at_work(
-    cluster: ClusterUnderTest, *pairs: tuple[Shape, Headroom], kubeconfig: Path | None = None
+    cluster: ClusterUnderTest,
+    *pairs: tuple[Shape, Headroom],
+    kubeconfig: Path | None = None,
+    image: str = PAUSE,
 ) -> AsyncIterator[PlaceholderWorld]:
-    """A reconciler that keeps what is wanted of each shape."""
+    """A reconciler that keeps what is wanted of each shape, in placeholders of an image."""
     policy = Policy(
         shapes={each.id: each for each, _ in pairs}, headroom={each.id: headroom for each, headroom in pairs}
     )
@@ -159,7 +168,7 @@ async def at_work(
         await KubernetesApi.from_kubeconfig(kubeconfig or cluster.admin_kubeconfig) as api,
         ClusterWatch(api) as watch,
     ):
-        world = PlaceholderWorld(cluster, watch, policy, api)
+        world = PlaceholderWorld(cluster, watch, policy, api, image)
         task = asyncio.create_task(world.reconciler.run())
         try:
             yield world
