@@ -93,12 +93,15 @@ class CreatePlaceholder:
     ----------
     beside
         The waiting user's pod for which a node must come; None if it is for the wanted number.
+    avoid
+        Nodes that it goes to only if it has no room elsewhere: others have failed there.
     """
 
     kind: ClassVar = "create-placeholder"
     shape: str
     reason: str
     beside: ObjectKey | None = None
+    avoid: tuple[str, ...] = ()
 
     @property
     def subject(self) -> str:

@@ -1,4 +1,4 @@
-"""Placeholders that keep nothing any more: they failed, or what they were to keep is gone."""
+"""Placeholders that keep nothing any more: they failed, do not start, or what they were to keep is gone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> t
     ending
         Placeholders that end in this round for other reasons.
     """
-    return (*_failed(view), *_without_claims(view, policy, ending))
+    return (*_failed(view), *_not_proven(view, policy, ending), *_without_claims(view, policy, ending))
+
+
+def has_failed(pod: Pod) -> bool:
+    """Of a placeholder that is broken: whether its node or its devices are to blame, so that the next may fail, too."""
+    return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
 
 
 def _failed(view: View) -> Iterator[EndPlaceholder]:
@@ -27,6 +32,30 @@ def _failed(view: View) -> Iterator[EndPlaceholder]:
     for pod in view.leaving:
         if pod.is_finished and not pod.is_deleted and not _takes_others_claims_along(view, pod):
             yield EndPlaceholder(ObjectKey.of(pod), pod.uid, Cause.BROKEN, f"it has ended by itself ({pod.phase})")
+
+
+def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[EndPlaceholder]:
+    """Those whose devices cannot be prepared, for one; the kubelet tries that for ever."""
+    for key, placeholder in view.placeholders.items():
+        pod = placeholder.pod
+        if key in ending or placeholder.is_proven or placeholder.is_pending or placeholder.reservation is not None:
+            continue
+        devices = _devices(view, placeholder)
+        if pod.has_unhealthy_device:
+            reason = f"a device of it on node {pod.node_name} is not healthy{devices}"
+        elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start:
+            minutes = policy.grace.start.total_seconds() / 60
+            reason = f"its container does not run after {minutes:g} minutes on node {pod.node_name}{devices}"
+        else:
+            continue
+        yield EndPlaceholder(key, pod.uid, Cause.BROKEN, reason)
+
+
+def _devices(view: View, placeholder: Placeholder) -> str:
+    """Those that it has, for people."""
+    claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
+    names = [str(each.id) for claim in claims for each in claim.claim.status.devices or ()]
+    return f" ({', '.join(sorted(names))})" if names else ""
 
 
 def _takes_others_claims_along(view: View, pod: Pod) -> bool:

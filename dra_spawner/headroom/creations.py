@@ -12,13 +12,14 @@ from datetime import datetime, timedelta
 
 from dra_spawner.headroom import labels
 from dra_spawner.headroom.actions import Action, CreatePlaceholder, EndPlaceholder
+from dra_spawner.headroom.broken import has_failed
 from dra_spawner.headroom.policy import Policy, Renewal
 from dra_spawner.headroom.view import View, age
 
 __all__ = ["Creations", "Setback"]
 
-#: Who fails later than this after being made is no sign that the next one would fail, too.
-_SOON = timedelta(minutes=2)
+#: Who fails later than this after being made is no sign that the next one would fail, too. More than `Grace.start`.
+_SOON = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +155,7 @@ class Creations:
         soon: set[str] = set()
         for each in failed:
             pod = view.snapshot.pods[each.key]
-            if not pod.is_finished:
+            if not has_failed(pod):
                 continue  # only its claim is gone, which was waited for long enough
             shape = pod.labels.get(labels.SHAPE, "")
             count[shape] += 1

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from dra_spawner.headroom.actions import Action, CreatePlaceholder, Denial, EndPlaceholder, LabelNode
-from dra_spawner.headroom.broken import decide_broken
+from dra_spawner.headroom.broken import decide_broken, has_failed
 from dra_spawner.headroom.budget import Tokens
 from dra_spawner.headroom.busyness import NodesBusyness
 from dra_spawner.headroom.hand_over import decide_forsaken, decide_hand_overs, is_under_way
@@ -85,7 +86,9 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
     ending = _ended((*hand_overs, *broken, *yields, *forsaken))
     creations = memory.creations.after(view, policy, broken, _ends((*hand_overs, *yields, *forsaken)))
     memory = replace(memory, creations=creations)
+    memory = replace(memory, avoided=_avoided(view, policy, memory, broken))
     numbers, memory, denied = _numbers(view, policy, memory, waiting, ending)
+    numbers = tuple(_elsewhere(each, policy, memory) for each in numbers)
     # Without all shapes it is not known which nodes are for users.
     attraction = decide_attraction(view, policy) if policy.is_complete else ()
     draining, memory = decide_draining(view, policy, memory, busyness)
@@ -96,6 +99,19 @@ def decide(view: View, policy: Policy, memory: Memory) -> Decisions:
         memory, denied = replace(memory, tokens=tokens), {**denied, **stay}
     actions = (*hand_overs, *broken, *yields, *forsaken, *readiness, *numbers, *attraction, *draining, *moves)
     return Decisions(actions, waiting, memory, denied=denied)
+
+
+def _avoided(view: View, policy: Policy, memory: Memory, broken: Iterable[EndPlaceholder]) -> Mapping[str, datetime]:
+    """Nodes where placeholders with devices have failed, and when: the others go elsewhere for a time."""
+    failed = [view.snapshot.pods[each.key] for each in broken]
+    found = {name: when for name, when in memory.avoided.items() if view.now - when < policy.grace.avoid}
+    return {**found, **{pod.node_name: view.now for pod in failed if pod.claims and has_failed(pod)}}
+
+
+def _elsewhere(action: Action, policy: Policy, memory: Memory) -> Action:
+    if isinstance(action, CreatePlaceholder) and memory.avoided and policy.shapes[action.shape].wants_devices:
+        return replace(action, avoid=tuple(sorted(memory.avoided)))
+    return action
 
 
 def _numbers(

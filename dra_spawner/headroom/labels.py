@@ -23,8 +23,8 @@ ATTRACT: Final = "hub.jupyter.org/attract-placeholders"
 #: On a node: it is to become empty; no new server and no placeholder goes there.
 DRAINING: Final = "hub.jupyter.org/draining"
 TRUE: Final = "true"
-#: Value of `IMAGES_READY` where something is missing, but servers are there that require the label, or it was waited for
-#: until the deadline: better slow than never.
+#: Value of `IMAGES_READY` where something is missing, but servers are there that require the label, or it was waited
+#: for until the deadline: better slow than never.
 LATE: Final = "late"
 
 #: On a warm claim: name of the user's pod that it is kept for, since when and until when (seconds since 1970).

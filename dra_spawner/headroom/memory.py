@@ -33,6 +33,8 @@ class Memory:
         What bears on how many placeholders may be made.
     waited
         What was done for users' pods that wait, by uid.
+    avoided
+        Node where a placeholder with devices has failed, and when.
     drain_tried, drain_last
         When it was last looked for a node that could become empty, and which one was looked at last.
     """
@@ -45,6 +47,7 @@ class Memory:
     outdated: Mapping[str, datetime] = field(default_factory=dict)
     creations: Creations = field(default_factory=Creations)
     waited: Mapping[str, Waited] = field(default_factory=dict)
+    avoided: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -59,6 +62,7 @@ class Memory:
             busy={name: min(when, now) for name, when in self.busy.items()},
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
             creations=self.creations.not_after(now),
+            avoided={name: min(when, now) for name, when in self.avoided.items()},
             waited={uid: each.not_after(now) for uid, each in self.waited.items()},
         )
 

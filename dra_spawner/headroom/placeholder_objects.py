@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,7 +68,7 @@ def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -
     )
 
 
-def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> JsonObject:
+def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoid: Collection[str] = ()) -> JsonObject:
     """The pod.
 
     A user preempts a placeholder without devices where no free place is left, so that prefers the node that attracts
@@ -86,7 +86,7 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings) -> J
         resources["claims"] = [{"name": entry} for entry in shape.claims]
     spec: JsonObject = {
         **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
-        "affinity": _affinity(shape),
+        "affinity": _affinity(shape, avoid),
         "automountServiceAccountToken": False,
         "containers": [
             {
@@ -135,13 +135,16 @@ def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
     return {name: Quantity.parse(amount) for name, amount in container["requests"].items()}
 
 
-def _affinity(shape: Shape) -> JsonObject:
+def _affinity(shape: Shape, avoid: Collection[str]) -> JsonObject:
     nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
     attracted = {"matchExpressions": [{"key": labels.ATTRACT, "operator": "In", "values": [labels.TRUE]}]}
     ready = {"matchExpressions": [{"key": labels.IMAGES_READY, "operator": "Exists"}]}
     nodes[_PREFERRED] = [{"weight": 100, "preference": attracted}]
     if shape.wants_devices:
         nodes[_PREFERRED] = [{"weight": 100, "preference": ready}, {"weight": 20, "preference": attracted}]
+    if avoid:
+        elsewhere = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in avoid]}
+        nodes[_PREFERRED].append({"weight": 100, "preference": elsewhere})
     required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
     not_draining = {"key": labels.DRAINING, "operator": "DoesNotExist"}
     nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {

@@ -123,7 +123,7 @@ def group_alike_nodes(view: View, shape: Shape) -> bool:
 
 
 def _in_order(view: View, busyness: NodesBusyness, names: Iterable[str]) -> list[str]:
-    """Nodes as users should fill them: those that lack nothing, the busiest first; last those that are to become empty."""
+    """Nodes as users should fill them: those that lack nothing, the busiest first; last those to become empty."""
     nodes = view.snapshot.nodes
     keys = [
         (

@@ -111,6 +111,10 @@ class Grace:
         A claim without its placeholder is deleted after so long.
     replacing
         A placeholder that no choice wants any more stays so long at most until those that are wanted are there.
+    start
+        A placeholder's container runs so long after its kubelet has it, or its node or its devices are of no use.
+    avoid
+        A node where that was not so is avoided for so long.
     """
 
     yield_again: timedelta = timedelta(seconds=10)
@@ -121,6 +125,8 @@ class Grace:
     freed_node: timedelta = timedelta(minutes=10)
     orphan: timedelta = timedelta(seconds=60)
     replacing: timedelta = timedelta(seconds=60)
+    start: timedelta = timedelta(minutes=2)
+    avoid: timedelta = timedelta(minutes=10)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,11 @@ class Placeholder:
         return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
 
     @property
+    def is_proven(self) -> bool:
+        """Whether its container runs: its node could do what a server needs there, preparing its devices included."""
+        return self.pod.is_running and not self.pod.has_unhealthy_device
+
+    @property
     def is_free(self) -> bool:
         """Whether it holds a place for whoever comes."""
         return not self.is_pending and self.reservation is None
@@ -207,11 +212,11 @@ class View:
         return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
 
     def warm(self, shape: str) -> list[Placeholder]:
-        """Free placeholders of a shape on nodes that are ready for users."""
+        """Free placeholders of a shape that run, on nodes that are ready for users."""
         return [
             each
             for each in self.placeholders_of_shape.get(shape, ())
-            if each.is_free and is_ready_for_users(self.snapshot.nodes.get(each.node))
+            if each.is_free and each.is_proven and is_ready_for_users(self.snapshot.nodes.get(each.node))
         ]
 
     def warm_claims(self) -> tuple[TrackedClaim, ...]:

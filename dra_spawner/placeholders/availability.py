@@ -30,9 +30,9 @@ _PARTS = re.compile("[/=,]")
 class PlaceholderState(StrEnum):
     """How far a placeholder is."""
 
-    #: It keeps a place on a node that is ready for users.
+    #: It runs, on a node that is ready for users.
     WARM = "warm"
-    #: It keeps a place on a node that is not ready yet, or its claims are not allocated.
+    #: It has a node that is not ready yet, or does not run there yet.
     WARMING = "warming"
     #: It waits for a node.
     PENDING = "pending"
@@ -49,7 +49,7 @@ def state_of(view: View, placeholder: Placeholder) -> PlaceholderState:
     if placeholder.is_pending:
         return PlaceholderState.PENDING
     is_ready = is_ready_for_users(view.snapshot.nodes.get(placeholder.node))
-    return PlaceholderState.WARM if is_ready else PlaceholderState.WARMING
+    return PlaceholderState.WARM if is_ready and placeholder.is_proven else PlaceholderState.WARMING
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ class CarryOut:
         """
         match action:
             case CreatePlaceholder():
-                return await self._create(shapes[action.shape], action.reason)
+                return await self._create(shapes[action.shape], action)
             case EndPlaceholder():
                 return await self._end(action.key, action.uid)
             case LabelNode():
@@ -114,20 +114,20 @@ class CarryOut:
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
 
-    async def _create(self, shape: Shape, reason: str) -> tuple[Expectation, ...]:
+    async def _create(self, shape: Shape, action: CreatePlaceholder) -> tuple[Expectation, ...]:
         """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
         while (name := self._uncertain.take(shape.id)) is not None:
             with contextlib.suppress(_OfOthers):
-                return await self._create_named(name, shape, reason, is_uncertain=True)
-        return await self._create_named(self._new_name(shape), shape, reason)
+                return await self._create_named(name, shape, action, is_uncertain=True)
+        return await self._create_named(self._new_name(shape), shape, action)
 
     async def _create_named(
-        self, name: str, shape: Shape, reason: str, *, is_uncertain: bool = False
+        self, name: str, shape: Shape, action: CreatePlaceholder, *, is_uncertain: bool = False
     ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
         manifests = placeholder_claims(shape, name, self._settings)
-        manifest = placeholder_pod(shape, name, self._settings)
-        manifest["metadata"]["annotations"][labels.REASON] = reason
+        manifest = placeholder_pod(shape, name, self._settings, action.avoid)
+        manifest["metadata"]["annotations"][labels.REASON] = action.reason
         made: list[JsonObject] = []
         there: list[JsonObject] = []
         try:

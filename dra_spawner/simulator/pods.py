@@ -112,6 +112,8 @@ class Pod:
     phase: str = "Pending"
     start_time: str = ""
     """``status.startTime``."""
+    has_unhealthy_device: bool = False
+    """Whether a driver says so of a device of a container (``allocatedResourcesStatus``, KEP-4680)."""
     gates: tuple[str, ...] = ()
     """Scheduling gates, which hold it back."""
     is_preempted: bool = False
@@ -221,6 +223,12 @@ class Pod:
             runtime_class=spec.text("runtimeClassName"),
             phase=status.text("phase") or "Pending",
             start_time=status.text("startTime"),
+            has_unhealthy_device=any(
+                device.text("health") == "Unhealthy"
+                for container in status.children("containerStatuses")
+                for resource in container.children("allocatedResourcesStatus")
+                for device in resource.children("resources")
+            ),
             gates=tuple(each.text("name") for each in spec.children("schedulingGates")),
             is_preempted=any(
                 condition.text("type") == "DisruptionTarget"

@@ -140,9 +140,16 @@ def _placeholder_json(
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
-        "warming_because": not_ready_because(keeper, view, pod.node_name) if state is PlaceholderState.WARMING else "",
+        "warming_because": _warming_because(keeper, view, pod) if state is PlaceholderState.WARMING else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
+
+
+def _warming_because(keeper: PlaceholderKeeper, view: View, pod: Pod) -> str:
+    """Why a placeholder is not offered yet."""
+    if why := not_ready_because(keeper, view, pod.node_name):
+        return why
+    return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
 
 
 def not_ready_because(keeper: PlaceholderKeeper, view: View, node: str) -> str:

@@ -33,6 +33,7 @@ def full(*placeholders: int) -> World:
         for pod in pods:
             pod["metadata"] |= {"uid": pod["metadata"]["name"], "creationTimestamp": world._stamp()}
             pod["spec"]["nodeName"] = name
+            pod["status"] = {"phase": "Running"}
             world._put(pod)
     world.memory = Memory.fresh(world.now)
     world.now += timedelta(hours=1)

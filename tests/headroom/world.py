@@ -6,7 +6,7 @@ What an autoscaler, a kubelet and an image puller would do is done by the tests'
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -345,7 +345,7 @@ class World:
     def _carry_out(self, action: Action) -> None:
         match action:
             case CreatePlaceholder():
-                self._create(self.policy.shapes[action.shape])
+                self._create(self.policy.shapes[action.shape], action.avoid)
             case EndPlaceholder():
                 assert self.snapshot.pods[action.key].uid == action.uid
                 assert self.snapshot.pods[action.key].labels[labels.COMPONENT] == labels.PLACEHOLDER
@@ -368,13 +368,13 @@ class World:
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
 
-    def _create(self, shape: Shape) -> None:
+    def _create(self, shape: Shape, avoid: Collection[str] = ()) -> None:
         name = f"placeholder-{next(self._numbers)}"
         stamp = {"creationTimestamp": self._stamp()}
         for manifest in placeholder_claims(shape, name, SETTINGS):
             manifest["metadata"] |= {"uid": f"uid-{manifest['metadata']['name']}", **stamp}
             self._put(manifest)
-        pod = placeholder_pod(shape, name, SETTINGS)
+        pod = placeholder_pod(shape, name, SETTINGS, avoid)
         pod["metadata"] |= {"uid": f"uid-{name}", **stamp}
         pod["spec"]["priority"] = -10
         self._put(pod)
