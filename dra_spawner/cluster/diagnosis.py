@@ -74,7 +74,7 @@ async def diagnose(
     if not claims and not extended.names:
         return Diagnosis()  # others made the claims; Kubernetes' own events tell
     try:
-        seen = await _see(api)
+        seen = await read_devices(api)
     except KubernetesError:
         return Diagnosis()
     allocated = _allocated(seen, standing, namespace)
@@ -108,11 +108,11 @@ async def diagnose(
             "starts as soon as that node has room.",
             fits=True,
         )
-    return _class_missing(claims, seen) or await _assess(claims, seen, nodes)
+    return _class_missing(claims, seen) or await assess_briefly(claims, seen, nodes, seen.claims)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class SeenDevices:
     """What decides about devices, as the API server has it."""
 
     classes: list[JsonObject]
@@ -121,7 +121,8 @@ class _Seen:
     nodes: list[JsonObject]
 
 
-async def _see(api: KubernetesApi) -> _Seen:
+async def read_devices(api: KubernetesApi) -> SeenDevices:
+    """List classes, slices, claims and nodes; raises KubernetesError."""
     lists = (
         (RESOURCE_API, "deviceclasses"),
         (RESOURCE_API, "resourceslices"),
@@ -129,10 +130,10 @@ async def _see(api: KubernetesApi) -> _Seen:
         ("v1", "nodes"),
     )
     found = await asyncio.gather(*(api.list(resource_path(*what)) for what in lists))
-    return _Seen(*(list(each["items"]) for each in found))
+    return SeenDevices(*(list(each["items"]) for each in found))
 
 
-def _allocated(seen: _Seen, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
+def _allocated(seen: SeenDevices, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
     """Status of those standing claims that have their devices, by the claim's name."""
     return {
         name: found["status"]
@@ -143,7 +144,7 @@ def _allocated(seen: _Seen, standing: Mapping[str, str], namespace: str) -> dict
     }
 
 
-def _class_missing(claims: Mapping[str, JsonObject], seen: _Seen) -> Diagnosis | None:
+def _class_missing(claims: Mapping[str, JsonObject], seen: SeenDevices) -> Diagnosis | None:
     known = {device_class["metadata"]["name"] for device_class in seen.classes}
     missing = next((name for name in _classes(claims) if name not in known), None)
     if missing is None:
@@ -156,8 +157,13 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: _Seen) -> Diagnosis |
     )
 
 
-async def _assess(claims: Mapping[str, JsonObject], seen: _Seen, nodes: list[JsonObject]) -> Diagnosis:
-    """In a thread, and not for long: a search may take exponential time, and the hub has other users."""
+async def assess_briefly(
+    claims: Mapping[str, JsonObject], seen: SeenDevices, nodes: list[JsonObject], existing: list[JsonObject]
+) -> Diagnosis:
+    """Look for devices on some nodes, beside existing claims.
+
+    In a thread, and not for long: a search may take exponential time, and the hub has other users.
+    """
     end = time.monotonic() + _EXPLAIN_SECONDS
     assessment = await asyncio.to_thread(
         assess,
@@ -165,7 +171,7 @@ async def _assess(claims: Mapping[str, JsonObject], seen: _Seen, nodes: list[Jso
         nodes=[node for node in nodes if not node.get("spec", {}).get("unschedulable")],
         slices=seen.slices,
         classes=seen.classes,
-        existing=seen.claims,
+        existing=existing,
         budget=SearchBudget(_EXPLAIN_STEPS, lambda: time.monotonic() > end),
     )
     return Diagnosis(assessment.sentence, fits=assessment.fits)

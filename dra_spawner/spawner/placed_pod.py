@@ -14,10 +14,11 @@ from dra_spawner.headroom.shapes import Shape, shape_of
 from dra_spawner.headroom.simulated import requiring_readiness
 from dra_spawner.spawner.placement_answer import PlacementAnswer
 
-__all__ = ["OriginalPod", "shape_of_pod"]
+__all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
 
 JsonObject = dict[str, Any]
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME = "metadata.name"
 #: Node labels that only answers of the service make pods require.
@@ -106,3 +107,23 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
     staying = {"matchExpressions": [{"key": labels.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
     return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}
+
+
+def without_node(affinity: JsonObject, node: str, *, required: bool) -> JsonObject:
+    """An affinity that leaves a node out. Idempotent.
+
+    Parameters
+    ----------
+    required
+        Else the node is the last one that is taken.
+    """
+    nodes = affinity.get("nodeAffinity") or {}
+    others = {"key": _NODE_NAME, "operator": "NotIn", "values": [node]}
+    if required:
+        terms = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+        fields = [[each for each in term.get("matchFields") or () if each != others] for term in terms]
+        more = [{**term, "matchFields": [*old, others]} for term, old in zip(terms, fields, strict=True)]
+        return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": more}}}
+    last = {"weight": _MOST_WEIGHT, "preference": {"matchFields": [others]}}
+    rest = [each for each in nodes.get(_PREFERRED) or () if each != last]
+    return {**affinity, "nodeAffinity": {**nodes, _PREFERRED: [last, *rest]}}

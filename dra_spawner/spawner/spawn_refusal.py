@@ -39,6 +39,7 @@ class RefusalReason(StrEnum):
     VLAN = "no-vlan"
     TIMEOUT = "not-started-in-time"
     POD = "pod-failed"
+    DEVICE = "device-failed"
 
 
 class SpawnRefused(SpawnException):

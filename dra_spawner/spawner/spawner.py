@@ -22,6 +22,7 @@ from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.cluster.start_objects import StartObjects, WrongSize, utc_now
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
+from dra_spawner.spawner.healing_spawner import HealingSpawner
 from dra_spawner.spawner.placed_spawner import PlacedSpawner
 from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.pod_devices import (
@@ -42,10 +43,14 @@ from dra_spawner.spawner.spawn_refusal import (
     wrong_profile,
 )
 from dra_spawner.spawner.start_messages import StartMessages
+from dra_spawner.spawner.start_trouble import DeviceTrouble
 from dra_spawner.spawner.start_watch import DevicesGone, StartWatch
 
+#: How often the reflector is asked for a pod that is being deleted; no request is made.
+_POD_LOOK_SECONDS = 0.1
 
-class DRASpawner(ProfileSpawner, PlacedSpawner):
+
+class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
     """Spawns JupyterHub servers in pods that get devices, or shares of them, by Dynamic Resource Allocation."""
 
     leftovers_sweep_interval_seconds = Integer(
@@ -75,6 +80,7 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
     _accompanying: asyncio.TaskGroup | None = None
     _watch: StartWatch | None = None
     _following: asyncio.Task[None] | None = None
+    _event_before: str | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -149,7 +155,9 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
         """Create what the final pod needs, then the pod. Runs again at each retry."""
         objects = self._start_objects
-        if objects is not None and self._gpu_start is None:
+        if self._second_try is not None:
+            self._avoid_node(pod)
+        elif objects is not None and self._gpu_start is None:
             await self._find_place_or_go_without(pod, objects)
         if objects is None or not (self._plan.claims or asks_for_extended_resources(pod)):
             return bool(await super()._make_create_pod_request(pod, request_timeout))
@@ -198,33 +206,37 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
             raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
         return True
 
-    def _watch_of(self, objects: StartObjects, named: set[str]) -> StartWatch:
-        def look() -> dict[str, Any] | None:
-            pod = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
-            is_own = pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce
-            return pod if is_own else None
+    def _pod_of(self, objects: StartObjects) -> dict[str, Any] | None:
+        """The pod as the reflector has it, if it is that of these objects' try."""
+        pod: dict[str, Any] | None = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
+        is_own = pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce
+        return pod if is_own else None
 
+    def _watch_of(self, objects: StartObjects, named: set[str]) -> StartWatch:
         return StartWatch(
             objects=objects,
             plan=self._plan,
             pod_name=self.pod_name,
             named=named,
-            look=look,
+            look=lambda: self._pod_of(objects),
             tell=self._messages.tell,
             log=self.log,
             patience_seconds=self.optional_devices_wait_seconds,
+            trouble=self._trouble_watch(),
+            events=self._all_events,
         )
 
     async def _start(self) -> str:
         """Start the pod within ``start_timeout``, and leave nothing behind if that fails."""
-        self._goes_without = False
+        self._goes_without, self._second_try = False, None
         self._messages = StartMessages(self.namespace, self.pod_name)
         self.begin_sweeping()
         # JupyterHub cancels at start_timeout without a word; end a little earlier, with the reason.
-        deadline = asyncio.timeout(self.start_timeout - min(5.0, self.start_timeout / 10))
+        self._start_ends = asyncio.get_running_loop().time() + self.start_timeout - min(5.0, self.start_timeout / 10)
+        deadline = asyncio.timeout_at(self._start_ends)
         try:
             async with deadline:
-                return await self._start_or_go_without()
+                return await self._start_with_second_tries()
         except BaseException as error:
             await self._abandon()
             refusal = self._refusal(error, late=deadline.expired())
@@ -234,15 +246,22 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
                 raise
             raise refusal from error
 
-    async def _start_or_go_without(self) -> str:
-        """Start the pod; where an optional device is not to be had, once more without."""
-        try:
-            return await self._start_once()
-        except DevicesGone as gone:
-            self._messages.tell(str(gone))
-        self._goes_without = True
-        await self._abandon()
-        return await self._start_once()
+    async def _start_with_second_tries(self) -> str:
+        """Start the pod; once more without optional devices that are not to be had, or where a node fails it."""
+        while True:
+            try:
+                return await self._start_once()
+            except DevicesGone as gone:
+                self._messages.tell(str(gone))
+                self._goes_without = True
+                await self._abandon()
+            except DeviceTrouble as found:
+                objects = self._start_objects
+                await self._plan_second_try(found, self._kubernetes, self._plan, objects)
+                await self._abandon()
+                # The second pod has the same name; KubeSpawner must not take the first for it.
+                while objects is not None and self._pod_of(objects) is not None:  # noqa: ASYNC110 - it has no event
+                    await asyncio.sleep(_POD_LOOK_SECONDS)
 
     async def _start_once(self) -> str:
         self._start_objects = self._watch = self._following = None
@@ -286,6 +305,17 @@ class DRASpawner(ProfileSpawner, PlacedSpawner):
     def events(self) -> list[dict[str, Any]]:
         """The pod's events and our own messages."""
         return self._messages.with_events(super().events)
+
+    @property
+    def _last_event(self) -> str | None:
+        """Uid of the last event before this start; KubeSpawner shows those after it."""
+        return self._event_before
+
+    @_last_event.setter
+    def _last_event(self, uid: str | None) -> None:
+        # In a second try the last one may be a message of ours, which is in no list of events.
+        if not self._messages.is_own(uid):
+            self._event_before = uid
 
     # Nothing is left behind
 

@@ -26,6 +26,7 @@ class StartMessages:
         self._about = {"kind": "Pod", "namespace": namespace, "name": pod_name}
         self._timeline: list[Event] = []
         self._seen: set[str] = set()
+        self._own: set[str] = set()
 
     def with_events(self, events: Iterable[Event]) -> list[Event]:
         """Everything so far, after adding those of the pod's events that are new."""
@@ -35,6 +36,10 @@ class StartMessages:
                 self._seen.add(uid)
                 self._timeline.append(event)
         return list(self._timeline)
+
+    def is_own(self, uid: str | None) -> bool:
+        """Whether a uid is that of a message, not of an event."""
+        return uid in self._own
 
     def tell(self, sentence: str) -> None:
         """Add a message, in the shape of an Event object."""
@@ -50,4 +55,5 @@ class StartMessages:
             "lastTimestamp": now,
             "eventTime": None,
         }
+        self._own.add(metadata["uid"])
         self.with_events([event])

@@ -6,7 +6,7 @@ Where waiting cannot help, or a device that the server can do without is not to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from logging import Logger
 from typing import Any
@@ -18,6 +18,7 @@ from dra_spawner.cluster.start_objects import StartObjects
 from dra_spawner.profiles import ClaimPlan
 from dra_spawner.spawner.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.start_trouble import DeviceTrouble, TroubleWatch, withdrawn
 
 #: How often an unschedulable start is looked into again.
 _DIAGNOSIS_SECONDS = 15
@@ -53,6 +54,10 @@ class StartWatch:
         Names of the templates and claims that the pod names.
     patience_seconds
         For how long the scheduler may look for optional devices.
+    trouble
+        Judges whether the pod is to be made again; None if pods are not.
+    events
+        Gives the Event objects that there are, also of other pods.
     waiting_for
         Why the pod waits for devices; empty if it does not.
     """
@@ -65,6 +70,8 @@ class StartWatch:
     tell: Callable[[str], None]
     log: Logger
     patience_seconds: float
+    trouble: TroubleWatch | None = None
+    events: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     waiting_for: str = ""
     _unschedulable_since: float | None = None
     _next_diagnosis: float = 0.0
@@ -104,16 +111,22 @@ class StartWatch:
             Where waiting cannot help.
         DevicesGone
             Where it should start without optional devices.
+        DeviceTrouble
+            Where the pod has devices and does not get to run with them.
         """
         await self._see_or_miss()
         self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
         looks_without = 0
+        last: Mapping[str, Any] = {}
         while looks_without < _LOOKS_UNTIL_GONE:
             pod = self.look()
             looks_without = 0 if pod else looks_without + 1
             if pod:
+                last = pod
                 await self._judge(pod)
             await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
+        if self.trouble is not None and last and (trouble := withdrawn(last, self.events())):
+            raise DeviceTrouble(trouble, last)
         raise _deleted()
 
     async def _see_or_miss(self) -> None:
@@ -133,6 +146,10 @@ class StartWatch:
                     raise _deleted() from error
 
     async def _judge(self, pod: Mapping[str, Any]) -> None:
+        if self.trouble is not None:
+            trouble = self.trouble.judge(pod, self.events, asyncio.get_running_loop().time())
+            if trouble is not None:
+                raise DeviceTrouble(trouble, pod)
         sentence = hopeless_state(pod)
         if sentence:
             raise SpawnRefused(sentence, RefusalReason.POD, 503)
@@ -141,6 +158,8 @@ class StartWatch:
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
+            if self.trouble is not None and (failing := self.trouble.failing(pod)):
+                self.waiting_for = failing.sentence(())
             return
         now = asyncio.get_running_loop().time()
         if self._unschedulable_since is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator
+from typing import Any
 
 from aiohttp import web
 
@@ -18,9 +19,11 @@ LEFT_BEHIND = ("pods", "resourceclaims", TEMPLATES)
 
 
 @contextlib.asynccontextmanager
-async def hub_behind_proxy(cluster: ClusterUnderTest) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
+async def hub_behind_proxy(
+    cluster: ClusterUnderTest, **kubelet_options: Any
+) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
     """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once."""
-    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"))
+    await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"), **kubelet_options)
     async with _servers() as port, FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
         kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
         with kubernetes_of(kubeconfig):
@@ -82,9 +85,9 @@ class Faulty:
 
 
 @contextlib.asynccontextmanager
-async def faulty_on(cluster: ClusterUnderTest) -> AsyncIterator[Faulty]:
+async def faulty_on(cluster: ClusterUnderTest, **kubelet_options: Any) -> AsyncIterator[Faulty]:
     """A hub's side on a cluster with one node and a shareable GPU."""
-    async with hub_behind_proxy(cluster) as (proxy, side):
+    async with hub_behind_proxy(cluster, **kubelet_options) as (proxy, side):
         await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0")))
         config = side.spawner_config
         config.start_timeout = 12

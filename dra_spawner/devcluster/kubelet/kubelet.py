@@ -71,6 +71,8 @@ class Kubelet:
         How long it takes to pull an image to a node; may raise `PullFailed`.
     start_seconds
         How long a pod's start takes besides.
+    refuse_devices
+        Why a pod's devices cannot be prepared, as their driver would say it; asked at each try. Empty if they can.
     events
         Whether to report what happens as Event objects.
     """
@@ -86,6 +88,7 @@ class Kubelet:
         directory: Path | None = None,
         pull_seconds: PullSeconds = instant_pull,
         start_seconds: Callable[[JsonObject], float] = lambda pod: 0.0,
+        refuse_devices: Callable[[JsonObject], str] = lambda pod: "",
         events: bool = True,
     ) -> None:
         self._api = api
@@ -107,6 +110,7 @@ class Kubelet:
             node=lambda name: self._agent.nodes.get(name, {}),
             pull=self._pull,
             start_seconds=start_seconds,
+            refuse_devices=refuse_devices,
         )
         self._workers: dict[str, tuple[PodWorker, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[None]] = []

@@ -51,6 +51,8 @@ class PodServices:
         Gets an image for a container of a pod; see `Kubelet`.
     start_seconds
         How long the pod's sandbox pretends to need.
+    refuse_devices
+        Why a pod's devices cannot be prepared, as their driver would say it; empty if they can.
     """
 
     api: KubernetesApi
@@ -62,6 +64,7 @@ class PodServices:
     node: Callable[[str], JsonObject]
     pull: Callable[[JsonObject, JsonObject], Awaitable[None]]
     start_seconds: Callable[[JsonObject], float]
+    refuse_devices: Callable[[JsonObject], str]
 
 
 class NotYet(Exception):
@@ -98,6 +101,8 @@ class PodNeeds:
             if (claim := await self._claim(entry)) is not None
         }
         await self._gather_extended_resources()
+        if self._claims and (why := self._services.refuse_devices(pod)):
+            raise _unprepared(why)
         if not self._services.runtime.runs_processes:
             return
         containers = [*(self._pod["spec"].get("initContainers") or []), *self._pod["spec"]["containers"]]

@@ -1,0 +1,134 @@
+"""Pods that their node does not get to run, as a kubelet tells it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.faulty_hub import Faulty
+
+JsonObject = dict[str, Any]
+
+
+class NodeTrouble:
+    """Decides which pods hang, or get no devices; options of the kubelet stand-in.
+
+    Attributes
+    ----------
+    hanging
+        How many pods, from the first on, stay without a sandbox.
+    undevised
+        Of how many pods, from the first on, the driver refuses to prepare the devices.
+    tries
+        How often it does so, of each pod.
+    seconds
+        How long the sandbox of each other pod takes.
+    """
+
+    def __init__(self, *, hanging: int = 0, undevised: int = 0, tries: int = 10**6, seconds: float = 0.0) -> None:
+        self.hanging = hanging
+        self.undevised = undevised
+        self.tries = tries
+        self.seconds = seconds
+        self._order: list[str] = []
+        self._tried: dict[str, int] = {}
+
+    @property
+    def options(self) -> dict[str, Callable[[JsonObject], Any]]:
+        return {"start_seconds": self._start_seconds, "refuse_devices": self._refuse_devices}
+
+    def _index(self, pod: JsonObject) -> int:
+        uid = pod["metadata"]["uid"]
+        if uid not in self._order:
+            self._order.append(uid)
+        return self._order.index(uid)
+
+    def _start_seconds(self, pod: JsonObject) -> float:
+        return 3600.0 if self._index(pod) < self.hanging else self.seconds
+
+    def _refuse_devices(self, pod: JsonObject) -> str:
+        uid = pod["metadata"]["uid"]
+        self._tried[uid] = self._tried.get(uid, 0) + 1
+        refused = self._index(pod) < self.undevised and self._tried[uid] <= self.tries
+        return "NodePrepareResources failed: the device does not answer" if refused else ""
+
+
+def _waiting(reason: str, message: str = "") -> Callable[[JsonObject], JsonObject]:
+    def status(pod: JsonObject) -> JsonObject:
+        (container,) = pod["status"]["containerStatuses"]
+        return {"containerStatuses": [{**container, "state": {"waiting": {"reason": reason, "message": message}}}]}
+
+    return status
+
+
+def _refused(reason: str) -> Callable[[JsonObject], JsonObject]:
+    return lambda _: {"phase": "Failed", "reason": reason, "message": "Pod was rejected"}
+
+
+def _unhealthy(pod: JsonObject) -> JsonObject:
+    (container,) = pod["status"]["containerStatuses"]
+    health = [{"resourceID": "gpu.example.com/node/gpu", "health": "Unhealthy"}]
+    return {
+        "containerStatuses": [{**container, "allocatedResourcesStatus": [{"name": "claim:gpu", "resources": health}]}]
+    }
+
+
+#: What a kubelet writes into a pod's status, by `TroubleKind`.
+STATUSES = {
+    "claim-lost": _waiting(
+        "CreateContainerConfigError",
+        "internal error: unable to get claim info for ResourceClaim jupyter-ada-gpu in namespace default",
+    ),
+    "not-admitted": _refused("UnexpectedAdmissionError"),
+    "no-cpu-left": _refused("OutOfcpu"),
+    "device-unhealthy": _unhealthy,
+}
+
+
+async def hanging_pod(cluster: ClusterUnderTest, other_than: str = "", user: str = "ada") -> JsonObject:
+    """A server's pod that hangs on its node; not the one of that uid."""
+
+    def is_there(pod: JsonObject) -> bool:
+        return bool(pod["status"].get("containerStatuses")) and pod["metadata"]["uid"] != other_than
+
+    return await cluster.wait_for(cluster.path("pods", f"jupyter-{user}"), is_there)
+
+
+async def fail_pod(cluster: ClusterUnderTest, pod: JsonObject, kind: str) -> None:
+    """Say of a pod what a kubelet would."""
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    status = STATUSES[kind](pod)
+    await cluster.admin.patch(cluster.path("pods", name, "status"), {"metadata": {"uid": uid}, "status": status})
+
+
+async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
+    """Evict a pod as kube-controller-manager does for a NoExecute taint of its device."""
+    metadata = pod["metadata"]
+    about = {"apiVersion": "v1", "kind": "Pod", **{key: metadata[key] for key in ("namespace", "name", "uid")}}
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    await cluster.publish(
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.withdrawn"},
+            "involvedObject": about,
+            "type": "Normal",
+            "reason": "DeviceTaintManagerEviction",
+            "message": "Marking for deletion",
+            "source": {"component": "device-taint-eviction"},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+    )
+    condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager"}
+    body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*pod["status"]["conditions"], condition]}}
+    await cluster.admin.patch(cluster.path("pods", metadata["name"], "status"), body)
+    await cluster.admin.delete(cluster.path("pods", metadata["name"]), uid=metadata["uid"])
+
+
+def said(faulty: Faulty) -> list[str]:
+    """What the progress page shows."""
+    return [event["message"] for event in faulty.user.spawner.events]

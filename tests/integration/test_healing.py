@@ -1,0 +1,232 @@
+"""Servers whose node or device fails them are made again, once, with another device."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from prometheus_client import REGISTRY
+
+from dra_spawner.spawner.start_trouble import TroubleKind
+from tests.cluster.fault_proxy import Fault
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import node_with, shareable
+from tests.integration.faulty_hub import Faulty, faulty_on
+from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
+
+pytestmark = pytest.mark.timeout(120)
+
+KIND_OF = {"no-cpu-left": "not-admitted"}
+
+
+@contextlib.asynccontextmanager
+async def on_nodes(cluster: ClusterUnderTest, trouble: NodeTrouble, *more: str) -> AsyncIterator[Faulty]:
+    """A hub's side on node-a and others, each with one shareable GPU; pods may hang there."""
+    async with faulty_on(cluster, **trouble.options) as faulty:
+        for number, name in enumerate(more, 1):
+            await cluster.publish(*node_with(name, shareable(f"gpu-{number}")))
+        faulty.side.spawner_config.start_timeout = 40
+        faulty.side.spawner_config.heal_after_seconds = 2
+        yield faulty
+
+
+def counted() -> dict[str, float]:
+    """The metric, as the hub shows it."""
+    name = "dra_spawner_starts_made_again_total"
+    return {kind.value: REGISTRY.get_sample_value(name, {"reason": kind.value}) or 0.0 for kind in TroubleKind}
+
+
+def more_than(before: dict[str, float]) -> dict[str, float]:
+    return {kind: number - before[kind] for kind, number in counted().items() if number != before[kind]}
+
+
+async def pod_of(faulty: Faulty) -> dict[str, Any]:
+    return await faulty.cluster.admin.get(faulty.cluster.path("pods", "jupyter-ada"))
+
+
+def named(pod: dict[str, Any]) -> tuple[str, str]:
+    """The pod's device and node."""
+    node = pod["spec"]["nodeName"]
+    return {"node-a": "gpu-0", "node-b": "gpu-1"}[node], node
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("claim-lost", "Node {node} lost track of device {device} while this server started."),
+        ("not-admitted", "Node {node} did not accept this server."),
+        ("no-cpu-left", "Node {node} did not accept this server."),
+        ("device-unhealthy", "Device {device} on node {node} does not work any more."),
+    ],
+)
+async def test_made_again_on_another_node(cluster, kind, sentence):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await fail_pod(cluster, first, kind)
+        assert await starting is None
+        second = await pod_of(faulty)
+        assert second["metadata"]["uid"] != first["metadata"]["uid"]
+        assert second["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert faulty.requests().count("create pods") == 2
+        assert more_than(before) == {KIND_OF.get(kind, kind): 1.0}
+        device, node = named(first)
+        told = sentence.format(node=node, device=device)
+        assert said(faulty).count(f"{told} It is made again, on another node.") == 1
+        claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+        owners = {owner["uid"] for claim in claims for owner in claim["metadata"]["ownerReferences"]}
+        assert second["metadata"]["uid"] in owners
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
+async def test_devices_that_are_not_prepared(cluster):
+    """The driver refuses one pod's devices for longer than the limit."""
+    async with on_nodes(cluster, NodeTrouble(undevised=1), "node-b") as faulty:
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await cluster.wait_for(
+            cluster.path("pods", "jupyter-ada"), lambda pod: bool(pod["spec"].get("nodeName"))
+        )
+        assert await starting is None
+        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert more_than(before) == {"preparation-failed": 1.0}
+        device, node = named(first)
+        sentence = (
+            f"Node {node} could not make device {device} ready for this server. It is made again, on another node."
+        )
+        assert sentence in said(faulty)
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
+async def test_a_device_that_is_withdrawn(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await withdraw_device(cluster, first)
+        assert await starting is None
+        assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
+        assert more_than(before) == {"device-withdrawn": 1.0}
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
+async def test_the_only_node_gets_it_again(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1)) as faulty:
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await fail_pod(cluster, first, "claim-lost")
+        assert await starting is None
+        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
+        assert any(each.endswith("It is made again, with another device if there is one.") for each in said(faulty))
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
+async def test_the_second_failure_ends_the_start(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=2), "node-b") as faulty:
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await fail_pod(cluster, first, "claim-lost")
+        second = await hanging_pod(cluster, other_than=first["metadata"]["uid"])
+        await fail_pod(cluster, second, "device-unhealthy")
+        error = await starting
+        (device, node), (other_device, other_node) = named(first), named(second)
+        assert str(error) == (
+            f"This server was made twice and did not start. First: Node {node} lost track of device {device} while this "
+            f"server started. Then: Device {other_device} on node {other_node} does not work any more. Please try again "
+            "later, or tell your administrator."
+        )
+        assert "device-failed" in str(getattr(error, "reason", ""))
+        assert more_than(before) == {"claim-lost": 1.0}
+        assert faulty.requests().count("create pods") == 2
+        await faulty.nothing_is_left()
+
+
+async def test_slow_preparation_is_left_alone(cluster):
+    """Longer than the limit, but nothing fails."""
+    async with on_nodes(cluster, NodeTrouble(seconds=4.0), "node-b") as faulty:
+        faulty.side.spawner_config.heal_after_seconds = 1
+        assert await faulty.spawn() is None
+        assert faulty.requests().count("create pods") == 1
+        await faulty.stop()
+
+
+async def test_preparation_that_fails_for_a_moment_is_left_alone(cluster):
+    async with on_nodes(cluster, NodeTrouble(undevised=1, tries=4), "node-b") as faulty:
+        faulty.side.spawner_config.heal_after_seconds = 10
+        assert await faulty.spawn() is None
+        assert await cluster.wait_event("jupyter-ada", "FailedPrepareDynamicResources")
+        assert faulty.requests().count("create pods") == 1
+        await faulty.stop()
+
+
+async def test_no_time_left(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        faulty.side.spawner_config.start_timeout = 9
+        starting = asyncio.create_task(faulty.spawn())
+        await fail_pod(cluster, await hanging_pod(cluster), "claim-lost")
+        error = str(await starting)
+        assert "lost track of device" in error
+        assert error.endswith("No time was left to make it again. Please try again.")
+        assert faulty.requests().count("create pods") == 1
+        await faulty.nothing_is_left()
+
+
+async def test_switched_off(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        faulty.side.spawner_config.heal_after_seconds = 0
+        starting = asyncio.create_task(faulty.spawn())
+        await fail_pod(cluster, await hanging_pod(cluster), "not-admitted")
+        assert "The server's pod has failed: UnexpectedAdmissionError" in str(await starting)
+        await faulty.nothing_is_left()
+
+
+async def test_servers_without_devices_are_not_made_again(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        faulty.side.spawner_config.device_claims = {}
+        faulty.side.spawner_config.start_timeout = 6
+        starting = asyncio.create_task(faulty.spawn())
+        await fail_pod(cluster, await hanging_pod(cluster), "not-admitted")
+        assert await starting is not None
+        assert faulty.requests().count("create pods") == 1
+        await faulty.nothing_is_left()
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_the_user_stops_it_meanwhile(cluster, when):
+    """Before the second pod is there, and after."""
+    async with on_nodes(cluster, NodeTrouble(hanging=2), "node-b") as faulty:
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await fail_pod(cluster, first, "claim-lost")
+        if when == "before":
+            await cluster.wait_gone(cluster.path("pods", "jupyter-ada"))
+        else:
+            await hanging_pod(cluster, other_than=first["metadata"]["uid"])
+        # As JupyterHub does for a start that is pending.
+        faulty.user.spawner._start_future.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await starting
+        await faulty.stop()
+        await faulty.nothing_is_left()
+        assert faulty.requests().count("create pods") <= 2
+
+
+async def test_the_first_pod_cannot_be_removed_at_once(cluster):
+    async with on_nodes(cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        faulty.proxy.fail(Fault.answer(500), verb="delete", resource="pods", times=3)
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(cluster)
+        await fail_pod(cluster, first, "claim-lost")
+        assert await starting is None
+        assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
+        await faulty.stop()
+        await faulty.nothing_is_left()
