@@ -27,19 +27,19 @@ async def fits_elsewhere(
     claims
         Specs by the claim's name; made for this pod alone.
     pod
-        On its node, as the API has it.
+        As the API had it when it was seen last.
     servers
         Other pods, as far as they are known.
     gives_way
         Whether the devices of an allocated claim are as good as free.
     """
-    if not claims:
+    avoided = pod["spec"].get("nodeName")
+    if not claims or not avoided:
         return False
     try:
         seen = await read_devices(api)
     except KubernetesError:
         return False
-    avoided = pod["spec"]["nodeName"]
     others = [node for node in seen.nodes if node["metadata"]["name"] != avoided]
     surroundings = Surroundings()
     surroundings.read(others, [(each, each["spec"].get("nodeName") or "") for each in servers])

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from logging import Logger
 from typing import Any
 
@@ -30,6 +30,8 @@ _POD_LOOK_SECONDS = 0.1
 _POD_SEEN_SECONDS = 10
 #: How often a pod is looked at that may become unschedulable.
 _SCHEDULED_LOOK_SECONDS = 1.0
+#: How often its present state is remembered, for when it is gone.
+_LAST_LOOK_SECONDS = 0.2
 #: After how many looks without it a pod that was there counts as deleted.
 _LOOKS_UNTIL_GONE = 3
 #: In the scheduler's message, where devices are the reason or one of them.
@@ -60,6 +62,8 @@ class StartWatch:
         Gives the Event objects that there are, also of other pods.
     waiting_for
         Why the pod waits for devices; empty if it does not.
+    seen
+        The pod as it was seen last.
     """
 
     objects: StartObjects
@@ -73,6 +77,7 @@ class StartWatch:
     trouble: TroubleWatch | None = None
     events: Callable[[], Iterable[Mapping[str, Any]]] = tuple
     waiting_for: str = ""
+    seen: Mapping[str, Any] = field(default_factory=dict)
     _unschedulable_since: float | None = None
     _next_diagnosis: float = 0.0
     _next_hold: float = 0.0
@@ -114,29 +119,30 @@ class StartWatch:
         DeviceTrouble
             Where the pod has devices and does not get to run with them.
         """
-        await self._see_or_miss()
-        self._next_hold = asyncio.get_running_loop().time() + _HOLD_SECONDS
-        looks_without = 0
-        last: Mapping[str, Any] = {}
+        self.seen = await self._see_or_miss()
+        loop = asyncio.get_running_loop()
+        self._next_hold = loop.time() + _HOLD_SECONDS
+        looks_without, next_judgement = 0, 0.0
         while looks_without < _LOOKS_UNTIL_GONE:
             pod = self.look()
-            looks_without = 0 if pod else looks_without + 1
-            if pod:
-                last = pod
-                await self._judge(pod)
-            await asyncio.sleep(_SCHEDULED_LOOK_SECONDS)
-        if self.trouble is not None and last and (trouble := withdrawn(last, self.events())):
-            raise DeviceTrouble(trouble, last)
+            self.seen = pod or self.seen  # a pod that is evicted is marked only just before
+            if loop.time() >= next_judgement:
+                next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
+                looks_without = 0 if pod else looks_without + 1
+                if pod:
+                    await self._judge(pod)
+            await asyncio.sleep(_LAST_LOOK_SECONDS)
+        if self.trouble is not None and (trouble := withdrawn(self.seen, self.events())):
+            raise DeviceTrouble(trouble, self.seen)
         raise _deleted()
 
-    async def _see_or_miss(self) -> None:
-        """Wait for the pod; it may be deleted before the reflector shows it."""
+    async def _see_or_miss(self) -> Mapping[str, Any]:
+        """Wait for the pod, and give it; it may be deleted before the reflector shows it."""
         path = resource_path("v1", "pods", self.objects.namespace, self.pod_name)
         while True:
             try:
                 async with asyncio.timeout(_POD_SEEN_SECONDS):
-                    await self._own_pod()
-                return
+                    return await self._own_pod()
             except TimeoutError:
                 pass
             try:

@@ -108,11 +108,12 @@ async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
     metadata = pod["metadata"]
     about = {"apiVersion": "v1", "kind": "Pod", **{key: metadata[key] for key in ("namespace", "name", "uid")}}
     now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-    await cluster.publish(
+    await cluster.admin.create(
+        cluster.path("events"),
         {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{metadata['name']}.withdrawn"},
+            "metadata": {"name": f"{metadata['name']}.withdrawn", "namespace": metadata["namespace"]},
             "involvedObject": about,
             "type": "Normal",
             "reason": "DeviceTaintManagerEviction",
@@ -121,7 +122,7 @@ async def withdraw_device(cluster: ClusterUnderTest, pod: JsonObject) -> None:
             "firstTimestamp": now,
             "lastTimestamp": now,
             "count": 1,
-        }
+        },
     )
     condition = {"type": "DisruptionTarget", "status": "True", "reason": "DeletionByDeviceTaintManager"}
     body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [*pod["status"]["conditions"], condition]}}

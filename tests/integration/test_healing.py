@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
+from dra_spawner.cluster.api import resource_path
+from dra_spawner.cluster.api_objects import RESOURCE_API
 from dra_spawner.spawner.start_trouble import TroubleKind
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import node_with, shareable
+from tests.integration.devices import DRIVER, node_with, shareable
 from tests.integration.faulty_hub import Faulty, faulty_on
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
 
@@ -41,6 +43,13 @@ def counted() -> dict[str, float]:
 
 def more_than(before: dict[str, float]) -> dict[str, float]:
     return {kind: number - before[kind] for kind, number in counted().items() if number != before[kind]}
+
+
+async def hub_sees_node(faulty: Faulty) -> None:
+    """Wait until the start has seen on which node its pod is."""
+    async with asyncio.timeout(10):
+        while not ((watch := faulty.user.spawner._watch) and watch.seen.get("spec", {}).get("nodeName")):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
 
 
 async def pod_of(faulty: Faulty) -> dict[str, Any]:
@@ -109,6 +118,7 @@ async def test_a_device_that_is_withdrawn(cluster):
         before = counted()
         starting = asyncio.create_task(faulty.spawn())
         first = await hanging_pod(cluster)
+        await hub_sees_node(faulty)
         await withdraw_device(cluster, first)
         assert await starting is None
         assert (await pod_of(faulty))["spec"]["nodeName"] != first["spec"]["nodeName"]
@@ -228,5 +238,26 @@ async def test_the_first_pod_cannot_be_removed_at_once(cluster):
         await fail_pod(cluster, first, "claim-lost")
         assert await starting is None
         assert (await pod_of(faulty))["metadata"]["uid"] != first["metadata"]["uid"]
+        await faulty.stop()
+        await faulty.nothing_is_left()
+
+
+async def test_the_controller_withdraws_a_device(real_cluster):
+    """By a NoExecute taint, as drivers put it on devices that fail."""
+    async with on_nodes(real_cluster, NodeTrouble(hanging=1), "node-b") as faulty:
+        before = counted()
+        starting = asyncio.create_task(faulty.spawn())
+        first = await hanging_pod(real_cluster)
+        device, node = named(first)
+        await hub_sees_node(faulty)
+        taint = {"key": "example.com/broken", "effect": "NoExecute"}
+        path = resource_path(RESOURCE_API, "resourceslices", None, f"{node}-{DRIVER}")
+        await real_cluster.admin.patch(path, {"spec": {"devices": [{**shareable(device), "taints": [taint]}]}})
+        assert await starting is None
+        assert (await pod_of(faulty))["spec"]["nodeName"] != node
+        assert more_than(before) == {"device-withdrawn": 1.0}
+        assert any(f"on node {node} was withdrawn while this server started." in each for each in said(faulty)), said(
+            faulty
+        )
         await faulty.stop()
         await faulty.nothing_is_left()

@@ -1,0 +1,192 @@
+"""When a pod is to be made again: a table of what kubelets write, and the limit by a clock of the test's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dra_spawner.spawner.placed_pod import without_node
+from dra_spawner.spawner.start_trouble import Trouble, TroubleKind, TroubleWatch, status_trouble, withdrawn
+
+LOST = "internal error: unable to get claim info for ResourceClaim c in namespace n"
+
+
+def pod(status: dict[str, Any], node: str = "node-a", **metadata: Any) -> dict[str, Any]:
+    return {"metadata": {"uid": "1", **metadata}, "spec": {"nodeName": node} if node else {}, "status": status}
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    return {"name": "notebook", "state": {"waiting": {"reason": reason, "message": message}}}
+
+
+def failed(reason: str, **more: Any) -> dict[str, Any]:
+    return {"phase": "Failed", "reason": reason, **more}
+
+
+def with_health(health: str, state: str = "waiting") -> dict[str, Any]:
+    devices = [{"resourceID": "a", "health": "Healthy"}, {"resourceID": "b", "health": health}]
+    return {
+        "name": "c",
+        "state": {state: {}},
+        "allocatedResourcesStatus": [{"name": "claim:gpu", "resources": devices}],
+    }
+
+
+def condition(reason: str, status: str = "True") -> dict[str, Any]:
+    return {"conditions": [{"type": "DisruptionTarget", "status": status, "reason": reason}]}
+
+
+CREATING = {"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}
+RAN = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        pytest.param({}, None, id="nothing known"),
+        pytest.param(CREATING, None, id="it is being made"),
+        pytest.param({"containerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost", id="claim lost"),
+        pytest.param({"initContainerStatuses": [waiting("CreateContainerConfigError", LOST)]}, "claim-lost", id="by an init container"),
+        pytest.param({"containerStatuses": [waiting("CreateContainerConfigError", "secret not found")]}, None, id="a secret is missing"),
+        pytest.param({"containerStatuses": [waiting("ImagePullBackOff", LOST)]}, None, id="an image is missing"),
+        pytest.param(failed("UnexpectedAdmissionError"), "not-admitted", id="unexpected"),
+        pytest.param(failed("OutOfnvidia.com/gpu"), "not-admitted", id="a resource is used up"),
+        pytest.param(failed("NodeAffinity", containerStatuses=[waiting("ContainerCreating")]), "not-admitted", id="labels changed"),
+        pytest.param(failed("Evicted"), "not-admitted", id="evicted before it ran"),
+        pytest.param(failed("Evicted", **RAN), None, id="evicted when it ran"),
+        pytest.param(failed("SysctlForbidden"), None, id="no node would take it"),
+        pytest.param(failed(""), None, id="failed without a word"),
+        pytest.param({"containerStatuses": [with_health("Unhealthy")]}, "device-unhealthy", id="unhealthy"),
+        pytest.param({"containerStatuses": [with_health("Unknown")]}, None, id="health unknown"),
+        pytest.param(condition("DeletionByDeviceTaintManager"), "device-withdrawn", id="withdrawn"),
+        pytest.param(condition("DeletionByDeviceTaintManager", "False"), None, id="not withdrawn after all"),
+        pytest.param(condition("EvictionByEvictionAPI"), None, id="somebody drains the node"),
+    ],
+)  # fmt: skip
+def test_what_a_status_tells(status, kind):
+    assert status_trouble(pod(status)) == (None if kind is None else Trouble(TroubleKind(kind), "node-a"))
+    assert status_trouble(pod(status, node="")) is None, "it is nobody's node's fault"
+
+
+class Clock:
+    """A pod whose preparation may fail, and the time."""
+
+    def __init__(self, limit: float = 60.0) -> None:
+        self.watch = TroubleWatch(limit)
+        self.events: list[dict[str, Any]] = []
+        self.status: dict[str, Any] = CREATING
+        self.metadata: dict[str, Any] = {}
+        self.looks = 0
+
+    def fail(self, uid: str = "1", reason: str = "FailedPrepareDynamicResources") -> None:
+        self.events.append({"involvedObject": {"uid": uid}, "reason": reason})
+
+    def _events(self) -> list[dict[str, Any]]:
+        self.looks += 1
+        return self.events
+
+    def first_trouble(self, start: int, end: int) -> int | None:
+        """At which second it is to be made again."""
+        for now in range(start, end):
+            if self.watch.judge(pod(self.status, **self.metadata), self._events, now):
+                return now
+        return None
+
+
+def test_preparation_that_fails_for_too_long():
+    clock = Clock()
+    assert clock.first_trouble(0, 100) is None, "slow is not wrong"
+    clock.fail()
+    assert clock.first_trouble(100, 1000) == 160
+    assert clock.watch.failing(pod(CREATING)) == Trouble(TroubleKind.PREPARATION, "node-a")
+
+
+def test_events_are_not_looked_at_all_the_time():
+    clock = Clock()
+    clock.first_trouble(0, 100)
+    assert clock.looks == 20
+
+
+@pytest.mark.parametrize("event", [{"uid": "2"}, {"reason": "FailedMount"}])
+def test_events_of_others_do_not_count(event):
+    clock = Clock()
+    clock.fail(**event)
+    assert clock.first_trouble(0, 1000) is None
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"conditions": [{"type": "PodReadyToStartContainers", "status": "True"}]},
+        {"containerStatuses": [waiting("ErrImagePull")]},
+        {"containerStatuses": [{"name": "c", "state": {"running": {}}}]},
+    ],
+    ids=["ready", "pulls", "runs"],
+)
+def test_preparation_that_comes_right(status):
+    """The event stays in the list for an hour; the pod tells that it is over."""
+    clock = Clock()
+    clock.fail()
+    assert clock.first_trouble(0, 50) is None
+    clock.status = status
+    assert clock.first_trouble(50, 1000) is None
+    assert clock.watch.failing(pod(status)) is None
+
+
+def test_a_pod_that_goes_anyway_is_left_alone():
+    clock = Clock()
+    clock.fail()
+    clock.metadata = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    assert clock.first_trouble(0, 1000) is None
+
+
+def test_a_pod_that_is_gone_was_withdrawn_if_an_event_says_so():
+    events = [{"involvedObject": {"uid": "1"}, "reason": "DeviceTaintManagerEviction"}]
+    assert withdrawn(pod({}), events) == Trouble(TroubleKind.WITHDRAWN, "node-a")
+    assert withdrawn(pod(condition("DeletionByDeviceTaintManager")), []) == Trouble(TroubleKind.WITHDRAWN, "node-a")
+    assert withdrawn(pod({}), [{**events[0], "involvedObject": {"uid": "2"}}]) is None
+    assert withdrawn(pod({}), []) is None
+
+
+@pytest.mark.parametrize("kind", list(TroubleKind))
+@pytest.mark.parametrize("devices", [[], ["gpu-0"], ["gpu-0", "gpu-1"]], ids=len)
+@pytest.mark.parametrize("node", ["node-a", ""])
+def test_sentences(kind, devices, node):
+    sentence = Trouble(kind, node).sentence(devices)
+    assert sentence[0].isupper()
+    assert sentence.endswith(".")
+    assert not node or node in sentence
+    assert kind is TroubleKind.ADMISSION or all(device in sentence for device in devices)
+    assert not {"pod", "claim", "kubelet", "admission", "taint"} & set(sentence.lower().rstrip(".").split())
+
+
+OTHERS = {"key": "metadata.name", "operator": "NotIn", "values": ["node-a"]}
+ZONE = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+HOST = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a", "node-b"]}]}
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        ([], [{"matchFields": [OTHERS]}]),
+        ([ZONE, HOST], [{**ZONE, "matchFields": [OTHERS]}, {"matchFields": [*HOST["matchFields"], OTHERS]}]),
+    ],
+    ids=["of none", "of alternatives"],
+)
+def test_another_node_is_required_besides(terms, expected):
+    before = {"podAffinity": {}, "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": terms}} if terms else {}}
+    once = without_node(before, "node-a", required=True)
+    assert once == {"podAffinity": {}, "nodeAffinity": {REQUIRED: {"nodeSelectorTerms": expected}}}
+    assert without_node(once, "node-a", required=True) == once
+
+
+def test_another_node_is_preferred_besides():
+    other = {"weight": 1, "preference": ZONE}
+    once = without_node({"nodeAffinity": {PREFERRED: [other]}}, "node-a", required=False)
+    assert once["nodeAffinity"][PREFERRED] == [{"weight": 100, "preference": {"matchFields": [OTHERS]}}, other]
+    assert without_node(once, "node-a", required=False) == once
