@@ -276,12 +276,16 @@ class StartObjects:
             self._maybe_made.pop(path, None)
             self._made.discard(path)
 
-    async def _remove_pod(self, pod_name: str) -> None:
+    async def end_pod(self, pod_name: str, grace_period_seconds: int) -> None:
+        """Delete the pod of this start, if it exists; it is gone when its kubelet has released its devices."""
+        await self._remove_pod(pod_name, grace_period_seconds)
+
+    async def _remove_pod(self, pod_name: str, grace_period_seconds: int = 0) -> None:
         path = resource_path("v1", "pods", self.namespace, pod_name)
         try:
             metadata = (await self.api.get(path))["metadata"]
             if metadata.get("annotations", {}).get(START_ANNOTATION) == self.nonce:
-                await self.api.delete(path, grace_period_seconds=0, uid=metadata["uid"])
+                await self.api.delete(path, grace_period_seconds=grace_period_seconds, uid=metadata["uid"])
         except KubernetesError as error:
             if not (error.not_found or error.conflict):  # gone, or another pod of that name by now
                 raise

@@ -48,6 +48,8 @@ from dra_spawner.spawner.start_watch import DevicesGone, StartWatch
 
 #: How often the reflector is asked for a pod that is being deleted; no request is made.
 _POD_LOOK_SECONDS = 0.1
+#: How long a pod that is made again may take to go; its node or its driver may not answer at all.
+_GRACEFUL_SECONDS = 15.0
 
 
 class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
@@ -256,12 +258,28 @@ class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
                 self._goes_without = True
                 await self._abandon()
             except DeviceTrouble as found:
-                objects = self._start_objects
-                await self._plan_second_try(found, self._kubernetes, self._plan, objects)
-                await self._abandon()
-                # The second pod has the same name; KubeSpawner must not take the first for it.
-                while objects is not None and self._pod_of(objects) is not None:  # noqa: ASYNC110 - it has no event
-                    await asyncio.sleep(_POD_LOOK_SECONDS)
+                await self._plan_second_try(found, self._kubernetes, self._plan, self._start_objects)
+                await self._end_failed_pod()
+
+    async def _end_failed_pod(self) -> None:
+        """Remove what this try made, and wait until its pod is gone: the next one has the same name."""
+        objects = self._start_objects
+        if objects is None:
+            return
+        try:
+            async with asyncio.timeout(_GRACEFUL_SECONDS):
+                # Removed by force, it would be gone while its node still releases its devices: the next pod of the
+                # same claim would then meet what this one did, and the device would be given to others too early.
+                await objects.end_pod(self.pod_name, self.delete_grace_period)
+                await self._until_gone(objects)
+        except (KubernetesError, TimeoutError) as error:
+            self.log.warning("The pod does not go, it is removed by force: pod=%s %r", self.pod_name, error)
+        await self._abandon()
+        await self._until_gone(objects)
+
+    async def _until_gone(self, objects: StartObjects) -> None:
+        while self._pod_of(objects) is not None:  # noqa: ASYNC110 - the reflector has no event
+            await asyncio.sleep(_POD_LOOK_SECONDS)
 
     async def _start_once(self) -> str:
         self._start_objects = self._watch = self._following = None

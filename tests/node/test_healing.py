@@ -115,7 +115,7 @@ async def test_a_claim_that_the_kubelet_loses(hub: HubSide, node: RealNode, node
     await node_cluster.wait_running("last")
     node.gpus.slow(unprepare=4.0)
     config = hub.spawner_config
-    config.device_claims = {"gpu": {"claim": "theirs", "containers": {"side": []}}}
+    config.device_claims = {"gpu": {"claim": "theirs", "containers": {"side": ["main"]}}}
     # The container with the device is made when the driver is done.
     config.extra_containers = [{"name": "side", "image": PAUSE}]
     config.lifecycle_hooks = {"postStart": {"sleep": {"seconds": 7}}}
