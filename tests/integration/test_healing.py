@@ -15,8 +15,9 @@ from dra_spawner.cluster.api_objects import RESOURCE_API
 from dra_spawner.spawner.start_trouble import TroubleKind
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import DRIVER, node_with, shareable
+from tests.integration.devices import DRIVER, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty, faulty_on
+from tests.integration.kept_places import IMAGE, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
 
 pytestmark = pytest.mark.timeout(120)
@@ -261,3 +262,27 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         )
         await faulty.stop()
         await faulty.nothing_is_left()
+
+
+async def test_a_warm_claim_that_fails_is_not_kept(cluster):
+    """The second pod has a claim of its own; the warm one goes, and a placeholder is made anew."""
+    async with kept_places(cluster) as places:
+        places.side.spawner_config.start_timeout = 40
+        places.side.spawner_config.init_containers = [{"name": "slow", "image": IMAGE}]
+        await cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
+        async with places.keeping(1) as world:
+            (placeholder,) = world.warm(places.shape)
+            (kept,) = placeholder.claims
+            starting = asyncio.create_task(places.spawn())
+            first = await hanging_pod(cluster)
+            assert first["spec"]["resourceClaims"][0]["resourceClaimName"] == kept.name
+            await fail_pod(cluster, first, "claim-lost")
+            await hanging_pod(cluster, other_than=first["metadata"]["uid"])
+            assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
+            await cluster.wait_gone(cluster.path("resourceclaims", kept.name))
+            cluster.fake_runtime.exit(cluster.namespace, "jupyter-ada", "slow", 0)
+            assert await starting is None
+            await world.until(lambda: len(world.warm(places.shape)) == 1)
+            assert any("lost track of device" in each for each in places.said())
+            await places.stop()
+            await places.only_placeholders_are_left()
