@@ -18,6 +18,7 @@ from dra_spawner import __version__
 from dra_spawner.check import arguments as check
 from dra_spawner.devcluster.demo import arguments as demo
 from dra_spawner.fit import arguments as fit
+from dra_spawner.uninstall import arguments as uninstall
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
@@ -115,6 +116,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
     commands.add_parser("service", help="keep places ready beside a hub, say who uses which device: page, API, metrics")
-    for room in (demo, fit, check):
+    for room in (demo, fit, check, uninstall):
         room.add_commands(commands)
     return parser

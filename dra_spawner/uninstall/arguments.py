@@ -1,0 +1,73 @@
+"""The command line of ``dra-spawner uninstall``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+__all__ = ["add_commands"]
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command of this room."""
+    command = commands.add_parser(
+        "uninstall",
+        help="remove from a cluster what this project wrote to it",
+        description="Remove every object, label and annotation of dra-spawner from a cluster: placeholders and warm\n"
+        "claims, claims and templates of starts that are over, companion objects, ConfigMaps, the Lease, labels of\n"
+        "nodes. What servers use stays, and is listed with what removes it; so is what an administrator applied from\n"
+        "helm-values/. docs/uninstall.md has the whole procedure.",
+        epilog="examples:\n"
+        "  dra-spawner uninstall --dry-run                           what would be removed, what would be left\n"
+        "  dra-spawner uninstall --kubeconfig ~/.kube/config         from all namespaces\n"
+        "  dra-spawner uninstall --namespace jupyterhub              one of several hubs of a cluster\n"
+        "  dra-spawner uninstall --dry-run --format json | jq '.left[] | select(.to == \"users\")'\n"
+        "\n"
+        "before:\n"
+        "  Take DRASpawner and the service out of the hub's configuration and restart the hub, or stop it. Servers\n"
+        "  may run. While a service leads, nothing is removed: it would make everything again.\n"
+        "\n"
+        "rights:\n"
+        "  Those of a cluster administrator. With fewer, what can be removed is, and each missing right is named.\n"
+        "\n"
+        "exit code:\n"
+        "  0 nothing is left that could be removed, 1 a service leads, a right is missing or something could not be\n"
+        "  removed, 2 the cluster cannot be asked",
+    )
+    command.add_argument(
+        "--kubeconfig", default="", metavar="FILE", help="the cluster (as kubectl finds it; in a pod, by its account)"
+    )
+    command.add_argument("--context", default="", help="another context of the kubeconfig than its current one")
+    command.add_argument(
+        "--namespace",
+        action="append",
+        default=[],
+        help="only look in this one; may be repeated (all namespaces). With enable_user_namespaces leave it out",
+    )
+    command.add_argument(
+        "--lease", default="dra-spawner", metavar="NAME", help="the service's lease_name, if you set it (%(default)s)"
+    )
+    command.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    command.add_argument(
+        "--force", action="store_true", help="although a service leads, or servers may be about to start"
+    )
+    command.add_argument(
+        "--format", choices=("text", "json"), default="text", help="how to print what was done (%(default)s)"
+    )
+    command.set_defaults(run=_uninstall)
+
+
+def _uninstall(options: argparse.Namespace) -> int:
+    # Imported here: `dra-spawner --help` need not load what talks to a cluster.
+    from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
+
+    asked = UninstallOptions(
+        kubeconfig=options.kubeconfig,
+        context=options.context,
+        namespaces=tuple(options.namespace),
+        lease=options.lease,
+        dry_run=options.dry_run,
+        force=options.force,
+        as_json=options.format == "json",
+    )
+    return run_uninstall(asked, sys.stdout, sys.stderr)

@@ -1,0 +1,149 @@
+"""``dra-spawner uninstall``: looking, deciding, removing, printing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, TextIO
+
+from dra_spawner.cluster.api import KubernetesApi, KubernetesError
+from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect
+from dra_spawner.fit.reading import Progress
+from dra_spawner.uninstall import marks
+from dra_spawner.uninstall.executor import GONE_SECONDS, Executor
+from dra_spawner.uninstall.leaders import Leader, find_leaders
+from dra_spawner.uninstall.plan import Plan, plan_removal
+from dra_spawner.uninstall.report import Report
+from dra_spawner.uninstall.survey import Survey, Troubles
+
+__all__ = ["UninstallOptions", "run_uninstall"]
+
+_ROUNDS: Final = 4
+"""Of looking and removing, where what was found changes meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class UninstallOptions:
+    """What was asked for on the command line."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    namespaces: tuple[str, ...] = ()
+    """None for all of them."""
+    lease: str = marks.LEASE
+    dry_run: bool = False
+    force: bool = False
+    """Although a service leads; and starts that may be under way count as over."""
+    as_json: bool = False
+    gone_seconds: float = GONE_SECONDS
+    """How long what was deleted may take to go."""
+
+
+def run_uninstall(options: UninstallOptions, output: TextIO, messages: TextIO) -> int:
+    """Remove what is ours.
+
+    Parameters
+    ----------
+    messages
+        For what could not be done, and for the progress, which is shown on a terminal only.
+
+    Returns
+    -------
+    int
+        0 when nothing that could be removed is left, or nothing was to be changed (a dry run); 1 when a service leads,
+        a right is missing or something could not be removed; 2 when the cluster cannot be asked.
+    """
+    progress = Progress(messages)
+    try:
+        report = asyncio.run(_uninstall(options, progress))
+    except (ClusterNotFound, KubernetesError) as error:
+        progress.clear()
+        messages.write(f"dra-spawner uninstall: the cluster cannot be asked: {error}\n")
+        return 2
+    finally:
+        progress.clear()
+    refused = report.leaders and not (options.force or options.dry_run)
+    if options.as_json:
+        output.write(json.dumps(report.to_json(), ensure_ascii=False, indent=1) + "\n")
+    elif not refused:
+        output.write(report.text())
+    for sentence in (*report.leaders, *report.problems):
+        messages.write(f"dra-spawner uninstall: {sentence}\n")
+    return 1 if refused or report.problems else 0
+
+
+async def _uninstall(options: UninstallOptions, progress: Progress) -> Report:
+    address = ClusterAddress(kubeconfig=options.kubeconfig, context=options.context)
+    async with await _connected(address) as api:
+        return await _Uninstallation(options, api, progress).run()
+
+
+async def _connected(address: ClusterAddress) -> KubernetesApi:
+    try:
+        return await connect(address)
+    except (TypeError, LookupError, AttributeError) as error:
+        # The library does not look at the types of what is in a kubeconfig.
+        raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
+
+
+class _Uninstallation:
+    """One run of the command."""
+
+    def __init__(self, options: UninstallOptions, api: KubernetesApi, progress: Progress) -> None:
+        self._options = options
+        self._troubles = Troubles()
+        self._survey = Survey(api, options.namespaces, options.lease, self._troubles, progress.show)
+        self._executor = Executor(api, self._troubles, progress.show, options.gone_seconds)
+
+    async def run(self) -> Report:
+        options = self._options
+        try:
+            found = await find_leaders(self._survey, _now())
+        except KubernetesError as error:
+            if error.status != 403:
+                raise
+            self._troubles.note(error)
+            found = []
+        own = [each for each in found if not options.namespaces or each.lease.found.namespace in options.namespaces]
+        elsewhere = [each for each in found if each not in own]
+        leaders = [each.sentence(_now()) for each in own]
+        if leaders and not (options.force or options.dry_run):
+            return self._report(Plan(), leaders)
+        plan = await self._plan(elsewhere)
+        if plan is None:
+            return self._report(Plan(), () if options.force else leaders)
+        if options.dry_run:
+            report = self._report(plan, leaders)
+            return replace(report, removed=plan.removals, unmarked=plan.unmarkings)
+        for _ in range(_ROUNDS):
+            await self._executor.carry_out(plan, self._survey)
+            if not self._executor.contested:
+                break
+            plan = await self._plan(elsewhere) or plan
+        else:
+            titles = ", ".join(sorted(each.title for each in self._executor.contested))
+            self._troubles.sentences.append(f"Servers come to use this while it is removed: {titles}. Stop the hub.")
+        return self._report(plan, ())
+
+    async def _plan(self, elsewhere: list[Leader]) -> Plan | None:
+        surveyed = await self._survey.look()
+        if surveyed is None:
+            return None
+        used_by = elsewhere[0].name if elsewhere else ""
+        return plan_removal(surveyed, _now(), force=self._options.force, nodes_used_by=used_by)
+
+    def _report(self, plan: Plan, leaders: list[str] | tuple[str, ...]) -> Report:
+        return Report(
+            dry_run=self._options.dry_run,
+            removed=self._executor.removed,
+            unmarked=self._executor.unmarked,
+            left=plan.left,
+            leaders=leaders,
+            problems=(*self._troubles.missing_rights, *dict.fromkeys(self._troubles.sentences)),
+        )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,201 @@
+"""Objects as uninstalling needs to know them: of 10,000 pods not much is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner.uninstall import marks
+
+__all__ = ["Consumer", "Found", "Kind", "Lease", "Pod", "Surveyed"]
+
+JsonObject = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Kind:
+    """A resource of the API.
+
+    Attributes
+    ----------
+    name
+        As in ``kind``.
+    """
+
+    api_version: str
+    plural: str
+    name: str
+    namespaced: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Consumer:
+    """An entry of a claim's ``status.reservedFor``."""
+
+    group: str
+    resource: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An object that may be ours.
+
+    Attributes
+    ----------
+    owners
+        The uids of its owners.
+    consumers
+        Of a claim.
+    is_going
+        Whether it was deleted already, and something still holds it.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    uid: str
+    version: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    owners: frozenset[str] = frozenset()
+    finalizers: tuple[str, ...] = ()
+    consumers: tuple[Consumer, ...] = ()
+    is_going: bool = False
+
+    @classmethod
+    def of(cls, kind: Kind, obj: JsonObject) -> Found:
+        """What matters of an object as the API server has it."""
+        metadata = obj["metadata"]
+        reserved = (obj.get("status") or {}).get("reservedFor") or () if kind.plural == "resourceclaims" else ()
+        return cls(
+            kind=kind,
+            namespace=metadata.get("namespace", ""),
+            name=metadata["name"],
+            uid=metadata["uid"],
+            version=metadata["resourceVersion"],
+            labels=metadata.get("labels") or {},
+            annotations=metadata.get("annotations") or {},
+            owners=frozenset(each["uid"] for each in metadata.get("ownerReferences") or ()),
+            finalizers=tuple(metadata.get("finalizers") or ()),
+            consumers=tuple(
+                Consumer(each.get("apiGroup", ""), each["resource"], each["name"], each["uid"]) for each in reserved
+            ),
+            is_going="deletionTimestamp" in metadata,
+        )
+
+    @property
+    def title(self) -> str:
+        """For people: ``Pod ns/name``."""
+        return f"{self.kind.name} {self.namespace}/{self.name}" if self.namespace else f"{self.kind.name} {self.name}"
+
+    @property
+    def is_placeholder(self) -> bool:
+        """Whether it is labelled as a placeholder, or as the claim of one that no server has taken."""
+        is_one = self.labels.get(marks.COMPONENT) == marks.PLACEHOLDER
+        return is_one and self.labels.get(marks.MANAGED_BY) == marks.MANAGER
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod, and which claims it names.
+
+    Attributes
+    ----------
+    claims, templates
+        Names of claims, those made for it included, and of templates.
+    """
+
+    found: Found
+    claims: frozenset[str] = frozenset()
+    templates: frozenset[str] = frozenset()
+    node: str = ""
+    phase: str = ""
+
+    @classmethod
+    def of(cls, kind: Kind, obj: JsonObject) -> Pod:
+        """What matters of a pod as the API server has it."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        entries = spec.get("resourceClaims") or ()
+        made = status.get("resourceClaimStatuses") or ()
+        names = {each.get("resourceClaimName") for each in (*entries, *made)}
+        return cls(
+            found=Found.of(kind, obj),
+            claims=frozenset(name for name in names if name),
+            templates=frozenset(name for each in entries if (name := each.get("resourceClaimTemplateName"))),
+            node=spec.get("nodeName", ""),
+            phase=status.get("phase", ""),
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its containers have ended for good, so that it uses nothing any more."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether the kubelet of its node may be preparing its devices."""
+        return bool(self.node) and self.phase in ("", "Pending")
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether it carries something of ours."""
+        return bool(self.found.labels.keys() & {*marks.POD_LABELS}) or bool(
+            self.found.annotations.keys() & {*marks.POD_ANNOTATIONS}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A Lease by which replicas of the service elect their leader.
+
+    Attributes
+    ----------
+    holder
+        Empty if it was given away.
+    renewed, seconds
+        When, as the holder's clock tells, and for how long that holds.
+    """
+
+    found: Found
+    holder: str = ""
+    renewed: str = ""
+    seconds: int = 0
+
+    @classmethod
+    def of(cls, kind: Kind, obj: JsonObject) -> Lease:
+        """What matters of a Lease as the API server has it."""
+        spec = obj.get("spec") or {}
+        return cls(
+            Found.of(kind, obj),
+            spec.get("holderIdentity") or "",
+            spec.get("renewTime") or "",
+            spec.get("leaseDurationSeconds") or 0,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Surveyed:
+    """What was found in a cluster.
+
+    Attributes
+    ----------
+    pods
+        All of the namespaces that were looked at.
+    nodes
+        Those with a label of ours.
+    objects
+        Those that are labelled as ours, of all namespaced kinds.
+    leases
+        Those by which a service is led.
+    administrators
+        What was applied by hand.
+    """
+
+    pods: tuple[Pod, ...] = ()
+    nodes: tuple[Found, ...] = ()
+    objects: tuple[Found, ...] = ()
+    leases: tuple[Lease, ...] = ()
+    administrators: tuple[Found, ...] = ()

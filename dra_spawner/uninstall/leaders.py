@@ -1,0 +1,77 @@
+"""Whether a service leads at this moment: it would make again what is removed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dra_spawner.uninstall.found import Lease
+from dra_spawner.uninstall.survey import Survey
+
+__all__ = ["Leader", "find_leaders"]
+
+_WATCH_SECONDS: Final = 3.0
+"""A leader renews its Lease every 2 s to 2.4 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """A service that leads, or has until just now.
+
+    Attributes
+    ----------
+    until
+        When its Lease runs out if it is renewed no more; None where that cannot be told by this machine's clock.
+    """
+
+    lease: Lease
+    until: datetime | None
+
+    @property
+    def name(self) -> str:
+        """Of its Lease, with the namespace."""
+        return f"{self.lease.found.namespace}/{self.lease.found.name}"
+
+    def sentence(self, now: datetime) -> str:
+        """Why nothing is removed, and what to do."""
+        left = f"; if it has just been stopped, wait {(self.until - now).total_seconds():.0f} s" if self.until else ""
+        return (
+            f"A service leads (Lease {self.name}, held by {self.lease.holder}): it would make again what is removed. "
+            f"Stop it first{left}. To go on all the same: --force."
+        )
+
+
+async def find_leaders(survey: Survey, now: datetime) -> list[Leader]:
+    """The services that lead, in all namespaces that can be looked at.
+
+    A Lease that is fresh by this machine's clock counts. One that is not may be kept by a leader whose clock is
+    behind, so it is looked at for long enough to be renewed.
+
+    Raises
+    ------
+    KubernetesError
+    """
+    held = [each for each in await survey.leases(everywhere=True) if each.holder]
+    leaders = [Leader(each, until) for each in held if (until := _fresh_until(each, now))]
+    stale = [each for each in held if all(each is not leader.lease for leader in leaders)]
+    if stale:
+        await asyncio.sleep(_WATCH_SECONDS)
+        again = await survey.leases(everywhere=True)
+        leaders += [Leader(each, None) for each in again if each.holder and _was_renewed(each, stale)]
+    return leaders
+
+
+def _fresh_until(lease: Lease, now: datetime) -> datetime | None:
+    try:
+        until = datetime.fromisoformat(lease.renewed) + timedelta(seconds=lease.seconds)
+    except (ValueError, OverflowError):
+        return None
+    until = until if until.tzinfo else until.replace(tzinfo=UTC)
+    return until if until > now else None
+
+
+def _was_renewed(lease: Lease, before: Sequence[Lease]) -> bool:
+    return any(each.found.uid == lease.found.uid and each.found.version != lease.found.version for each in before)

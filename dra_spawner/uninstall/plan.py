@@ -1,0 +1,306 @@
+"""What is removed, what is taken off, and what is left to whom: decided from the objects alone.
+
+The rule: what a server uses, or may be about to use, is its user's and stays; everything else of ours goes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+
+from dra_spawner.uninstall import marks
+from dra_spawner.uninstall.found import Found, Pod, Surveyed
+
+__all__ = ["Left", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
+
+#: Values of the label `marks.PART` on what starts make, and what that is called in reasons.
+_PARTS: Final = {"device-claim": "what a start made", "companion": "what a start made", "standing": "shared by servers"}
+_STOP: Final = "It goes when the server is stopped in the hub, or with the next uninstall after that."
+_AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
+_MOST_NAMED: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """An object to delete.
+
+    Attributes
+    ----------
+    as_found
+        Whether only in the version that was found: a start may have come to use it.
+    """
+
+    object: Found
+    reason: str
+    as_found: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unmarking:
+    """Labels and annotations to take off an object that stays."""
+
+    object: Found
+    labels: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Consumers to take off a claim that would hold it for ever, as no controller knows them."""
+
+    claim: Found
+    consumers: tuple[str, ...]
+    """Their uids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An object that stays, why, and what removes it."""
+
+    object: Found
+    reason: str
+    how: str
+    is_administrators: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """See the module. Each part is in the order of namespaces and names."""
+
+    removals: tuple[Removal, ...] = ()
+    unmarkings: tuple[Unmarking, ...] = ()
+    releases: tuple[Release, ...] = ()
+    left: tuple[Left, ...] = ()
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether nothing of ours is there that could go."""
+        return not (self.removals or self.unmarkings or self.releases)
+
+
+def plan_removal(surveyed: Surveyed, now: datetime, *, force: bool = False, nodes_used_by: str = "") -> Plan:
+    """Decide about every object.
+
+    Parameters
+    ----------
+    force
+        Whether starts that may be under way are taken for over.
+    nodes_used_by
+        The Lease of a service elsewhere that leads, and needs the labels of nodes; empty if none does.
+    """
+    return _Planning(surveyed, now, force, nodes_used_by).plan()
+
+
+@dataclass
+class _Planning:
+    surveyed: Surveyed
+    now: datetime
+    force: bool
+    nodes_used_by: str
+    removals: list[Removal] = field(default_factory=list)
+    unmarkings: list[Unmarking] = field(default_factory=list)
+    releases: list[Release] = field(default_factory=list)
+    left: list[Left] = field(default_factory=list)
+    _servers: dict[tuple[str, str, str], list[Pod]] = field(default_factory=lambda: defaultdict(list))
+    """Pods that use something, by namespace, what it is, and its name."""
+
+    def plan(self) -> Plan:
+        placeholders = []
+        for pod in self.surveyed.pods:
+            if pod.found.is_placeholder:
+                placeholders.append(pod)
+            else:
+                self._decide_about_server(pod)
+        for each in self.surveyed.objects:
+            self._decide_about_object(each)
+        claims = {
+            (each.object.namespace, each.object.name): each
+            for each in self.left
+            if each.object.kind.plural == "resourceclaims"
+        }
+        for pod in placeholders:
+            self._decide_about_placeholder(pod, claims)
+        for node in self.surveyed.nodes:
+            self._decide_about_node(node)
+        for lease in self.surveyed.leases:
+            self.removals.append(Removal(lease.found, "by it replicas of the service elected their leader"))
+        for each in self.surveyed.administrators:
+            how = f"kubectl delete {_resource(each)} {each.name}" + (f" -n {each.namespace}" if each.namespace else "")
+            reason = "an administrator applied it from helm-values/"
+            self.left.append(Left(each, reason, how, is_administrators=True))
+        return Plan(
+            tuple(sorted(self.removals, key=lambda each: _order(each.object))),
+            tuple(sorted(self.unmarkings, key=lambda each: _order(each.object))),
+            tuple(sorted(self.releases, key=lambda each: _order(each.claim))),
+            tuple(sorted(self.left, key=lambda each: (each.is_administrators, _order(each.object)))),
+        )
+
+    # Pods
+
+    def _decide_about_server(self, pod: Pod) -> None:
+        found = pod.found
+        if pod.is_over:
+            labels = tuple(key for key in marks.POD_LABELS if key in found.labels)
+            annotations = tuple(key for key in marks.POD_ANNOTATIONS if key in found.annotations)
+            if labels or annotations:
+                self.unmarkings.append(Unmarking(found, labels, annotations))
+            return
+        uses = [
+            ("uid", found.uid),
+            *(("claim", each) for each in pod.claims),
+            *(("template", t) for t in pod.templates),
+        ]
+        if start := found.annotations.get(marks.START):
+            uses.append(("start", start))
+        if marks.VLAN in found.labels:
+            uses.append(("vlan", ""))
+        for what, name in uses:
+            self._servers[found.namespace, what, name].append(pod)
+        if pod.is_marked:
+            self.left.append(Left(found, "a server", _STOP))
+
+    def _decide_about_placeholder(self, pod: Pod, left: dict[tuple[str, str], Left]) -> None:
+        """A placeholder stays where its going could harm a server that is starting with its claim."""
+        namespace = pod.found.namespace
+        for name in sorted(pod.claims):
+            starting = [each for each in self._servers.get((namespace, "claim", name), ()) if each.is_starting]
+            if starting and not pod.found.is_going:
+                reason = f"{_names(starting)} is starting with its claim, which must stay prepared on the node"
+                self.left.append(Left(pod.found, reason, "Run uninstall again when the server runs."))
+                return
+            claim = left.get((namespace, name))
+            if claim is not None and claim.how == _AGAIN:
+                self.left.append(Left(pod.found, claim.reason, _AGAIN))
+                return
+        self.removals.append(Removal(pod.found, "a placeholder"))
+
+    # Objects
+
+    def _decide_about_object(self, found: Found) -> None:
+        part = found.labels.get(marks.PART, "")
+        if found.kind.plural == "configmaps" and not part:
+            self._decide_about_config_map(found)
+        elif found.kind.plural == "resourceclaims" and (marks.SHAPE in found.labels or part in _PARTS):
+            self._decide_about_claim(found)
+        elif part in _PARTS:
+            self._decide_about_part(found, self._users(found))
+        else:
+            how = f"Look at it: kubectl get {_resource(found)} {found.name} -n {found.namespace} -o yaml"
+            reason = f"it is labelled {marks.MANAGED_BY}: {marks.MANAGER}, but dra-spawner makes nothing of this kind"
+            self.left.append(Left(found, reason, how, is_administrators=True))
+
+    def _decide_about_config_map(self, found: Found) -> None:
+        if found.name == marks.SHAPES or marks.PUBLISHER in found.annotations:
+            self.removals.append(Removal(found, "what the hub published of its profiles"))
+        elif found.name != marks.VLANS:
+            how = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
+            self.left.append(Left(found, "nothing says what it is for", how, is_administrators=True))
+        elif servers := [pod for key, pods in self._servers.items() if key[1] == "vlan" for pod in pods]:
+            reason = f"the account of VLANs, which {_names(servers)} {_uses(servers)}"
+            self.left.append(Left(found, reason, "It goes with the next uninstall after the servers are stopped."))
+        else:
+            self.removals.append(Removal(found, "the account of VLANs, of which no server uses one"))
+
+    def _decide_about_claim(self, found: Found) -> None:
+        users = self._users(found)
+        foreign = [c for c in found.consumers if c.resource != "pods" or c.group]
+        ours = tuple(c.uid for c in foreign if c.group == marks.CONSUMER_GROUP)
+        others = [c for c in foreign if c.group != marks.CONSUMER_GROUP]
+        if others:
+            reason = f"{others[0].resource} {others[0].name} uses it"
+            self.left.append(Left(found, reason, "It goes with the next uninstall after that has gone."))
+            return
+        before = len(self.removals)
+        self._decide_about_part(found, users)
+        if ours and (users or len(self.removals) > before):
+            self.releases.append(Release(found, ours))
+
+    def _decide_about_part(self, found: Found, users: list[Pod]) -> None:
+        """About a claim, a template or a companion."""
+        is_standing = found.labels.get(marks.PART) == "standing"
+        if users:
+            self.left.append(Left(found, f"{_names(users)} {_uses(users)} it", _STOP))
+        elif (until := self._may_be_used_until(found)) and not self.force:
+            reason = f"a server may be starting with it, until {until:%H:%M:%S} UTC"
+            self.left.append(Left(found, reason, _AGAIN))
+        elif found.is_placeholder or marks.SHAPE in found.labels:
+            self.removals.append(Removal(found, "a warm claim that no server uses"))
+        else:
+            reason = f"{_PARTS[found.labels[marks.PART]]}; no server uses it"
+            self.removals.append(Removal(found, reason, as_found=is_standing))
+
+    def _users(self, found: Found) -> list[Pod]:
+        """The servers, and other pods, that use an object."""
+        keys = [("uid", uid) for uid in found.owners]
+        if found.kind.plural == "resourceclaims":
+            keys += [("claim", found.name), *(("uid", consumer.uid) for consumer in found.consumers)]
+        if found.kind.plural == "resourceclaimtemplates":
+            keys.append(("template", found.name))
+        if start := found.annotations.get(marks.START):
+            keys.append(("start", start))
+        keys += [("start", start) for start in _starts_of(found)]
+        users = {pod.found.name: pod for key in keys for pod in self._servers.get((found.namespace, *key), ())}
+        return [users[name] for name in sorted(users)]
+
+    def _may_be_used_until(self, found: Found) -> datetime | None:
+        """Until when a start may come to use an object that no pod uses yet; None if it is over."""
+        times = [_time(found.annotations[marks.START_OF_SEVERAL + start]) for start in _starts_of(found)]
+        # The start's own objects have an owner from the moment that its pod is there.
+        if not found.owners:
+            times.append(_time(found.annotations.get(marks.START_ENDS, "")))
+        if marks.RESERVED_FOR in found.labels:
+            times.append(_seconds(found.labels.get(marks.RESERVED_UNTIL, "")))
+        return max((each for each in times if each is not None and each > self.now), default=None)
+
+    def _decide_about_node(self, node: Found) -> None:
+        labels = tuple(key for key in marks.NODE_LABELS if key in node.labels)
+        if labels and self.nodes_used_by:
+            reason = f"a service elsewhere leads ({self.nodes_used_by}) and goes by its labels {', '.join(labels)}"
+            self.left.append(Left(node, reason, "Uninstall there, too.", is_administrators=True))
+        elif labels:
+            self.unmarkings.append(Unmarking(node, labels))
+
+
+def _starts_of(found: Found) -> list[str]:
+    begin = marks.START_OF_SEVERAL
+    return [key.removeprefix(begin) for key in found.annotations if key.startswith(begin)]
+
+
+def _order(found: Found) -> tuple[str, str, str]:
+    return found.namespace, found.kind.plural, found.name
+
+
+def _resource(found: Found) -> str:
+    """As kubectl tells kinds of several groups apart."""
+    group = found.kind.api_version.rpartition("/")[0]
+    return f"{found.kind.plural}.{group}" if group else found.kind.plural
+
+
+def _names(pods: Iterable[Pod]) -> str:
+    names = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def _uses(pods: list[Pod]) -> str:
+    return "uses" if len(pods) == 1 else "use"
+
+
+def _time(text: str) -> datetime | None:
+    """A time as it stands in an annotation, which anybody may have written."""
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return time if time.tzinfo else None
+
+
+def _seconds(text: str) -> datetime | None:
+    """A time as it stands in a label, in seconds since 1970."""
+    try:
+        return datetime.fromtimestamp(int(text), UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

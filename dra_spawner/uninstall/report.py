@@ -1,0 +1,99 @@
+"""What was done, or would be, for people and for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_spawner.uninstall import marks
+from dra_spawner.uninstall.found import Found
+from dra_spawner.uninstall.plan import Left, Removal, Unmarking
+
+__all__ = ["Report"]
+
+_NOTES = (
+    "The hub, servers' pods, home volumes and namespaces that the hub made are the hub's, and are not touched.",
+    "A hub that still uses DRASpawner makes claims at every start, and publishes its profiles (ConfigMap "
+    f"{marks.SHAPES}): take it out of the hub's configuration first.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """An uninstallation.
+
+    Attributes
+    ----------
+    leaders
+        Sentences about services that lead.
+    problems
+        What could not be done, missing rights first.
+    """
+
+    dry_run: bool
+    removed: Sequence[Removal]
+    unmarked: Sequence[Unmarking]
+    left: Sequence[Left]
+    leaders: Sequence[str] = ()
+    problems: Sequence[str] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """For programs."""
+        return {
+            "dryRun": self.dry_run,
+            "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],
+            "unmarked": [
+                {**_named(each.object), "labels": list(each.labels), "annotations": list(each.annotations)}
+                for each in self.unmarked
+            ],
+            "left": [
+                {
+                    **_named(each.object),
+                    "to": "administrators" if each.is_administrators else "users",
+                    "reason": each.reason,
+                    "removedBy": each.how,
+                }
+                for each in self.left
+            ],
+            "leaders": list(self.leaders),
+            "problems": list(self.problems),
+            "notes": list(_NOTES),
+        }
+
+    def text(self) -> str:
+        """For people."""
+        would = "would be " if self.dry_run else ""
+        users = [each for each in self.left if not each.is_administrators]
+        by_hand = [each for each in self.left if each.is_administrators]
+        parts = [
+            _part(f"{would}removed", [(each.object.title, each.reason) for each in self.removed]),
+            _part(
+                f"labels and annotations that {would or 'were '}taken off",
+                [(each.object.title, ", ".join((*each.labels, *each.annotations))) for each in self.unmarked],
+            ),
+            _part("left to users", [(each.object.title, f"{each.reason}. {each.how}") for each in users]),
+            _part("left to administrators", [(each.object.title, f"{each.reason}: {each.how}") for each in by_hand]),
+        ]
+        if not (self.removed or self.unmarked):
+            nothing = "Nothing of dra-spawner is there that could be removed."
+            parts.insert(0, f"{nothing}\n" if not self.left else f"{nothing[:-1]}; what is left is below.\n")
+        parts.append("".join(f"{note}\n" for note in _NOTES))
+        return "\n".join(part for part in parts if part)
+
+
+def _named(found: Found) -> dict[str, str]:
+    return {
+        "apiVersion": found.kind.api_version,
+        "kind": found.kind.name,
+        "namespace": found.namespace,
+        "name": found.name,
+    }
+
+
+def _part(heading: str, rows: Iterable[tuple[str, str]]) -> str:
+    rows = list(rows)
+    if not rows:
+        return ""
+    width = min(max(len(title) for title, _ in rows), 72)
+    return f"{heading} ({len(rows):,}):\n" + "".join(f"  {title:{width}}  {text}\n" for title, text in rows)

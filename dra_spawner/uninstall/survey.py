@@ -1,0 +1,226 @@
+"""Looking for what is ours: every kind that has namespaces may be that of a companion object."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.cluster.rights import MissingRight, missing_rule
+from dra_spawner.uninstall import marks
+from dra_spawner.uninstall.found import Found, Kind, Lease, Pod, Surveyed
+
+__all__ = ["LEASES", "PODS", "Survey", "Troubles"]
+
+PODS: Final = Kind("v1", "pods", "Pod")
+NODES: Final = Kind("v1", "nodes", "Node", namespaced=False)
+LEASES: Final = Kind("coordination.k8s.io/v1", "leases", "Lease")
+
+_PAGE_SIZE: Final = 500
+_AT_ONCE: Final = 6
+_TIMEOUT_SECONDS: Final = 60.0
+_OURS: Final = f"{marks.MANAGED_BY}={marks.MANAGER}"
+#: Read by themselves, or nobody's companion and many.
+_NOT_BY_LABEL: Final = frozenset({"pods", "events", "leases"})
+
+T = TypeVar("T")
+
+
+@dataclass
+class Troubles:
+    """What could not be done.
+
+    Attributes
+    ----------
+    rights
+        That the account lacks.
+    sentences
+        Whatever else went wrong.
+    """
+
+    rights: set[MissingRight] = field(default_factory=set)
+    sentences: list[str] = field(default_factory=list)
+
+    def note(self, error: KubernetesError) -> None:
+        """Remember why a request failed."""
+        right = missing_rule(error)
+        if right is not None:
+            self.rights.add(right)
+        else:
+            self.sentences.append(str(error))
+
+    @property
+    def missing_rights(self) -> list[str]:
+        """A sentence for each rule that is missing, with what to grant."""
+        rules: dict[tuple[str, str, str], list[str]] = {}
+        for each in sorted(self.rights):
+            rules.setdefault((each.namespace, each.group, each.verb), []).append(each.resource)
+        return [
+            f'Your account lacks a right: grant {{apiGroups: ["{group}"], resources: [{", ".join(resources)}], '
+            f"verbs: [{verb}]}} " + (f"by a Role in namespace {namespace}." if namespace else "by a ClusterRole.")
+            for (namespace, group, verb), resources in sorted(rules.items())
+        ]
+
+    def __bool__(self) -> bool:
+        return bool(self.rights or self.sentences)
+
+
+class Survey:
+    """Lists objects, in pages and a few kinds at once.
+
+    Parameters
+    ----------
+    namespaces
+        Where to look; none for everywhere.
+    lease
+        Name of the Lease by which replicas of the service elect their leader.
+    progress
+        Is told what is being done.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespaces: Sequence[str],
+        lease: str,
+        troubles: Troubles,
+        progress: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._api = api
+        self._scopes: tuple[str | None, ...] = tuple(namespaces) or (None,)
+        self._lease = lease
+        self._troubles = troubles
+        self._progress = progress
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(self) -> Surveyed | None:
+        """Everything that may be ours; None if servers cannot be told, so that nothing may be removed.
+
+        Raises
+        ------
+        KubernetesError
+            If the cluster does not say which kinds it has.
+        """
+        kinds = await self._kinds()
+        try:
+            pods = await self._list(PODS, Pod.of)
+        except KubernetesError as error:
+            self._troubles.note(error)
+            return None
+        pods = [pod for pod in pods if pod.found.is_placeholder or pod.is_marked or pod.claims or pod.templates]
+        labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
+        by_hand = [kind for kind in kinds if (kind.api_version, kind.plural) in marks.ADMINISTRATORS_KINDS]
+        nodes, leases, objects, administrators = await asyncio.gather(
+            self._try(self._list(NODES, Found.of)),
+            self.leases(),
+            self._all(self._list(kind, Found.of, label_selector=_OURS) for kind in labelled),
+            self._all(self._by_hand(kind) for kind in by_hand),
+        )
+        ours = {found.uid for found in objects}
+        return Surveyed(
+            pods=tuple(pods),
+            nodes=tuple(node for node in nodes if node.labels.keys() & {*marks.NODE_LABELS}),
+            objects=tuple(objects),
+            leases=tuple(leases),
+            administrators=tuple(found for found in administrators if found.uid not in ours),
+        )
+
+    async def leases(self, *, everywhere: bool = False) -> list[Lease]:
+        """The Leases of services; of all namespaces, if those may be read."""
+        if everywhere:
+            try:
+                found = await self._list(LEASES, Lease.of, scopes=(None,))
+            except KubernetesError as error:
+                if error.status != 403:
+                    raise
+                found = await self._try(self._list(LEASES, Lease.of))
+        else:
+            found = await self._try(self._list(LEASES, Lease.of))
+        return [each for each in found if each.found.name == self._lease or marks.LEADER_URL in each.found.annotations]
+
+    async def still_there(self, objects: Iterable[Found]) -> list[Found]:
+        """Those of the objects that are not gone."""
+        wanted = {found.uid: found for found in objects}
+        there: list[Found] = []
+        for kind in sorted({found.kind for found in wanted.values()}):
+            # Leases and nodes have no label of ours.
+            selector = "" if kind == LEASES else _OURS
+            namespaces = {found.namespace for found in wanted.values() if found.kind == kind}
+            scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)
+            there += [
+                found
+                for found in await self._list(kind, Found.of, label_selector=selector, scopes=scopes)
+                if found.uid in wanted
+            ]
+        return there
+
+    async def _kinds(self) -> list[Kind]:
+        """Every kind that can be listed and deleted, in one version of its group, mostly the preferred one."""
+        self._progress("asking which kinds there are")
+        groups = (await self._api.get("/apis"))["groups"]
+        versions = [["v1"]]
+        for group in groups:
+            preferred = group["preferredVersion"]["groupVersion"]
+            versions.append([preferred, *({each["groupVersion"] for each in group["versions"]} - {preferred})])
+        found = await asyncio.gather(*(self._kinds_of(each) for each in versions))
+        return [kind for kinds in found for kind in kinds]
+
+    async def _kinds_of(self, versions: Sequence[str]) -> list[Kind]:
+        kinds: dict[str, Kind] = {}
+        for version in versions:
+            path = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+            try:
+                async with self._turns:
+                    resources = (await self._api.get(path))["resources"]
+            except KubernetesError as error:
+                self._troubles.sentences.append(f"The kinds of {version} are not known, so not looked at: {error}")
+                continue
+            for each in resources:
+                if "/" not in each["name"] and {"list", "delete"} <= {*each["verbs"]}:
+                    kinds.setdefault(each["name"], Kind(version, each["name"], each["kind"], each["namespaced"]))
+        return list(kinds.values())
+
+    async def _by_hand(self, kind: Kind) -> list[Found]:
+        """What an administrator applied; of ConfigMaps, which may be large and many, one name is asked for."""
+        selector = f"metadata.name={marks.MANAGER}-service" if kind.plural == "configmaps" else ""
+        found = await self._list(kind, Found.of, field_selector=selector)
+        return [each for each in found if marks.is_administrators_name(each.name)]
+
+    async def _all(self, listings: Iterable[Awaitable[list[T]]]) -> list[T]:
+        return [each for found in await asyncio.gather(*map(self._try, listings)) for each in found]
+
+    async def _try(self, listing: Awaitable[list[T]]) -> list[T]:
+        try:
+            return await listing
+        except KubernetesError as error:
+            # A kind that was removed since, or cannot be listed after all.
+            if not (error.not_found or error.status == 405):
+                self._troubles.note(error)
+            return []
+
+    async def _list(
+        self,
+        kind: Kind,
+        decode: Callable[[Kind, JsonObject], T],
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        scopes: tuple[str | None, ...] | None = None,
+    ) -> list[T]:
+        """The objects of a kind, each reduced as soon as its page is there."""
+        found: list[T] = []
+        for scope in (scopes or self._scopes) if kind.namespaced else (None,):
+            async with self._turns:
+                pages = self._api.list_pages(
+                    resource_path(kind.api_version, kind.plural, scope),
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    page_size=_PAGE_SIZE,
+                    timeout_seconds=_TIMEOUT_SECONDS,
+                )
+                async for page in pages:
+                    found += [decode(kind, each) for each in page.get("items") or ()]
+                    self._progress(f"looking at {kind.plural}, {len(found):,} so far")
+        return found
