@@ -39,6 +39,28 @@ def test_help_of_the_demo_shows_examples(capsys):
         assert option in out
 
 
+def test_help_of_uninstall_says_what_to_do_before(capsys):
+    code, out, _ = run(capsys, "uninstall", "--help")
+    assert code == 0
+    for part in ("--dry-run", "--namespace", "--force", "examples:", "before:", "rights:", "exit code:"):
+        assert part in out
+
+
+def test_uninstall_without_a_cluster_is_told(capsys, tmp_path):
+    code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "none"))
+    assert (code, out) == (2, "")
+    assert err.startswith("dra-spawner uninstall: the cluster cannot be asked: The cluster cannot be found by ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("content", ["", "[]", "clusters: 3", "current-context: [1]", "{users: [null]}"])
+def test_uninstall_with_a_kubeconfig_that_makes_no_sense(capsys, tmp_path, content):
+    (tmp_path / "config").write_text(content)
+    code, out, err = run(capsys, "uninstall", "--kubeconfig", str(tmp_path / "config"))
+    assert (code, out) == (2, "")
+    assert err.startswith("dra-spawner uninstall: the cluster cannot be asked: ")
+
+
 @pytest.mark.parametrize("port", ["http", "-1", "65536", "8000.5"])
 def test_a_port_is_a_number(capsys, port):
     code, _, err = run(capsys, "demo", f"--port={port}")

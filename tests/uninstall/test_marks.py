@@ -39,9 +39,9 @@ def names_in(package: Path) -> dict[str, str]:
         if inside.parts[0] in ("uninstall", "devcluster"):
             continue
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if KEY.fullmatch(node.value) or NAME.fullmatch(node.value):
-                    found.setdefault(node.value, f"{inside}:{node.lineno}")
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and (KEY.fullmatch(text) or NAME.fullmatch(text)):
+                found.setdefault(text, f"{inside}:{node.lineno}")
     return found
 
 

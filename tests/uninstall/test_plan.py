@@ -1,0 +1,178 @@
+"""What goes, what stays and why, decided from objects alone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.uninstall import marks
+from dra_spawner.uninstall.found import Consumer, Found, Kind, Lease, Pod, Surveyed
+from dra_spawner.uninstall.plan import Plan, plan_removal
+
+NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
+LATER, EARLIER = (NOW + timedelta(minutes=5)).isoformat(), (NOW - timedelta(minutes=5)).isoformat()
+PODS = Kind("v1", "pods", "Pod")
+CLAIMS = Kind("resource.k8s.io/v1", "resourceclaims", "ResourceClaim")
+TEMPLATES = Kind("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+CONFIG_MAPS = Kind("v1", "configmaps", "ConfigMap")
+OURS = {marks.MANAGED_BY: marks.MANAGER}
+WARM = {**OURS, marks.COMPONENT: marks.PLACEHOLDER, marks.SHAPE: "s"}
+MADE = {**OURS, marks.PART: "device-claim"}
+STANDING = {**OURS, marks.PART: "standing"}
+
+
+def found(
+    kind: Kind, name: str, labels: dict[str, str], annotations: dict[str, str] | None = None, **more: Any
+) -> Found:
+    return Found(kind, "ns", name, f"uid-of-{name}", "7", labels, annotations or {}, **more)
+
+
+def pod(name: str, *claims: str, phase: str = "Running", node: str = "n1", **annotations: str) -> Pod:
+    marked = {marks.START: annotations["start"]} if "start" in annotations else {}
+    return Pod(found(PODS, name, {marks.SHAPE: "s"}, marked), frozenset(claims), frozenset(), node, phase)
+
+
+def placeholder(*claims: str) -> Pod:
+    return Pod(found(PODS, "placeholder-1", WARM), frozenset(claims), frozenset(), "n1", "Running")
+
+
+def of_pods(*names: str) -> tuple[Consumer, ...]:
+    return tuple(Consumer("", "pods", name, f"uid-of-{name}") for name in names)
+
+
+def decide(*objects: Found, pods: tuple[Pod, ...] = (), **more: Any) -> Plan:
+    return plan_removal(Surveyed(pods=pods, objects=objects), NOW, **more)
+
+
+def removed(plan: Plan) -> set[str]:
+    return {each.object.name for each in plan.removals}
+
+
+def left(plan: Plan) -> dict[str, str]:
+    return {each.object.name: each.reason for each in plan.left}
+
+
+def test_a_placeholder_and_its_claim_go():
+    claim = found(
+        CLAIMS,
+        "placeholder-1-gpu",
+        WARM,
+        owners=frozenset({"uid-of-placeholder-1"}),
+        consumers=of_pods("placeholder-1"),
+    )
+    plan = decide(claim, pods=(placeholder("placeholder-1-gpu"),))
+    assert removed(plan) == {"placeholder-1", "placeholder-1-gpu"}
+    assert not plan.left
+
+
+def test_a_claim_that_a_server_runs_with_stays_and_its_placeholder_goes():
+    claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1", "jupyter-ada"))
+    plan = decide(claim, pods=(placeholder("placeholder-1-gpu"), pod("jupyter-ada", "placeholder-1-gpu")))
+    assert removed(plan) == {"placeholder-1"}
+    assert left(plan) == {"jupyter-ada": "a server", "placeholder-1-gpu": "ns/jupyter-ada uses it"}
+
+
+def test_while_a_server_starts_on_its_node_the_placeholder_stays():
+    """A kubelet that unprepares the claim at this moment would never start the server."""
+    claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1", "jupyter-ada"))
+    server = pod("jupyter-ada", "placeholder-1-gpu", phase="Pending")
+    plan = decide(claim, pods=(placeholder("placeholder-1-gpu"), server), force=True)
+    assert removed(plan) == set()
+    assert "ns/jupyter-ada is starting with its claim" in left(plan)["placeholder-1"]
+
+
+def test_a_server_that_waits_for_room_gets_that_of_the_placeholder():
+    claim = found(CLAIMS, "placeholder-1-gpu", {**WARM, **MADE}, consumers=of_pods("placeholder-1"))
+    server = pod("jupyter-ada", "placeholder-1-gpu", phase="Pending", node="")
+    plan = decide(claim, pods=(placeholder("placeholder-1-gpu"), server))
+    assert removed(plan) == {"placeholder-1"}
+
+
+@pytest.mark.parametrize(("until", "goes"), [(LATER, False), (EARLIER, True)], ids=["under way", "over"])
+def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
+    seconds = str(int(datetime.fromisoformat(until).timestamp()))
+    labels = {**WARM, marks.RESERVED_FOR: "jupyter-ada", marks.RESERVED_UNTIL: seconds}
+    claim = found(CLAIMS, "placeholder-1-gpu", labels, consumers=of_pods("placeholder-1"))
+    pods = (placeholder("placeholder-1-gpu"),)
+    assert removed(decide(claim, pods=pods)) == ({"placeholder-1", "placeholder-1-gpu"} if goes else set())
+    assert removed(decide(claim, pods=pods, force=True)) == {"placeholder-1", "placeholder-1-gpu"}
+
+
+def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes_or_stays():
+    promise = Consumer(marks.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
+    going = found(CLAIMS, "a", WARM, consumers=(promise,))
+    staying = found(CLAIMS, "b", {**WARM, **MADE}, consumers=(promise, *of_pods("jupyter-ada")))
+    plan = decide(going, staying, pods=(pod("jupyter-ada", "b"),))
+    assert [(each.claim.name, each.consumers) for each in plan.releases] == [("a", ("its-own",)), ("b", ("its-own",))]
+    assert removed(plan) == {"a"}
+
+
+def test_a_claim_that_something_else_uses_stays():
+    other = Consumer("example.com", "jobs", "job", "u")
+    plan = decide(found(CLAIMS, "a", STANDING, consumers=(other,)))
+    assert left(plan) == {"a": "jobs job uses it"}
+
+
+@pytest.mark.parametrize("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS], ids=lambda kind: kind.plural)
+def test_what_a_start_made(kind: Kind):
+    labels = MADE if kind != CONFIG_MAPS else {**OURS, marks.PART: "companion"}
+
+    def plan(ends: str, owners: frozenset[str] = frozenset(), pods: tuple[Pod, ...] = ()) -> Plan:
+        marked = {marks.START: "1", marks.START_ENDS: ends}
+        return decide(found(kind, "x", labels, marked, owners=owners), pods=pods)
+
+    assert removed(plan(EARLIER)) == {"x"}
+    assert left(plan(LATER)) == {"x": "a server may be starting with it, until 12:05:00 UTC"}
+    assert removed(plan(LATER, frozenset({"uid-of-one-that-is-gone"}))) == {"x"}
+    assert left(plan(EARLIER, pods=(pod("jupyter-ada", start="1"),)))["x"] == "ns/jupyter-ada uses it"
+    assert (
+        left(plan(EARLIER, frozenset({"uid-of-jupyter-ada"}), (pod("jupyter-ada"),)))["x"] == "ns/jupyter-ada uses it"
+    )
+    assert removed(plan(EARLIER, frozenset({"uid-of-jupyter-ada"}), (pod("jupyter-ada", phase="Failed"),))) == {"x"}
+
+
+def test_what_is_shared_goes_only_as_it_was_found():
+    """A start writes itself on it before it uses it."""
+    plan = decide(found(CLAIMS, "x", STANDING, {marks.START_OF_SEVERAL + "1": EARLIER}))
+    assert [(each.object.name, each.as_found) for each in plan.removals] == [("x", True)]
+    assert left(decide(found(CLAIMS, "x", STANDING, {marks.START_OF_SEVERAL + "1": LATER})))
+    pods = tuple(pod(f"jupyter-{number}", start=str(number)) for number in range(5))
+    annotations = {marks.START_OF_SEVERAL + str(number): EARLIER for number in range(5)}
+    reason = left(decide(found(CONFIG_MAPS, "x", STANDING, annotations), pods=pods))["x"]
+    assert reason == "ns/jupyter-0, ns/jupyter-1, ns/jupyter-2 and 2 more use it"
+
+
+def test_the_account_of_vlans_stays_while_a_server_is_in_one():
+    account = found(CONFIG_MAPS, marks.VLANS, OURS)
+    server = Pod(found(PODS, "jupyter-ada", {marks.VLAN: "100"}), phase="Running")
+    assert "ns/jupyter-ada uses" in left(decide(account, pods=(server,)))[marks.VLANS]
+    assert removed(decide(account)) == {marks.VLANS}
+
+
+def test_what_only_looks_like_ours_is_left_and_told():
+    strange = [found(Kind("v1", "secrets", "Secret"), "mine", OURS), found(CONFIG_MAPS, "mine-too", OURS)]
+    plan = decide(*strange)
+    assert set(left(plan)) == {"mine", "mine-too"}
+    assert all(each.is_administrators for each in plan.left)
+    assert "kubectl get secrets mine -n ns" in plan.left[1].how
+
+
+@pytest.mark.parametrize("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])
+def test_times_that_make_no_sense_keep_nothing(text: str):
+    annotations = {marks.START_ENDS: text, marks.START_OF_SEVERAL + "1": text}
+    claim = found(CLAIMS, "x", {**STANDING, marks.RESERVED_FOR: "y", marks.RESERVED_UNTIL: text}, annotations)
+    assert removed(decide(claim)) == {"x"}
+
+
+def test_labels_of_nodes_stay_where_another_service_goes_by_them():
+    node = Found(Kind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {marks.NODE_LABELS[0]: "true"})
+    plan = plan_removal(Surveyed(nodes=(node,)), NOW, nodes_used_by="other/dra-spawner")
+    assert plan.changes_nothing
+    assert "(other/dra-spawner)" in left(plan)["n1"]
+
+
+def test_a_lease_goes():
+    lease = Lease(found(Kind("coordination.k8s.io/v1", "leases", "Lease"), "dra-spawner", {}))
+    assert removed(plan_removal(Surveyed(leases=(lease,)), NOW)) == {"dra-spawner"}

@@ -1,0 +1,356 @@
+"""A hub and a service at work, killed; then nothing of ours is left but what was said to be left."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.cluster.api_objects import COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
+from dra_spawner.cluster.standing_objects import StandingObject
+from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.cluster.vlan_leases import VlanLeases
+from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy
+from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import eventually
+from tests.integration.test_hand_over import PROFILE, Hub, prepare, service_kubeconfig
+
+pytestmark = pytest.mark.timeout(240)
+
+Json = dict[str, Any]
+
+#: What shows that something is ours, in labels, annotations, finalizers and consumers.
+OURS = re.compile(r"hub\.jupyter\.org|dra-spawner")
+#: KubeSpawner's own on servers' pods and volumes, which are not ours to remove.
+KUBESPAWNERS = {"hub.jupyter.org/username", "hub.jupyter.org/servername", "hub.jupyter.org/kubespawner-version"}
+SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
+
+
+@pytest.fixture
+async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
+    await prepare(cluster)
+    async with Hub(cluster, await service_kubeconfig(cluster)) as hub:
+        yield hub
+
+
+def options(cluster: ClusterUnderTest, **changes: Any) -> UninstallOptions:
+    asked = UninstallOptions(
+        kubeconfig=str(cluster.admin_kubeconfig), namespaces=(cluster.namespace,), as_json=True, gone_seconds=30
+    )
+    return replace(asked, **changes)
+
+
+async def uninstall(asked: UninstallOptions) -> tuple[int, Any, str]:
+    """Exit code, what was printed (JSON if that was asked for), and the messages."""
+    output, messages = io.StringIO(), io.StringIO()
+    code = await asyncio.to_thread(run_uninstall, asked, output, messages)
+    text = output.getvalue()
+    return code, json.loads(text) if asked.as_json and text else text, messages.getvalue()
+
+
+def names(items: list[Json]) -> set[str]:
+    return {f"{each['kind']} {each['name']}" for each in items}
+
+
+async def everything(cluster: ClusterUnderTest) -> dict[str, Json]:
+    """Each object of the test's namespace and each without one, whatever its kind, by ``Kind name``."""
+    api = cluster.admin
+    versions = ["v1", *(each["preferredVersion"]["groupVersion"] for each in (await api.get("/apis"))["groups"])]
+    found = {}
+    for version in versions:
+        path = f"/api/{version}" if "/" not in version else f"/apis/{version}"
+        for each in (await api.get(path))["resources"]:
+            if "/" in each["name"] or "list" not in each["verbs"]:
+                continue
+            namespace = cluster.namespace if each["namespaced"] else None
+            try:
+                listed = await api.list(resource_path(version, each["name"], namespace))
+            except KubernetesError as error:
+                if error.status not in (404, 405):
+                    raise
+                continue
+            for item in listed["items"]:
+                found[f"{each['kind']} {item['metadata']['name']}"] = item
+    return found
+
+
+def marks_of(obj: Json) -> set[str]:
+    """What of an object shows that it is ours; of its status the consumers, too."""
+    metadata = obj["metadata"]
+    texts = {*(metadata.get("finalizers") or ()), metadata["name"]}
+    for marks in (metadata.get("labels") or {}, metadata.get("annotations") or {}):
+        texts |= {key for key in marks if key not in KUBESPAWNERS}
+        texts |= {value for value in marks.values() if value == "dra-spawner"}
+    texts |= {each.get("apiGroup", "") for each in (obj.get("status") or {}).get("reservedFor") or ()}
+    return {text for text in texts if OURS.search(text)}
+
+
+async def marked(cluster: ClusterUnderTest) -> dict[str, set[str]]:
+    """Everything that shows that it is ours, but events and namespaces of other tests."""
+    return {
+        name: found
+        for name, obj in (await everything(cluster)).items()
+        if not name.startswith(("Event ", "Namespace ")) and (found := marks_of(obj))
+    }
+
+
+def versions(objects: dict[str, Json]) -> dict[str, str]:
+    """Without what a cluster changes by itself all the time."""
+    busy = ("Lease ", "Event ", "Node ", "Namespace ", "ComponentStatus ")
+    return {name: obj["metadata"]["resourceVersion"] for name, obj in objects.items() if not name.startswith(busy)}
+
+
+async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
+    """What a start makes before its pod: template, companion, shared claim and companion, VLAN; and no pod."""
+    metadata = {"namespace": cluster.namespace}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {**metadata, "name": "jupyter-dead-gpu-0000", "labels": {**TEMPLATE_LABELS}},
+        "spec": {"metadata": {"labels": {**TEMPLATE_LABELS}}, "spec": SPEC},
+    }
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {**metadata, "name": "shared-everybody-gpu-0000"},
+        "spec": SPEC,
+    }
+
+    def config_map(name: str, **labels: str) -> Json:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {**metadata, "name": name, "labels": labels}}
+
+    own = ApiObject("configmaps", config_map("jupyter-dead-settings-0000", **COMPANION_LABELS))
+    shared = StandingObject(ApiObject("configmaps", config_map("vlan-42")), "d", keep_seconds=None)
+    start = StartObjects(
+        cluster.admin,
+        cluster.namespace,
+        "0000",
+        now + timedelta(minutes=5),
+        {"gpu": template},
+        [own],
+        {"team": StandingObject(ApiObject("resourceclaims", claim), "d"), "vlan": shared},
+    )
+    await start.ensure({template["metadata"]["name"], claim["metadata"]["name"]})
+    leases = VlanLeases(cluster.admin, cluster.namespace, cluster.namespace)
+    policy = VlanPolicy(OwnerKind.USER, {}, (100, 101))
+    server = f"{cluster.namespace}/jupyter-dead"
+    await leases.acquire(policy, "dead", server=server, start="0000", until=now + timedelta(minutes=5))
+
+
+async def kill_all(hub: Hub) -> None:
+    """As a node that is lost with the hub and the service does."""
+    service = await hub.service_process()
+    await hub.kill()
+    os.kill(service, signal.SIGKILL)
+
+
+STARTING = {
+    "ResourceClaimTemplate jupyter-dead-gpu-0000",
+    "ConfigMap jupyter-dead-settings-0000",
+    "ResourceClaim shared-everybody-gpu-0000",
+    "ConfigMap vlan-42",
+}
+
+
+async def test_nothing_is_left_but_what_was_said(hub: Hub):
+    cluster = hub.cluster
+    claim = await a_server_that_took_a_claim(hub)
+    await start_that_died(cluster, datetime.now(UTC))
+    await nothing_is_removed_while_a_service_leads(cluster)
+    await kill_all(hub)
+    staying = {"Pod jupyter-ada", f"ResourceClaim {claim}"}
+    await a_dry_run_changes_nothing_and_tells_all(cluster, staying)
+
+    before = await everything(cluster)
+    code, done, told = await uninstall(options(cluster, force=True))
+    assert (code, told) == (0, "")
+    ours = {"Lease dra-spawner", "ConfigMap dra-spawner-shapes", "ConfigMap dra-spawner-vlans"}
+    assert STARTING | ours <= names(done["removed"])
+    assert {each["kind"] for each in done["unmarked"]} == {"Node"}
+    now = await everything(cluster)
+    for name in staying:
+        assert now[name]["metadata"]["resourceVersion"] == before[name]["metadata"]["resourceVersion"]
+    said = names(done["left"])
+    assert staying <= said
+    assert set(await marked(cluster)) <= said
+    claims = [obj for name, obj in now.items() if name.startswith("ResourceClaim ")]
+    assert [each["name"] for obj in claims for each in obj["status"]["reservedFor"]] == ["jupyter-ada"]
+
+    code, again, told = await uninstall(options(cluster))
+    assert (code, again["removed"], again["unmarked"], told) == (0, [], [], "")
+    assert names(again["left"]) == said
+    code, text, _ = await uninstall(options(cluster, as_json=False))
+    assert text.startswith("Nothing of dra-spawner is there that could be removed; what is left is below.")
+
+    # The user's server is stopped: what was left goes by itself.
+    await cluster.admin.delete(cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
+    await cluster.wait_gone(cluster.path("resourceclaims", claim))
+    code, last, told = await uninstall(options(cluster))
+    assert (code, last["removed"], told) == (0, [], "")
+    assert not users_names(last)
+    assert set(await marked(cluster)) <= names(last["left"])
+
+
+async def a_server_that_took_a_claim(hub: Hub) -> str:
+    """Name of the warm claim with which ada's server runs, and which it alone uses."""
+    await hub.until_warm()
+    status, body = await hub.spawn("ada", PROFILE)
+    assert status in (201, 202), body
+    await hub.until_ready("ada")
+    await hub.until_warm()
+
+    async def handed_over() -> Json | None:
+        claim = await hub.claim_of("ada")
+        consumers = [each["name"] for each in claim["status"]["reservedFor"]]
+        return claim if consumers == ["jupyter-ada"] else None
+
+    name: str = (await eventually(handed_over, "only ada uses the claim"))["metadata"]["name"]
+    assert name.startswith("placeholder-")
+    return name
+
+
+async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) -> None:
+    before = await everything(cluster)
+    code, printed, told = await uninstall(options(cluster))
+    assert (code, printed["removed"], printed["unmarked"]) == (1, [], [])
+    assert f"A service leads (Lease {cluster.namespace}/dra-spawner, held by " in told
+    assert re.search(r"if it has just been stopped, wait [0-3] s. To go on all the same: --force", told)
+    after = await everything(cluster)
+    assert {name for name in before if OURS.search(name)} <= after.keys()
+
+
+async def a_dry_run_changes_nothing_and_tells_all(cluster: ClusterUnderTest, staying: set[str]) -> None:
+    """Without ``--force`` what a start has that may be under way stays."""
+
+    async def led_no_more() -> Json | None:
+        code, planned, told = await uninstall(options(cluster, dry_run=True))
+        assert code == 0, told
+        return planned if not planned["leaders"] else None
+
+    await eventually(led_no_more, "no service leads")
+    before = await everything(cluster)
+    _, planned, _ = await uninstall(options(cluster, dry_run=True))
+    after = await everything(cluster)
+    assert versions(after) == versions(before)
+    nodes = {name: obj["metadata"]["labels"] for name, obj in before.items() if name.startswith("Node ")}
+    assert {name: after[name]["metadata"]["labels"] for name in nodes} == nodes
+    assert "Lease dra-spawner" in after
+    assert staying | STARTING <= users_names(planned)
+    assert not names(planned["removed"]) & (staying | STARTING)
+    reasons = {f"{each['kind']} {each['name']}": each["reason"] for each in planned["left"]}
+    assert all("a server may be starting with it, until " in reasons[name] for name in STARTING)
+    (server,) = [each for each in planned["left"] if each["name"] == "jupyter-ada"]
+    assert "when the server is stopped in the hub" in server["removedBy"]
+
+
+def users_names(printed: Json) -> set[str]:
+    return names([each for each in printed["left"] if each["to"] == "users"])
+
+
+async def test_each_missing_right_is_named_with_what_to_grant(real_cluster: ClusterUnderTest):
+    """The hub's account may read claims of all namespaces, and no Secrets, say."""
+    cluster = real_cluster
+    await start_that_died(cluster, datetime.now(UTC) - timedelta(hours=1))
+    asked = options(cluster, kubeconfig=str(cluster.hub_kubeconfig))
+    code, done, told = await uninstall(asked)
+    assert code == 1
+    lines = told.splitlines()
+    assert all(line.startswith("dra-spawner uninstall: Your account lacks a right: grant {") for line in lines), told
+    assert any(
+        '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [list]}' in line
+        and line.endswith(f"by a Role in namespace {cluster.namespace}.")
+        for line in lines
+    )
+    assert any("configmaps" in line and "verbs: [list]" in line for line in lines)
+    # What it may list and delete is gone all the same.
+    assert {"ResourceClaimTemplate jupyter-dead-gpu-0000", "ResourceClaim shared-everybody-gpu-0000"} <= names(
+        done["removed"]
+    )
+    code, done, told = await uninstall(options(cluster))
+    assert (code, told) == (0, "")
+    assert {"ConfigMap vlan-42", "ConfigMap dra-spawner-vlans"} <= names(done["removed"])
+
+
+async def test_who_may_not_see_pods_removes_nothing(real_cluster: ClusterUnderTest):
+    """What servers use could not be told from what nobody does."""
+    cluster = real_cluster
+    await start_that_died(cluster, datetime.now(UTC) - timedelta(hours=1))
+    before = versions(await everything(cluster))
+    asked = options(cluster, kubeconfig=str(cluster.hub_kubeconfig), namespaces=())
+    code, done, told = await uninstall(asked)
+    assert (code, done["removed"]) == (1, [])
+    assert '{apiGroups: [""], resources: [pods], verbs: [list]} by a ClusterRole.' in told
+    assert versions(await everything(cluster)) == before
+
+
+async def test_what_something_else_holds_is_told(cluster: ClusterUnderTest):
+    held = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": "dra-spawner-shapes",
+            "labels": {"app.kubernetes.io/managed-by": "dra-spawner"},
+            "finalizers": ["example.com/backup"],
+        },
+    }
+    await cluster.publish(held)
+    code, done, told = await uninstall(options(cluster, gone_seconds=1))
+    assert (code, done["removed"]) == (1, [])
+    assert f"ConfigMap {cluster.namespace}/dra-spawner-shapes was deleted and is still there after 1 s" in told
+    assert "its finalizers hold it: example.com/backup" in told
+    path = cluster.path("configmaps", "dra-spawner-shapes")
+    await cluster.admin.patch(path, {"metadata": {"finalizers": None}})
+    await cluster.wait_gone(path)
+
+
+async def test_of_all_namespaces(embedded_cluster: ClusterUnderTest):
+    """As with ``enable_user_namespaces``."""
+    cluster = embedded_cluster
+    for name in ("user-ada", "user-bob"):
+        await cluster.admin.create(resource_path("v1", "namespaces"), {"metadata": {"name": name}})
+        shapes = {"metadata": {"name": "other", "labels": {"app.kubernetes.io/managed-by": "dra-spawner"}}}
+        shapes["metadata"]["annotations"] = {"hub.jupyter.org/publisher": "p"}
+        await cluster.admin.create(resource_path("v1", "configmaps", name), shapes)
+    code, done, told = await uninstall(options(cluster, namespaces=()))
+    assert (code, told) == (0, "")
+    assert {each["namespace"] for each in done["removed"]} == {"user-ada", "user-bob"}
+
+
+async def test_labels_of_nodes_stay_while_a_service_of_another_namespace_leads(cluster: ClusterUnderTest):
+    await prepare(cluster)
+    await cluster.admin.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {"hub.jupyter.org/draining": "true"}}})
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "dra-spawner"},
+        "spec": {"holderIdentity": "another", "leaseDurationSeconds": 60, "acquireTime": now, "renewTime": now},
+    }
+    path = resource_path("coordination.k8s.io/v1", "leases", "default")
+    await cluster.admin.create(path, lease)
+    try:
+        code, done, told = await uninstall(options(cluster))
+        assert (code, done["unmarked"], told) == (0, [], "")
+        assert "Node node-a" in names(done["left"])
+    finally:
+        await cluster.admin.delete(f"{path}/dra-spawner")
+    _, done, _ = await uninstall(options(cluster))
+    assert done["unmarked"][0]["labels"] == ["hub.jupyter.org/draining"]
+
+
+async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
+    kubeconfig = cluster.admin_kubeconfig_for("http://127.0.0.1:9")
+    code, text, told = await uninstall(options(cluster, kubeconfig=str(kubeconfig)))
+    assert (code, text) == (2, "")
+    assert told.startswith("dra-spawner uninstall: the cluster cannot be asked: ")
