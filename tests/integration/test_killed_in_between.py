@@ -1,0 +1,139 @@
+"""Hub and service killed at every step of a start; then their namespace is deleted: it goes, and every device is free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from dra_spawner.cluster.api import resource_path
+from tests.cluster.fault_proxy import FaultProxy, Request
+from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
+from tests.integration.test_hand_over import PROFILE, Hub, prepare, service_kubeconfig
+
+pytestmark = pytest.mark.timeout(240)
+
+GONE_SECONDS = 60
+#: How long a start may take to come to the step that it is to be killed at.
+STEP_SECONDS = 15
+#: What a start and a handover write.
+WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates")
+
+
+@dataclass(slots=True)
+class KillingProxy(FaultProxy):
+    """Kills processes when the API server has carried out a write, and before they hear of it.
+
+    Attributes
+    ----------
+    kill_at
+        After which of the writes from now on, counted from 1; 0 for none.
+    processes
+        In the order in which they are killed.
+    writes
+        What was written since.
+    """
+
+    kill_at: int = 0
+    processes: list[int] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    killed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        seen = Request.of(request, body)
+        if not self.kill_at or request.method == "GET" or seen.resource not in WRITTEN:
+            return await FaultProxy._pass_on(self, request, body)
+        self.writes.append(str(seen))
+        if len(self.writes) != self.kill_at:
+            return await FaultProxy._pass_on(self, request, body)
+        async with self._upstream(request, body) as answer:
+            assert answer.status < 400 or answer.status in (404, 409, 422), await answer.text()
+        self.kill()
+        return self._break(request)
+
+    def kill(self) -> None:
+        for process in self.processes:
+            os.kill(process, signal.SIGKILL)
+        self.killed.set()
+
+
+def through(proxy: FaultProxy, kubeconfig: Path) -> Path:
+    """The same account by way of a proxy."""
+    config = json.loads(kubeconfig.read_text())
+    config["clusters"][0]["cluster"] = {"server": proxy.url}
+    path = kubeconfig.with_name(f"proxied-{kubeconfig.name}")
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(config))
+    return path
+
+
+@asynccontextmanager
+async def hub_behind(cluster: ClusterUnderTest, more: str = "") -> AsyncIterator[tuple[Hub, KillingProxy]]:
+    await prepare(cluster)
+    async with KillingProxy(cluster.url, cluster.certificate_authority) as proxy:
+        hub = Hub(cluster, through(proxy, await service_kubeconfig(cluster)), more)
+        hub.kubeconfig = through(proxy, cluster.hub_kubeconfig)
+        async with hub:
+            # The hub first, which would start the service again.
+            proxy.processes = [hub._process.pid, await hub.service_process()]
+            yield hub, proxy
+
+
+async def killed_at(hub: Hub, proxy: KillingProxy, step: int) -> None:
+    """Start a server and kill hub and service at a step of it; after the last one if there are not as many."""
+    await hub.add_user("ada")
+    proxy.kill_at = step
+    spawning = asyncio.create_task(hub.spawn("ada", PROFILE))
+    try:
+        await asyncio.wait_for(proxy.killed.wait(), STEP_SECONDS)
+    except TimeoutError:
+        proxy.kill()
+    await asyncio.wait({spawning}, timeout=10)
+    spawning.cancel()
+    assert proxy.writes, "the start wrote something"
+
+
+async def namespace_goes(cluster: ClusterUnderTest, writes: list[str]) -> None:
+    api = cluster.admin
+    path = resource_path("v1", "namespaces", name=cluster.namespace)
+    await api.delete(path)
+    try:
+        await cluster.wait_gone(path, timeout_seconds=GONE_SECONDS)
+    except AssertionError as error:
+        left: list[Any] = []
+        for plural in ("pods", "resourceclaims", "resourceclaimtemplates", "configmaps"):
+            for each in (await api.list(cluster.path(plural)))["items"]:
+                left.append((plural, each["metadata"]["name"], each["metadata"].get("finalizers"), each.get("status")))
+                if plural == "resourceclaims":
+                    # Else the next test would find its devices taken.
+                    empty = {"status": {"reservedFor": None, "allocation": None}}
+                    await api.patch(cluster.path(plural, each["metadata"]["name"], "status"), empty)
+        raise AssertionError(f"after {writes}: {left}") from error
+    claims = (await api.list(resource_path(RESOURCE_API, "resourceclaims")))["items"]
+    assert [each for each in claims if (each.get("status") or {}).get("allocation")] == []
+
+
+@pytest.mark.parametrize("step", range(1, 9))
+async def test_in_a_start_that_takes_over_what_was_kept(real_cluster: ClusterUnderTest, step: int):
+    async with hub_behind(real_cluster) as (hub, proxy):
+        await hub.until_warm()
+        await killed_at(hub, proxy, step)
+        await namespace_goes(real_cluster, proxy.writes)
+
+
+@pytest.mark.parametrize("step", range(1, 4))
+async def test_in_a_start_that_makes_its_own_claim(real_cluster: ClusterUnderTest, step: int):
+    """The hub asks no service, so there is nothing that could be taken over."""
+    async with hub_behind(real_cluster, 'c.DRASpawner.placement_service = ""\n') as (hub, proxy):
+        await killed_at(hub, proxy, step)
+        assert "create resourceclaimtemplates" in proxy.writes[0]
+        await namespace_goes(real_cluster, proxy.writes)
