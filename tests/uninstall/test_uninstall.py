@@ -354,3 +354,35 @@ async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
     code, text, told = await uninstall(options(cluster, kubeconfig=str(kubeconfig)))
     assert (code, text) == (2, "")
     assert told.startswith("dra-spawner uninstall: the cluster cannot be asked: ")
+
+
+async def test_a_claim_that_was_promised_by_a_service_of_old_goes(cluster: ClusterUnderTest):
+    """A consumer that no controller knows would hold it, its device and its namespace for ever."""
+    await prepare(cluster)
+    metadata = {
+        "name": "placeholder-s-1-gpu",
+        "labels": {
+            "app.kubernetes.io/managed-by": "dra-spawner",
+            "component": "user-placeholder",
+            "hub.jupyter.org/shape": "s",
+            "hub.jupyter.org/reserved-for": "jupyter-ada",
+            "hub.jupyter.org/reserved-until": "1",
+        },
+        "finalizers": ["resource.kubernetes.io/delete-protection"],
+    }
+    (claim,) = await cluster.publish(
+        {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": SPEC}
+    )
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-b", "device": "gpu-0"}
+    promise = {
+        "apiGroup": "hub.jupyter.org",
+        "resource": "promises",
+        "name": "jupyter-ada",
+        "uid": claim["metadata"]["uid"],
+    }
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [promise]}
+    await cluster.admin.patch(cluster.path("resourceclaims", metadata["name"], "status"), {"status": status})
+    code, done, told = await uninstall(options(cluster))
+    assert (code, told) == (0, "")
+    assert names(done["removed"]) == {"ResourceClaim placeholder-s-1-gpu"}
+    assert (await cluster.admin.list(cluster.path("resourceclaims")))["items"] == []
