@@ -24,6 +24,7 @@ __all__ = [
     "POD_ANNOTATIONS",
     "POD_LABELS",
     "PUBLISHER",
+    "REQUIRED",
     "RESERVED_FOR",
     "RESERVED_UNTIL",
     "SHAPE",
@@ -64,9 +65,11 @@ SHAPES: Final = "dra-spawner-shapes"
 VLANS: Final = "dra-spawner-vlans"
 LEASE: Final = "dra-spawner"
 
-#: Taken off every node.
+#: Servers require it of their node. A kubelet that restarts ends pods that require a label which their node has not.
+REQUIRED: Final = "hub.jupyter.org/images-ready"
+#: Taken off nodes, the one that servers require only where no server is.
 NODE_LABELS: Final = (
-    "hub.jupyter.org/images-ready",
+    REQUIRED,
     "hub.jupyter.org/attract-placeholders",
     "hub.jupyter.org/draining",
 )

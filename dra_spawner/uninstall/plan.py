@@ -106,6 +106,7 @@ class _Planning:
     left: list[Left] = field(default_factory=list)
     _servers: dict[tuple[str, str, str], list[Pod]] = field(default_factory=lambda: defaultdict(list))
     """Pods that use something, by namespace, what it is, and its name."""
+    _servers_of_node: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
 
     def plan(self) -> Plan:
         placeholders = []
@@ -160,6 +161,7 @@ class _Planning:
         for what, name in uses:
             self._servers[found.namespace, what, name].append(pod)
         if pod.is_marked:
+            self._servers_of_node[pod.node].append(pod)
             self.left.append(Left(found, "a server", _STOP))
 
     def _decide_about_placeholder(self, pod: Pod, left: dict[tuple[str, str], Left]) -> None:
@@ -260,7 +262,13 @@ class _Planning:
         if labels and self.nodes_used_by:
             reason = f"a service elsewhere leads ({self.nodes_used_by}) and goes by its labels {', '.join(labels)}"
             self.left.append(Left(node, reason, "Uninstall there, too.", is_administrators=True))
-        elif labels:
+            return
+        servers = self._servers_of_node.get(node.name, [])
+        if servers and marks.REQUIRED in labels:
+            labels = tuple(each for each in labels if each != marks.REQUIRED)
+            reason = f"{_names(servers)} may require its label {marks.REQUIRED}: a kubelet that restarts would end them"
+            self.left.append(Left(node, reason, "It goes with the next uninstall after the servers are stopped."))
+        if labels:
             self.unmarkings.append(Unmarking(node, labels))
 
 

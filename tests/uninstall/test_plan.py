@@ -173,6 +173,19 @@ def test_labels_of_nodes_stay_where_another_service_goes_by_them():
     assert "(other/dra-spawner)" in left(plan)["n1"]
 
 
+def test_the_label_that_servers_require_stays_where_they_run():
+    """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
+    kind = Kind("v1", "nodes", "Node", namespaced=False)
+    marked = dict.fromkeys(marks.NODE_LABELS, "true")
+    nodes = tuple(Found(kind, "", name, name, "1", marked) for name in ("n1", "n2"))
+    plan = plan_removal(Surveyed(pods=(pod("ada"), pod("bob", node="n2", phase="Failed")), nodes=nodes), NOW)
+    assert {each.object.name: each.labels for each in plan.unmarkings if each.object.kind == kind} == {
+        "n1": tuple(each for each in marks.NODE_LABELS if each != marks.REQUIRED),
+        "n2": marks.NODE_LABELS,
+    }
+    assert "ns/ada may require its label" in left(plan)["n1"]
+
+
 def test_a_lease_goes():
     lease = Lease(found(Kind("coordination.k8s.io/v1", "leases", "Lease"), "dra-spawner", {}))
     assert removed(plan_removal(Surveyed(leases=(lease,)), NOW)) == {"dra-spawner"}
