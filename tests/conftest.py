@@ -2,6 +2,7 @@
 
 import os
 
+import aiohttp
 import pytest
 from hypothesis import settings
 
@@ -18,6 +19,10 @@ from .cluster.fixtures import (
 # How long one example takes says nothing on a machine that does other things, too.
 settings.register_profile("unhurried", deadline=None)
 settings.load_profile("unhurried")
+
+# The other one watches /etc/resolv.conf for each event loop that ever was, and a machine has 128 such watchers for all
+# processes of a user: kubelet and containerd would find none left.
+aiohttp.connector.DefaultResolver = aiohttp.ThreadedResolver
 
 #: Set in CI: a test that is skipped makes the run fail, unless it needs what CI does not promise.
 REQUIRE_ALL = "DRA_SPAWNER_REQUIRE_ALL"

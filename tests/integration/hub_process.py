@@ -115,7 +115,7 @@ c.JupyterHub.cleanup_servers = False
         return await asyncio.to_thread(self._process.wait, within_seconds)
 
     async def kill(self) -> None:
-        """End it at once, as a lost node does; and its proxy, which is in the same session."""
+        """End it at once, as a lost node does; and its proxy."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> None:
@@ -130,9 +130,11 @@ c.JupyterHub.cleanup_servers = False
         if self._process.poll() is None:
             self._process.send_signal(number)
             await asyncio.to_thread(self._process.wait, 30)
-        # The session is the hub's own: only its proxy can still be in it.
+        # Its proxy is in the hub's session, or in one of its own: newer hubs write down which process it is.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):
+            os.kill(int((self.directory / "jupyterhub-proxy.pid").read_text()), signal.SIGKILL)
 
     async def __aenter__(self) -> Self:
         await self.start()
