@@ -246,6 +246,15 @@ def user_pod() -> Json:
         "phase": "Pending",
         "startTime": STAMP,
         "podIP": "10.0.0.1",
+        "containerStatuses": [
+            {
+                "name": "notebook",
+                "allocatedResourcesStatus": [
+                    {"name": "claim:gpu/main", "resources": [{"resourceID": "n0/gpu-0", "health": "Unhealthy"}]}
+                ],
+            }
+        ],
+        "extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": []},
         "nominatedNodeName": "n0",
         "conditions": [condition],
         "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "c"}],

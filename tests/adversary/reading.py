@@ -27,6 +27,7 @@ from dra_spawner.cluster.known_devices import KnownDevices
 from dra_spawner.cluster.leader import LeaderElector
 from dra_spawner.cluster.leftovers import Sweep
 from dra_spawner.cluster.observed import ObservedObject
+from dra_spawner.cluster.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.cluster.vlan_leases import VlanLeases
 from dra_spawner.placeholders.shapes_source import ShapesSource
 from dra_spawner.profiles.intel_gas.language import GpuWish
@@ -43,9 +44,11 @@ _READING: Final = frozenset({"get", "list", "watch"})
 
 
 def modules() -> Iterator[Any]:
-    """Those of hub and service; the embedded cluster is not for strangers."""
+    """Those of hub and service; the embedded cluster is not for strangers, and uninstalling has tests of its own."""
     for each in pkgutil.walk_packages(dra_spawner.__path__, "dra_spawner."):
-        if not each.name.startswith("dra_spawner.devcluster") and not each.name.endswith("__main__"):
+        if not each.name.startswith(("dra_spawner.devcluster", "dra_spawner.uninstall")) and not each.name.endswith(
+            "__main__"
+        ):
             yield importlib.import_module(each.name)
 
 
@@ -136,6 +139,12 @@ async def _diagnose(api: ExamplesApi) -> None:
     await diagnose(api, {"gpu": wanted}, {"gpu": "c"}, NAMESPACE)
 
 
+async def _other_nodes(api: ExamplesApi) -> None:
+    pods = (await api.list("/api/v1/pods"))["items"]
+    await fits_elsewhere(api, {"c": gpu_claim()}, pods[0], pods, lambda pod: False)
+    await devices_of(api, pods[0])
+
+
 async def _facts(api: ExamplesApi) -> None:
     await read_facts(api, NAMESPACE)
 
@@ -193,6 +202,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.cluster.intel_gas_ledger": _intel,
     "dra_spawner.cluster.leader": _leader,
     "dra_spawner.cluster.leftovers": _leftovers,
+    "dra_spawner.cluster.other_nodes": _other_nodes,
     "dra_spawner.cluster.vlan_leases": _vlans,
     "dra_spawner.placeholders.shapes_source": _shapes,
 }

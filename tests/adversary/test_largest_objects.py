@@ -114,9 +114,10 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
     caplog.set_level(logging.INFO, "dra_spawner.placeholders.shapes_source")
     async with replica(cluster, headroom={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
+        before = len(caplog.records)
         async for what in replaced(cluster, SHAPES, "shapes.json"):
-            before = len(caplog.records)
             await service.until(lambda before=before: len(caplog.records) > before, what)
+            before = len(caplog.records)
             problems = service.context.problems()
             assert max(map(len, problems), default=0) < _MOST_LOGGED, what
         await publish_shapes(cluster, {"plain": PLAIN})

@@ -315,7 +315,9 @@ async def test_a_service_that_ends_once_it_has_promised(places, cpu):
     assert await places.spawn() is None
     claim = await places.claim_of()
     assert claim["metadata"]["uid"] == before["metadata"]["uid"]
-    assert claim["status"]["allocation"] == before["status"]["allocation"]
+    # The scheduler that preempts the placeholder may have freed the device for a moment.
+    now, then = (each["status"]["allocation"]["devices"]["results"] for each in (claim, before))
+    assert [each["device"] for each in now] == [each["device"] for each in then]
     assert "jupyter-ada" in pods_of(claim)
     await places.stop()
     async with places.keeping(1, most=1):
