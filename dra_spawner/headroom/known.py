@@ -120,7 +120,7 @@ class Known:
     judged
         For whoever judges nodes.
     touched_nodes
-        Nodes that are different, or their slices or pullers are, since they were last judged.
+        Nodes that are different or gone, or their slices or pullers are, since they were last judged.
     failed_fits
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     busyness
@@ -267,6 +267,7 @@ class Known:
         if before is None or after is None or before.node.created != after.node.created:
             self._newest = None
         if after is None:
+            self.touched_nodes.add(name)
             del self.created[name]
             self.busyness.pop(name, None)
             self.busyness_at_hand.pop(name, None)

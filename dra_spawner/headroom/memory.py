@@ -26,7 +26,7 @@ class Memory:
     busy
         Node, and when a user's server was last seen there.
     drivers
-        Drivers that a kind of node has shown complete pools of, by kind.
+        Drivers that a kind of node has shown complete pools of, by kind; of a node of no kind, by its name.
     outdated
         Shape that placeholders have and no choice has, and since when that is known.
     creations

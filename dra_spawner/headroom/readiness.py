@@ -133,7 +133,8 @@ class _Judge:
             return f"devices of {_names(sorted(incomplete))} are not all published yet"
         drivers = self.drivers_of_kind.get(self._kind(state), frozenset()) - complete
         if drivers:
-            return f"no devices of {_names(sorted(drivers))} yet, which other nodes of its kind have"
+            seen = "it had before" if self._kind(state) == state.node.name else "other nodes of its kind have"
+            return f"no devices of {_names(sorted(drivers))} yet, which {seen}"
         return ""
 
     def present(self, state: NodeState, kinds: Iterable[str]) -> str:
@@ -161,20 +162,25 @@ class _Judge:
         return drivers_of(self._view.known.slices_of_node.get(name, ()))
 
     def _kind(self, state: NodeState) -> str:
-        return state.node.labels.get(self._policy.readiness.kind_label, "")
+        """What nodes that are to have the same drivers have in common; a node of no kind is one by itself."""
+        return state.node.labels.get(self._policy.readiness.kind_label, "") or state.node.name
 
     def _seen_with(self, memory: Memory) -> Mapping[str, frozenset[str]]:
         """Drivers that a kind of node has been seen with, which a new node is to have, too."""
-        found = dict(memory.drivers)
         known, nodes = self._view.known, self._view.snapshot.nodes
+        found = dict(memory.drivers)
+        for name in known.touched_nodes - nodes.keys():
+            found.pop(name, None)
         for name in known.slices_of_node if self._looks_at_all else known.touched_nodes:
             state = nodes.get(name)
-            kind = self._kind(state) if state is not None else ""
+            if state is None:
+                continue
+            kind = self._kind(state)
             drivers = found.get(kind, frozenset())
             complete, _ = self._drivers_of(name)
-            if kind and not complete <= drivers:
+            if not complete <= drivers:
                 found[kind] = drivers | complete
-                self._looks_at_all = True
+                self._looks_at_all |= kind != name
         return found
 
 

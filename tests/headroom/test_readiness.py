@@ -63,6 +63,34 @@ def test_what_comes_and_goes_changes_the_label_once() -> None:
     assert written(world) == [labels.TRUE, None]
 
 
+def test_a_node_of_no_kind_is_to_have_what_it_had() -> None:
+    """Where no cloud labels nodes with their kind."""
+    world = hub((GPU, 1, 5))
+    kind = world.policy.readiness.kind_label
+    world.node("a", gpus=1, **{kind: ""})
+    world.node("b", **{kind: ""})
+    world.settle()
+    lose_devices(world, "a")
+    world.run(minutes=2)
+    assert not world.is_ready("a")
+    assert world.is_ready("b"), "it never had any"
+    world.slice("a", 1)
+    world.run(minutes=2)
+    assert world.is_ready("a")
+
+
+def test_a_node_that_comes_again_owes_nothing() -> None:
+    """One of the same name may be another machine; and what is remembered does not grow with nodes that are gone."""
+    world = hub((GPU, 1, 5))
+    kind = world.policy.readiness.kind_label
+    world.node("a", gpus=1, **{kind: ""})
+    world.settle()
+    assert world.memory.drivers
+    world.remove_node("a")
+    world.settle()
+    assert not world.memory.drivers
+
+
 def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:
     world = ready_node()
     part = gpu_slice("a", 1, "")
