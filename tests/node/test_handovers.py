@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
+from dra_spawner.dra.claims import AllocatedDevice
 from dra_spawner.headroom.policy import Headroom
+from dra_spawner.headroom.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
@@ -42,6 +44,15 @@ class Kept:
     def path(self) -> str:
         return f"{self.cluster.namespace}/{self.claim}"
 
+    @property
+    def claim_key(self) -> ObjectKey:
+        return ObjectKey(self.cluster.namespace, self.claim)
+
+    def share(self) -> AllocatedDevice:
+        """What of which device the claim has at present."""
+        (share,) = self.world.watch.snapshot.claims[self.claim_key].claim.status.devices
+        return share
+
     async def comes(self, name: str = "ada", **spec: Any) -> None:
         """The server's pod is created."""
         entries = {"gpu": self.claim}
@@ -56,8 +67,10 @@ class Kept:
 
 
 @contextlib.asynccontextmanager
-async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> AsyncIterator[Kept]:
-    """A placeholder that runs on the node, and is promised to ada."""
+async def placeholders(
+    cluster: ClusterUnderTest, wanted: Shape, number: int = 1, **policy: Any
+) -> AsyncIterator[PlaceholderWorld]:
+    """Real decisions on the cluster: so many places of a shape are kept; `policy` is what of the policy is different."""
     await cluster.publish(
         {
             "apiVersion": "scheduling.k8s.io/v1",
@@ -66,23 +79,30 @@ async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> A
             "value": -10,
         }
     )
+    async with at_work(cluster, (wanted, Headroom(number, number)), image=PAUSE) as world:
+        world.policy = replace(world.policy, **policy)
+        yield world
+
+
+@contextlib.asynccontextmanager
+async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> AsyncIterator[Kept]:
+    """A placeholder that runs on the node, and is promised to ada."""
     cores = int(node.node()["status"]["allocatable"]["cpu"])
     cpu = f"{cores * 600}m" if is_full else "100m"
     wanted = shape(SHARE, cpu=cpu, image=QUICK_SERVER)
-    async with at_work(cluster, (wanted, Headroom(1, 1)), image=PAUSE) as world:
+    async with placeholders(cluster, wanted) as world:
         await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
         promise = await world.promises.place(wanted, cluster.namespace, "ada")
         placeholder = promise.placement.placeholder.key
-        claim = promise.claims["gpu"]
-        key, allocated = ObjectKey(cluster.namespace, claim), set[bool]()
+        place = Kept(node, cluster, world, cpu, placeholder, promise.claims["gpu"], set())
 
         def note(_: object) -> None:
-            tracked = world.watch.snapshot.claims.get(key)
+            tracked = world.watch.snapshot.claims.get(place.claim_key)
             if tracked is not None:
-                allocated.add(tracked.claim.is_allocated)
+                place.allocated.add(tracked.claim.is_allocated)
 
         world.watch.on_change(note)
-        yield Kept(node, cluster, world, cpu, placeholder, claim, allocated)
+        yield place
 
 
 async def test_beside_the_placeholder_nothing_waits_for_the_driver(node: RealNode, node_cluster: ClusterUnderTest):

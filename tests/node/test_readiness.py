@@ -1,14 +1,187 @@
-"""The label that servers require of a node, against a real kubelet: it stays where servers run, and nowhere else in vain."""
+"""The label that servers require of a node, against a real kubelet: it stays where servers run, and nowhere else in vain.
+
+It is never on a node where a server could not start: without the image, or without devices. Servers that come
+meanwhile wait, and none is lost.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
 
 from dra_spawner.headroom import labels
+from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.headroom.policy import Readiness
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.world import PlaceholderWorld, shape
 
-from .real_node import RealNode
-from .test_handovers import kept
+from .images import PAUSE, QUICK_SERVER, program_image
+from .machine import Machine
+from .node_binaries import NodeBinaries
+from .objects import pod
+from .real_node import NodeOptions, RealNode
+from .test_handovers import SHARE, kept, placeholders
+
+pytestmark = pytest.mark.timeout(240)
+
+WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
+SETTLE_SECONDS = 2.0
+#: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
+KUBELET_SECONDS = 60.0
+
+
+@dataclass
+class Watched:
+    """A node's label while decisions are made."""
+
+    node: RealNode
+    cluster: ClusterUnderTest
+    world: PlaceholderWorld
+
+    @property
+    def label(self) -> str | None:
+        state = self.world.watch.snapshot.nodes.get(self.node.name)
+        return state.node.labels.get(labels.IMAGES_READY) if state is not None else None
+
+    async def until_label(self, value: str | None) -> None:
+        await self.world.until(lambda: self.label == value, KUBELET_SECONDS, f"label {value}")
+
+    async def server_waits(self, name: str) -> None:
+        """A server comes that cannot start now; it waits, and the label stays away, however long."""
+        await self.world.user(name, SHARE, cpu="100m", image=QUICK_SERVER)
+        await asyncio.sleep(2 * SETTLE_SECONDS)
+        found = await self.cluster.wait_for(self.cluster.path("pods", name))
+        assert "nodeName" not in found["spec"]
+        assert self.label is None
+
+    async def server_runs(self, name: str) -> None:
+        await self.cluster.wait_running(name, timeout_seconds=KUBELET_SECONDS)
+        assert self.label == labels.TRUE
+
+
+@contextlib.asynccontextmanager
+async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) -> AsyncIterator[Watched]:
+    """A node that is ready for users."""
+    readiness = Readiness(settle=timedelta(seconds=SETTLE_SECONDS))
+    async with placeholders(cluster, WANTED, number, readiness=readiness) as world:
+        found = Watched(node, cluster, world)
+        await found.until_label(labels.TRUE)
+        yield found
+
+
+async def test_an_image_is_removed_and_comes_back(
+    node: RealNode, node_cluster: ClusterUnderTest, binaries: NodeBinaries, tmp_path: Path
+):
+    async with watched(node, node_cluster) as place:
+        archive = program_image(tmp_path / "image.tar", QUICK_SERVER, binaries["quick-server"])
+        await asyncio.to_thread(node.remove_image, QUICK_SERVER)
+        try:
+            await place.until_label(None)
+            await place.server_waits("ada")
+        finally:
+            await asyncio.to_thread(node.import_image, archive)
+        await place.server_runs("ada")
+
+
+async def test_more_images_than_the_node_lists(
+    node_cluster: ClusterUnderTest, node_plane: ControlPlane, binaries: NodeBinaries, machine: Machine, tmp_path: Path
+):
+    """As with more than 50 usually. A puller that runs shows that its image is there."""
+    options = NodeOptions(kubelet={"nodeStatusMaxImages": 1})
+    crowded = RealNode(node_plane, binaries, machine, tmp_path / "node", options=options)
+    wanted = shape({}, cpu="100m", image=PAUSE)
+    try:
+        await asyncio.to_thread(crowded.start)
+        async with placeholders(node_cluster, wanted, 0, readiness=Readiness(settle=timedelta(0))) as world:
+            place = Watched(crowded, node_cluster, world)
+            listed = {name for image in crowded.node()["status"]["images"] for name in image["names"]}
+            assert PAUSE not in listed
+            await asyncio.sleep(SETTLE_SECONDS)
+            assert place.label is None, "the image may not be there"
+            puller = pod("puller", image=PAUSE, nodeName=crowded.name)
+            puller["metadata"]["labels"] = {labels.COMPONENT: "continuous-image-puller"}
+            await node_cluster.publish(puller)
+            await place.until_label(labels.TRUE)
+            assert (await node_cluster.wait_for(node_cluster.path("pods", "puller")))["status"]["phase"] == "Running"
+            await node_cluster.admin.delete(node_cluster.path("pods", "puller"))
+            await place.until_label(None)
+            await node_cluster.wait_gone(node_cluster.path("pods", "puller"))
+    finally:
+        await asyncio.to_thread(crowded.stop)
+
+
+def restart_drivers(node: RealNode) -> None:
+    """They publish at once then."""
+    for name in node.drivers:
+        node.restart_driver(name)
+
+
+@pytest.mark.parametrize(
+    ("away", "back"),
+    [
+        pytest.param(lambda node: node.gpus.withdraw(), lambda node: node.gpus.publish(), id="withdrawn"),
+        pytest.param(
+            lambda node: node.stop_driver(number=signal.SIGKILL), lambda node: node.start_driver(), id="killed"
+        ),
+        pytest.param(lambda node: node.restart_kubelet(), restart_drivers, id="kubelet"),
+    ],
+)
+async def test_devices_are_away_and_come_back(
+    node: RealNode,
+    node_cluster: ClusterUnderTest,
+    away: Callable[[RealNode], None],
+    back: Callable[[RealNode], None],
+):
+    async with watched(node, node_cluster) as place:
+        await asyncio.to_thread(away, node)
+        await place.until_label(None)
+        await place.server_waits("ada")
+        await asyncio.to_thread(back, node)
+        await place.server_runs("ada")
+
+
+async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_cluster: ClusterUnderTest):
+    """The scheduler does not know; when the kubelet is back it withdraws the slices, and admits the server."""
+    async with watched(node, node_cluster) as place:
+        await asyncio.to_thread(node.stop_kubelet)
+        await place.world.user("ada", SHARE, cpu="100m", image=QUICK_SERVER)
+        created = await node_cluster.wait_for(
+            node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"]
+        )
+        await asyncio.to_thread(node.start_kubelet)
+        await place.until_label(labels.LATE)
+        running = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
+        assert running["metadata"]["uid"] == created["metadata"]["uid"]
+        await asyncio.to_thread(restart_drivers, node)
+        await place.until_label(labels.TRUE)
+
+
+async def test_a_cordoned_place_is_promised_to_no_server(node: RealNode, node_cluster: ClusterUnderTest):
+    async with watched(node, node_cluster, 1) as place:
+        world, path = place.world, f"/api/v1/nodes/{node.name}"
+        await world.until(lambda: bool(world.warm(WANTED)))
+        nodes = world.watch.snapshot.nodes
+        await node_cluster.admin.patch(path, {"spec": {"unschedulable": True}})
+        try:
+            await world.until(lambda: nodes[node.name].node.is_unschedulable)
+            promise = await world.promises.place(WANTED, node_cluster.namespace, "ada")
+            assert promise.placement.kind is PlacementKind.SCALE_UP
+            assert not promise.claims
+        finally:
+            await node_cluster.admin.patch(path, {"spec": {"unschedulable": None}})
+        await world.until(lambda: not nodes[node.name].node.is_unschedulable)
+        await world.until(lambda: bool(world.warm(WANTED)))
+        promise = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
+        assert promise.placement.kind is PlacementKind.WARM
+        await node_cluster.wait_running("ada")
 
 
 async def test_a_server_outlives_what_its_node_lacks(node: RealNode, node_cluster: ClusterUnderTest):

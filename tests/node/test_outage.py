@@ -1,0 +1,64 @@
+"""The API server is away for a minute in the middle of a handover: no server is lost, and no device is used twice."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import pytest
+
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.control_plane import ControlPlane
+from tests.cluster.under_test import ClusterUnderTest
+
+from .objects import environment
+from .real_node import RealNode
+from .test_handovers import kept
+
+AWAY_SECONDS = 60.0
+#: Requests that were under way fail by then, and those who asked come back.
+BACK_SECONDS = 90.0
+
+
+async def be_away(plane: ControlPlane) -> None:
+    pids = plane.pids().values()
+    try:
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(AWAY_SECONDS)
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("is_full", [False, True], ids=["beside", "full"])
+async def test_the_api_server_is_away_in_the_middle(
+    node: RealNode, node_cluster: ClusterUnderTest, node_plane: ControlPlane, is_full: bool
+):
+    """When the server has its node, or when the placeholder goes."""
+    async with kept(node, node_cluster, is_full=is_full) as place:
+        await asyncio.to_thread(node.gpus.slow, prepare=1, unprepare=2)
+        world, pods = place.world, place.world.watch.snapshot.pods
+        key, share = ObjectKey(node_cluster.namespace, "ada"), place.share()
+        await place.comes()
+        if is_full:
+            await world.until(lambda: pods[place.placeholder].is_deleted, what="the placeholder goes")
+        else:
+            await world.until(lambda: key in pods and bool(pods[key].node_name), what="the server has its node")
+        await be_away(node_plane)
+        await world.until(lambda: key in pods and pods[key].is_running, BACK_SECONDS, "the server runs")
+        running = await node_cluster.wait_running("ada")
+        await place.until_gone(BACK_SECONDS)
+        if is_full:
+            first, undone, done = node.gpus.calls(claim=place.path)
+            assert [first.method, undone.method, done.method] == ["prepare", "unprepare", "prepare"]
+            assert undone.ended <= done.began
+        else:
+            assert place.methods() == ["prepare"]
+        assert place.allocated == {True}
+        assert place.share() == share
+        assert environment(running)["SHARE_ID_MAIN"] == share.share_id
+        (consumer,) = world.watch.snapshot.claims[place.claim_key].consumers
+        assert consumer.uid == pods[key].uid

@@ -1,0 +1,101 @@
+"""A warm place is one whose devices the real driver has prepared; one that fails is replaced, and promised to no server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from dra_spawner.headroom.placement import PlacementKind
+from dra_spawner.headroom.policy import Policy
+from dra_spawner.history.decision_log import Decision
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.world import PlaceholderWorld, shape
+
+from .devices import GPU_DRIVER, SHARED_NODE
+from .images import QUICK_SERVER
+from .real_node import RealNode
+from .test_handovers import SHARE, placeholders
+
+WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
+START_SECONDS = 3
+FIRST_DELAY_SECONDS = 1
+GRACE = replace(Policy().grace, start=timedelta(seconds=START_SECONDS))
+RENEWAL = replace(Policy().renewal, first_delay=timedelta(seconds=FIRST_DELAY_SECONDS))
+
+
+def shared_gpu(node: RealNode, index: int) -> str:
+    """As the driver's client names it."""
+    return f"{node.pool(SHARED_NODE)}/gpu-{index}"
+
+
+def decisions(world: PlaceholderWorld, kind: str, code: str = "") -> Sequence[Decision]:
+    """The oldest first."""
+    found = world.decisions.newest(matches=lambda each: (each.kind, each.code) == (kind, code))
+    return [each.decision for each in reversed(found)]
+
+
+def broken(world: PlaceholderWorld) -> Sequence[Decision]:
+    return decisions(world, "end-placeholder", "broken")
+
+
+def allocated(world: PlaceholderWorld) -> set[str]:
+    """Devices of all claims."""
+    claims = world.watch.snapshot.claims.values()
+    return {str(each.id) for claim in claims for each in claim.claim.status.devices or ()}
+
+
+async def kind_of_place(world: PlaceholderWorld) -> PlacementKind:
+    promise = await world.promises.place(WANTED, world.cluster.namespace, "ada")
+    return promise.placement.kind
+
+
+async def a_place_is_promised(world: PlaceholderWorld) -> None:
+    """And a server starts there."""
+    await world.until(lambda: bool(world.warm(WANTED)), 60)
+    promise = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
+    assert promise.placement.kind is PlacementKind.WARM
+    await world.cluster.wait_running("ada")
+
+
+@pytest.mark.parametrize("fails", ["one", "all"])
+async def test_a_place_that_cannot_be_prepared(node: RealNode, node_cluster: ClusterUnderTest, fails: str):
+    message = "the device does not answer"
+    first = shared_gpu(node, 0)
+    node.gpus.fail(prepare=message if fails == "all" else {first: message})
+    async with placeholders(node_cluster, WANTED, grace=GRACE, renewal=RENEWAL) as world:
+        await world.until(lambda: bool(allocated(world)))
+        assert allocated(world) == {f"{GPU_DRIVER}/{first}"}
+        await asyncio.to_thread(node.gpus.wait_call, "prepare", ended=True)
+        assert await kind_of_place(world) is PlacementKind.FRESH
+        await world.until(lambda: len(broken(world)) == 2, 60)
+        assert await kind_of_place(world) is PlacementKind.FRESH
+        for end in broken(world):
+            assert f"on node {node.name} ({GPU_DRIVER}/{first})" in end.reason
+            assert end.node == node.name
+        node.gpus.fail(prepare="")
+        await a_place_is_promised(world)
+        ends, made = broken(world), decisions(world, "create-placeholder")[1:]
+        delays = [(new.at - end.at).total_seconds() for end, new in zip(ends, made, strict=False)]
+        assert delays[0] >= FIRST_DELAY_SECONDS
+        assert delays[1] >= 2 * FIRST_DELAY_SECONDS
+        assert all(after.at > before.at for before, after in pairwise(made))
+
+
+async def test_a_device_that_is_not_healthy(node: RealNode, node_cluster: ClusterUnderTest):
+    async with placeholders(node_cluster, WANTED, renewal=RENEWAL) as world:
+        await world.until(lambda: bool(world.warm(WANTED)))
+        (kept,) = world.warm(WANTED)
+        (device,) = allocated(world)
+        node.gpus.unhealthy({device.removeprefix(f"{GPU_DRIVER}/"): "double bit error"})
+        await world.until(lambda: bool(broken(world)), 60)
+        assert await kind_of_place(world) is not PlacementKind.WARM
+        end = broken(world)[0]
+        assert str(kept.key) in end.subject
+        assert f"on node {node.name} is not healthy ({device})" in end.reason
+        node.gpus.unhealthy({})
+        await a_place_is_promised(world)
