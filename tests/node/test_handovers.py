@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -94,6 +95,9 @@ async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> A
         await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
         promise = await world.promises.place(wanted, cluster.namespace, "ada")
         placeholder = promise.placement.placeholder.key
+        # No other one comes, whose devices a slow driver would be at work at in the end.
+        readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
+        world.policy = replace(world.policy, headroom={wanted.id: Headroom(0, 0)}, readiness=readiness)
         place = Kept(node, cluster, world, cpu, placeholder, promise.claims["gpu"], set())
 
         def note(_: object) -> None:
@@ -124,7 +128,7 @@ async def test_a_volume_that_comes_late(node: RealNode, node_cluster: ClusterUnd
         await asyncio.to_thread(node.gpus.slow, unprepare=3)
         await place.comes(volumes=[volume])
         await asyncio.sleep(12)
-        assert place.placeholder in place.world.watch.snapshot.pods
+        assert place.placeholder in place.world.watch.snapshot.pods, "; ".join(f"{d.decision.kind} {d.decision.reason}" for d in place.world.decisions.newest(8))
         await node_cluster.publish({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
         await node_cluster.wait_running("ada", timeout_seconds=60)
         await place.until_gone()
@@ -160,7 +164,7 @@ async def test_what_restarts_in_the_middle(node: RealNode, node_cluster: Cluster
         await place.comes()
         await asyncio.sleep(0.3)
         await asyncio.to_thread(restart)
-        await node_cluster.wait_running("ada", timeout_seconds=90)
+        await node_cluster.wait_running("ada", timeout_seconds=150)
         await place.until_gone(90)
         users = [
             pod

@@ -45,17 +45,18 @@ def user_pod(
     gates: Sequence[str] = (),
     limits: Mapping[str, str] | None = None,
     image: str = IMAGE,
-    **spec: Any,
+    volumes: Sequence[Json] = (),
 ) -> Json:
-    """A user's pod; ``entries`` says for each claim of which template or claim it is, ``spec`` what else it has."""
+    """A user's pod; ``entries`` says for each claim of which template or claim it is."""
     resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
     if entries:
         resources["claims"] = [{"name": entry} for entry in entries]
-    spec = {
-        "containers": [{"name": "notebook", "image": image, "resources": resources}],
-        "terminationGracePeriodSeconds": 0,
-        **spec,
-    }
+    container = {"name": "notebook", "image": image, "resources": resources}
+    spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
+    if volumes:
+        # A kubelet leaves out what no container mounts.
+        container["volumeMounts"] = [{"name": each["name"], "mountPath": f"/mnt/{each['name']}"} for each in volumes]
+        spec["volumes"] = list(volumes)
     if entries:
         spec["resourceClaims"] = [{"name": entry, **source} for entry, source in entries.items()]
     if gates:
