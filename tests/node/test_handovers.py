@@ -128,7 +128,9 @@ async def test_a_volume_that_comes_late(node: RealNode, node_cluster: ClusterUnd
         await asyncio.to_thread(node.gpus.slow, unprepare=3)
         await place.comes(volumes=[volume])
         await asyncio.sleep(12)
-        assert place.placeholder in place.world.watch.snapshot.pods, "; ".join(f"{d.decision.kind} {d.decision.reason}" for d in place.world.decisions.newest(8))
+        assert place.placeholder in place.world.watch.snapshot.pods, "; ".join(
+            f"{d.decision.kind} {d.decision.reason}" for d in place.world.decisions.newest(8)
+        )
         await node_cluster.publish({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "late"}})
         await node_cluster.wait_running("ada", timeout_seconds=60)
         await place.until_gone()

@@ -47,6 +47,7 @@ async def test_the_api_server_is_away_in_the_middle(
             await world.until(lambda: pods[place.placeholder].is_deleted, what="the placeholder goes")
         else:
             await world.until(lambda: key in pods and bool(pods[key].node_name), what="the server has its node")
+        assert not pods[key].is_running
         await be_away(node_plane)
         await world.until(lambda: key in pods and pods[key].is_running, BACK_SECONDS, "the server runs")
         running = await node_cluster.wait_running("ada")
@@ -55,6 +56,7 @@ async def test_the_api_server_is_away_in_the_middle(
             first, undone, done = node.gpus.calls(claim=place.path)
             assert [first.method, undone.method, done.method] == ["prepare", "unprepare", "prepare"]
             assert undone.ended <= done.began
+            assert done.began - undone.began > AWAY_SECONDS - 5, "it was in the middle"
         else:
             assert place.methods() == ["prepare"]
         assert place.allocated == {True}

@@ -33,7 +33,9 @@ from .test_handovers import SHARE, kept, placeholders
 pytestmark = pytest.mark.timeout(240)
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
-SETTLE_SECONDS = 2.0
+#: What comes and goes is seen at once.
+AT_ONCE = Readiness(settle=timedelta(0))
+LONG_ENOUGH_SECONDS = 2.0
 #: The kubelet lists its images every 30 s, and withdraws the slices of a driver that is away for 30 s.
 KUBELET_SECONDS = 60.0
 
@@ -57,7 +59,7 @@ class Watched:
     async def server_waits(self, name: str) -> None:
         """A server comes that cannot start now; it waits, and the label stays away, however long."""
         await self.world.user(name, SHARE, cpu="100m", image=QUICK_SERVER)
-        await asyncio.sleep(2 * SETTLE_SECONDS)
+        await asyncio.sleep(LONG_ENOUGH_SECONDS)
         found = await self.cluster.wait_for(self.cluster.path("pods", name))
         assert "nodeName" not in found["spec"]
         assert self.label is None
@@ -70,8 +72,7 @@ class Watched:
 @contextlib.asynccontextmanager
 async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) -> AsyncIterator[Watched]:
     """A node that is ready for users."""
-    readiness = Readiness(settle=timedelta(seconds=SETTLE_SECONDS))
-    async with placeholders(cluster, WANTED, number, readiness=readiness) as world:
+    async with placeholders(cluster, WANTED, number, readiness=AT_ONCE) as world:
         found = Watched(node, cluster, world)
         await found.until_label(labels.TRUE)
         yield found
@@ -100,11 +101,11 @@ async def test_more_images_than_the_node_lists(
     wanted = shape({}, cpu="100m", image=PAUSE)
     try:
         await asyncio.to_thread(crowded.start)
-        async with placeholders(node_cluster, wanted, 0, readiness=Readiness(settle=timedelta(0))) as world:
+        async with placeholders(node_cluster, wanted, 0, readiness=AT_ONCE) as world:
             place = Watched(crowded, node_cluster, world)
             listed = {name for image in crowded.node()["status"]["images"] for name in image["names"]}
             assert PAUSE not in listed
-            await asyncio.sleep(SETTLE_SECONDS)
+            await asyncio.sleep(LONG_ENOUGH_SECONDS)
             assert place.label is None, "the image may not be there"
             puller = pod("puller", image=PAUSE, nodeName=crowded.name)
             puller["metadata"]["labels"] = {labels.COMPONENT: "continuous-image-puller"}
