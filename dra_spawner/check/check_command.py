@@ -134,8 +134,8 @@ def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -
 async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> ClusterFacts:
     from kubernetes_asyncio.config import ConfigException
 
-    from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-    from dra_spawner.cluster.facts import read_facts
+    from dra_spawner.kube.api import KubernetesApi, KubernetesError
+    from dra_spawner.spawner.facts import read_facts
 
     try:
         connection = await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None)

@@ -25,7 +25,6 @@ from dra_spawner.check.profile_limits import MOST_RENDERED_VALUES, MOST_VALUES
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
 from dra_spawner.check.user_values import user_values
-from dra_spawner.cluster.standing_objects import USER_ANNOTATION_PREFIX, StandingObject
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.reading import Progress
 from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pick_choice
@@ -35,7 +34,8 @@ from dra_spawner.profiles.intel_gas import changes_for_gas, parse_intel_gas
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import Values
-from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.objects.standing_objects import USER_ANNOTATION_PREFIX, StandingObject
 from dra_spawner.spawner.pod_devices import attach_claims
 
 __all__ = ["RenderOptions", "run_render"]

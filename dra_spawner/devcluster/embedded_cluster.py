@@ -19,7 +19,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.http.server import ApiServer
 from dra_spawner.devcluster.api.json_values import JsonObject
@@ -31,6 +30,7 @@ from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.node_agent import complete_node
 from dra_spawner.devcluster.scheduler.scheduler import Scheduler
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
 
 __all__ = ["EmbeddedCluster"]
 

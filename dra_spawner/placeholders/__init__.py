@@ -1,1 +1,1 @@
-"""Placeholders in the cluster: what `dra_spawner.headroom` decides is carried out here, and claims are promised."""
+"""Placeholders: the pure planner decides about them, the controller acts."""

@@ -24,21 +24,21 @@ from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, 
 from traitlets.config import Application, Configurable, catch_config_error
 
 from dra_spawner import __version__
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
-from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.keeper import PlaceholderKeeper
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
+from dra_spawner.kube.leader import LeaderElector, LeaseTimes
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.application import web_application
+from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.settings import cookie_secret
 from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, is_replica_url, log_request
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
-from dra_spawner.web.application import web_application
-from dra_spawner.web.context import ServiceContext
-from dra_spawner.web.limited_server import LimitedServer
-from dra_spawner.web.settings import cookie_secret
 
 __all__ = ["DRASpawnerService", "main"]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from traitlets import Bool, HasTraits, Set, Unicode
 
-from dra_spawner.web.hub_login import BoundedHubOAuth
-from dra_spawner.web.settings import WebSettings
+from dra_spawner.service.http.hub_login import BoundedHubOAuth
+from dra_spawner.service.http.settings import WebSettings
 
 __all__ = ["HubTraits"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from traitlets import Float, HasTraits, Integer
 
-from dra_spawner.web.limited_server import ServerLimits
-from dra_spawner.web.placement_handler import MOST_BODY_BYTES
+from dra_spawner.service.http.limited_server import ServerLimits
+from dra_spawner.service.http.placement_handler import MOST_BODY_BYTES
 
 __all__ = ["LimitTraits"]
 

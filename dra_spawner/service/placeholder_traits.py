@@ -7,10 +7,10 @@ from typing import Any
 
 from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Budget, Grace, Policy, Readiness
-from dra_spawner.headroom.published_shapes import CONFIG_MAP
-from dra_spawner.placeholders.settings import HeadroomError, KeeperSettings, read_headroom
+from dra_spawner.placeholders.controller.settings import HeadroomError, KeeperSettings, read_headroom
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 
 __all__ = ["PlaceholderTraits"]
 

@@ -16,12 +16,12 @@ from dra_spawner.dra.requests import prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, Stopped
-from dra_spawner.simulator.divisions import Divisions
 from dra_spawner.simulator.fitting_classes import FittingClasses
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
-from dra_spawner.simulator.outlines import Outlines
+from dra_spawner.simulator.node_partitions import Divisions
 from dra_spawner.simulator.pool_views import NodeView
 from dra_spawner.simulator.search_limits import SearchLimits
+from dra_spawner.simulator.single_device_cache import Outlines
 from dra_spawner.simulator.verdicts import ShapeAnswer, ShapeGroup
 
 __all__ = ["Answers"]

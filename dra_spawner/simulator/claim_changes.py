@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from dra_spawner.dra.allocator import AllocationError, DoesNotFit
 from dra_spawner.dra.objects import ConsumerReference
+from dra_spawner.simulator.claim_requirements import wishes_of
 from dra_spawner.simulator.claims import MAX_CONSUMERS, ObjectKey, TrackedClaim, allocated_devices, consumer_of
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
@@ -13,7 +14,6 @@ from dra_spawner.simulator.fitting import Fitting, NodeAnswer
 from dra_spawner.simulator.node_fit import NodeVerdict
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
-from dra_spawner.simulator.wishes import wishes_of
 
 __all__ = ["allocate", "bind", "deallocate", "release_idle", "reserve", "settle", "unreserve"]
 

@@ -23,9 +23,9 @@ from dra_spawner.dra.results import DeviceResult
 from dra_spawner.simulator.answers import Answers
 from dra_spawner.simulator.claim_shapes import ClaimShapes
 from dra_spawner.simulator.class_verdicts import Fatal, Fits, Judge, no_fit
-from dra_spawner.simulator.divisions import Divisions
 from dra_spawner.simulator.holders import Held, Holders
 from dra_spawner.simulator.journal import Journal
+from dra_spawner.simulator.node_partitions import Divisions
 from dra_spawner.simulator.pool_views import Concerned, PoolViews
 from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.table import Table

@@ -15,6 +15,7 @@ from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, N
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.reasons import NoFitReason
+from dra_spawner.simulator.claim_requirements import Wish, leftover_claim, wishes_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
@@ -24,7 +25,6 @@ from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeV
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.resources import Amounts
-from dra_spawner.simulator.wishes import Wish, leftover_claim, wishes_of
 
 __all__ = ["Fitting", "NodeAnswer", "PodFit"]
 

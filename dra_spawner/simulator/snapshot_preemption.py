@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.simulator.claim_requirements import wishes_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import NodeVerdict
@@ -17,7 +18,6 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question, Unschedulable
 from dra_spawner.simulator.snapshot import Snapshot
-from dra_spawner.simulator.wishes import wishes_of
 
 __all__ = ["cluster_view", "find_preemption", "place_by_preemption"]
 

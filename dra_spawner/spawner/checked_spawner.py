@@ -10,8 +10,7 @@ from weakref import WeakKeyDictionary
 from kubespawner import KubeSpawner
 from traitlets import Bool, List, Unicode
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.checked_facts import CheckedFacts
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.choices import TRAIT, Choice, Layer, list_choices
 from dra_spawner.profiles.claim_plan import compile_claims
 from dra_spawner.profiles.claim_templates import expand_claims
@@ -20,6 +19,7 @@ from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import unknown_rules
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import SAMPLE_VALUES
+from dra_spawner.spawner.checked_facts import CheckedFacts
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 __all__ = ["CheckedSpawner"]

@@ -8,9 +8,9 @@ from datetime import timedelta
 from logging import Logger
 from typing import Any, ClassVar
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.leftovers import Kind, Sweep
-from dra_spawner.cluster.start_objects import StartObjects, utc_now
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.spawner.objects.leftovers import Kind, Sweep
+from dra_spawner.spawner.objects.start_objects import StartObjects, utc_now
 
 #: How long a failing start waits for its clean-up before that goes on in the background.
 _CLEAN_UP_WAIT_SECONDS = 3

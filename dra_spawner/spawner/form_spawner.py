@@ -15,12 +15,12 @@ from jupyterhub.utils import maybe_future
 from kubespawner import KubeSpawner
 from traitlets import Bool, default
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.known_devices import KnownDevices
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices
 from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawner.known_devices import KnownDevices
 
 __all__ = ["FormSpawner"]
 

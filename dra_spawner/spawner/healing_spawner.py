@@ -10,12 +10,12 @@ from typing import Any, Final
 from kubespawner import KubeSpawner
 from traitlets import Integer
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.api_objects import CLAIMS
-from dra_spawner.cluster.other_nodes import devices_of, fits_elsewhere
-from dra_spawner.cluster.start_objects import StartObjects
-from dra_spawner.headroom import labels
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles import ClaimPlan
+from dra_spawner.spawner.objects.api_objects import CLAIMS
+from dra_spawner.spawner.objects.start_objects import StartObjects
+from dra_spawner.spawner.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.placed_pod import manifest_of, without_node
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.start_messages import StartMessages
@@ -122,4 +122,4 @@ class HealingSpawner(KubeSpawner):
 def _gives_way(claim: Mapping[str, Any]) -> bool:
     """Whether a claim is a placeholder's, which makes way for servers."""
     found = claim["metadata"].get("labels") or {}
-    return labels.SHAPE in found and labels.RESERVED_FOR not in found
+    return names.SHAPE in found and names.RESERVED_FOR not in found

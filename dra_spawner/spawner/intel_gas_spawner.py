@@ -9,7 +9,7 @@ from typing import Any
 from kubespawner import KubeSpawner
 from traitlets import Dict, Integer
 
-from dra_spawner.cluster.api import KubernetesApi
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.intel_gas import GpuWish, parse_intel_gas
 from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
 from dra_spawner.profiles.problems import Problem, ProfileError

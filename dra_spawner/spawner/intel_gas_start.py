@@ -18,11 +18,11 @@ from kubernetes_asyncio.client import (
     V1NodeSelectorTerm,
 )
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.intel_gas import GpuWish, PodChanges, changes_for_gas, changes_with_cards, plain_changes
 from dra_spawner.profiles.intel_gas.names import HIERARCHY_ENV
 from dra_spawner.profiles.intel_gas.pods import pod_key
+from dra_spawner.spawner.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 
 #: For how long a start looks for cards; after that it goes on without.

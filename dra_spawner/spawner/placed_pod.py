@@ -9,9 +9,9 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shapes import Shape, shape_of
-from dra_spawner.headroom.simulated import requiring_readiness
+from dra_spawner import names
+from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.spawner.placement_answer import PlacementAnswer
 
 __all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
@@ -22,7 +22,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _NODE_NAME = "metadata.name"
 #: Node labels that only answers of the service make pods require.
-_OUR_LABELS = frozenset((labels.IMAGES_READY,))
+_OUR_LABELS = frozenset((names.IMAGES_READY,))
 _MOST_WEIGHT = 100
 #: Little, as it lifts all other nodes towards the one that is named; alone it counts as much as anything.
 _STAYING_WEIGHT = 20
@@ -104,7 +104,7 @@ def _affinity(affinity: JsonObject, node: str) -> JsonObject:
         named = {"matchFields": [{"key": _NODE_NAME, "operator": "In", "values": [node]}]}
         ours.append({"weight": _MOST_WEIGHT, "preference": named})
     # Not required: where no other node is left, one that is to become empty is better than none.
-    staying = {"matchExpressions": [{"key": labels.DRAINING, "operator": "DoesNotExist"}]}
+    staying = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
     ours.append({"weight": _STAYING_WEIGHT, "preference": staying})
     return {**ready, "nodeAffinity": {**nodes, _PREFERRED: [*ours, *(nodes.get(_PREFERRED) or ())]}}
 

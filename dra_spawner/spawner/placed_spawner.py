@@ -7,8 +7,8 @@ from typing import Any
 from kubespawner import KubeSpawner
 from traitlets import Unicode
 
-from dra_spawner.cluster.start_objects import StartObjects
-from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement_service import service_of_hub
 from dra_spawner.spawner.start_messages import StartMessages
 from dra_spawner.spawner.start_place import StartPlace

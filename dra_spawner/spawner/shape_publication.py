@@ -14,21 +14,21 @@ from itertools import combinations, product
 from math import prod
 from typing import Any, ClassVar, Final
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.api_objects import MANAGED_BY
-from dra_spawner.cluster.connect import own_namespace
-from dra_spawner.headroom.choice_names import choice_name, is_combination
-from dra_spawner.headroom.published_shapes import (
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.connect import own_namespace
+from dra_spawner.placeholders.planner.choice_names import choice_name, is_combination
+from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
     left_out_combinations,
     published_config_map,
     publisher_of,
     within_bounds,
 )
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
 from dra_spawner.profiles.claim_templates import claim_placeholders
 from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.spawner.objects.api_objects import MANAGED_BY
 from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.spawner import DRASpawner
 

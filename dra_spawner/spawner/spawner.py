@@ -16,15 +16,15 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Integer
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.api_objects import START_ANNOTATION
-from dra_spawner.cluster.diagnosis import diagnose
-from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
-from dra_spawner.cluster.start_objects import StartObjects, WrongSize, utc_now
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
+from dra_spawner.spawner.diagnosis import diagnose
 from dra_spawner.spawner.healing_spawner import HealingSpawner
+from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
+from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
 from dra_spawner.spawner.placed_spawner import PlacedSpawner
-from dra_spawner.spawner.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.pod_devices import (
     NoSuchContainer,
     asks_for_extended_resources,

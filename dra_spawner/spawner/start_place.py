@@ -10,13 +10,13 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.cluster.api import KubernetesError
-from dra_spawner.cluster.start_objects import NotKept, StartObjects
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.shape_definition import definition_of
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.shape_definition import definition_of
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.clean_up import BackgroundRemoval
+from dra_spawner.spawner.objects.start_objects import NotKept, StartObjects
 from dra_spawner.spawner.placed_pod import OriginalPod, manifest_of, shape_of_pod
 from dra_spawner.spawner.placement_answer import PlacementAnswer
 from dra_spawner.spawner.placement_service import ServiceAddress, ask_for_place
@@ -80,14 +80,14 @@ class StartPlace:
         if found is None:
             return
         shape, original = found
-        pod.metadata.labels = {**(pod.metadata.labels or {}), labels.SHAPE: shape.id}
+        pod.metadata.labels = {**(pod.metadata.labels or {}), names.SHAPE: shape.id}
         question = {"shape": shape.id, "pod": self.pod_name, "namespace": objects.namespace}
         answer = await ask_for_place(self.address, question, lambda: definition_of(shape), original.entries, self.log)
         if answer is None:
             return
         if not answer.is_published and self.asks_for_node:
             # Of this the service makes a placeholder that waits beside the pod for a node.
-            told = {labels.DEFINITION: definition_of(shape)}
+            told = {names.DEFINITION: definition_of(shape)}
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **told}
         if answer.kind is PlacementKind.NEVER:
             why = f": {answer.reason}" if answer.reason else ""
@@ -118,7 +118,7 @@ class StartPlace:
         if not answer.holds(self.now()):
             self.log.info("What was kept is not kept any more: pod=%s until=%s", self.pod_name, answer.until)
             return False
-        kept_for = {labels.RESERVED_FOR: self.pod_name, labels.SHAPE: shape.id}
+        kept_for = {names.RESERVED_FOR: self.pod_name, names.SHAPE: shape.id}
         try:
             await objects.take_over(answer.claims, kept_for)
         except (NotKept, KubernetesError) as error:

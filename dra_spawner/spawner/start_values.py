@@ -13,16 +13,16 @@ from typing import Any
 from kubespawner import KubeSpawner
 from kubespawner.slugs import safe_slug
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.start_objects import new_nonce
-from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases, pod_marks, turn_of
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.profiles.claim_templates import FROM_VLANS, claim_placeholders, expand_claims, vlan_numbers
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
+from dra_spawner.spawner.objects.start_objects import new_nonce
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
+from dra_spawner.spawner.vlan_leases import CONFIG_MAP, VlanLeases, pod_marks, turn_of
 
 _SLUG_CHARACTERS = 48  # as KubeSpawner has it for user names
 _STATUS = {

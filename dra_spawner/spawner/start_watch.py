@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from logging import Logger
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesError, resource_path
-from dra_spawner.cluster.diagnosis import Diagnosis, diagnose
-from dra_spawner.cluster.standing_objects import StandingGoing, StandingRefused
-from dra_spawner.cluster.start_objects import StartObjects
+from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.profiles import ClaimPlan
+from dra_spawner.spawner.diagnosis import Diagnosis, diagnose
+from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.start_trouble import DeviceTrouble, TroubleWatch, withdrawn

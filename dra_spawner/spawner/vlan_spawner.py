@@ -14,13 +14,13 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner import KubeSpawner
 from traitlets import Dict
 
-from dra_spawner.cluster.api import KubernetesError
-from dra_spawner.cluster.vlan_leases import CONFIG_MAP, LEASE_ANNOTATION
+from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
 from dra_spawner.spawner.start_values import Lease, StartValues, leases_of
+from dra_spawner.spawner.vlan_leases import CONFIG_MAP, LEASE_ANNOTATION
 
 __all__ = ["VlanSpawner"]
 

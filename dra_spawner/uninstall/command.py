@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError
-from dra_spawner.cluster.connect import ClusterAddress, ClusterNotFound, connect
 from dra_spawner.fit.reading import Progress
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.executor import GONE_SECONDS, Executor
 from dra_spawner.uninstall.leaders import Leader, find_leaders

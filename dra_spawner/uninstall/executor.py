@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.uninstall.found import Found
 from dra_spawner.uninstall.plan import Plan, Release, Removal, Unmarking
 from dra_spawner.uninstall.survey import LEASES, PODS, Survey, Troubles

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.rights import MissingRight, missing_rule
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.rights import MissingRight, missing_rule
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found import Found, Kind, Lease, Pod, Surveyed
 

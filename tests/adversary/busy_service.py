@@ -7,10 +7,10 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.headroom import labels
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import user_pod
+from tests.placeholders.controller.world import user_pod
 from tests.service.replica import Replica
 
 #: Seconds for which the service may do nothing else, on a machine that is busy with other things.
@@ -26,7 +26,7 @@ async def start_server(
     kind = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate"}
     await cluster.admin.create(path, {**kind, **template})
     manifest = user_pod(name, {"gpu": {"resourceClaimTemplateName": name}})
-    manifest["metadata"]["labels"][labels.SHAPE] = shape_id
+    manifest["metadata"]["labels"][names.SHAPE] = shape_id
     manifest["spec"] |= spec
     await cluster.admin.create(resource_path("v1", "pods", namespace), manifest)
 

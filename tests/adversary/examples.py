@@ -9,11 +9,12 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from dra_spawner.cluster import api_objects, facts, standing_objects, vlan_leases
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner import names
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
 from dra_spawner.profiles.intel_gas import names as intel
-from tests.headroom.world import GPU, NAMESPACE, START, node_objects, user_manifest
+from dra_spawner.spawner import facts, vlan_leases
+from dra_spawner.spawner.objects import api_objects, standing_objects
+from tests.placeholders.planner.world import GPU, NAMESPACE, START, node_objects, user_manifest
 
 Json = dict[str, Any]
 
@@ -76,7 +77,7 @@ def nodes() -> list[Json]:
     obj = _object("Node", "n0", spec=spec, status={**node["status"], "declaredFeatures": ["f"]})
     obj["metadata"]["labels"] = {
         **node["metadata"]["labels"],
-        labels.IMAGES_READY: "true",
+        names.IMAGES_READY: "true",
         "gpu.intel.com/cards": "card0.card1",
         "gpu.intel.com/gpu-numbers": "0.1",
         "gpu.intel.com/numa-gpu-map": "0-0.1",
@@ -230,13 +231,13 @@ def user_pod() -> Json:
         "lastTransitionTime": STAMP,
     }
     found["spec"] |= pod["spec"]
-    found["metadata"]["labels"] |= {**pod["metadata"]["labels"], labels.SHAPE: GPU.id, vlan_leases.VLAN_LABEL: "100"}
+    found["metadata"]["labels"] |= {**pod["metadata"]["labels"], names.SHAPE: GPU.id, vlan_leases.VLAN_LABEL: "100"}
     found["metadata"]["annotations"] |= {
         api_objects.START_ANNOTATION: "nonce",
         vlan_leases.OWNER_ANNOTATION: "user:ada",
         vlan_leases.LEASE_ANNOTATION: "nonce",
-        labels.DEFINITION: "{}",
-        labels.REASON: "because",
+        names.DEFINITION: "{}",
+        names.REASON: "because",
         intel.CARDS_ANNOTATION: "card0",
         intel.TILES_ANNOTATION: "card0:gt0",
         intel.TIME_ANNOTATION: "1",
@@ -308,10 +309,10 @@ def claim() -> Json:
     }
     obj["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
     obj["metadata"]["labels"] |= {
-        labels.COMPONENT: labels.PLACEHOLDER,
-        labels.RESERVED_FOR: "u",
-        labels.RESERVED_SINCE: "1",
-        labels.RESERVED_UNTIL: "2",
+        names.COMPONENT: names.PLACEHOLDER,
+        names.RESERVED_FOR: "u",
+        names.RESERVED_SINCE: "1",
+        names.RESERVED_UNTIL: "2",
     }
     obj["metadata"]["annotations"] |= {
         "resource.kubernetes.io/pod-claim-name": "gpu",

@@ -18,25 +18,25 @@ import yaml
 from kubernetes_asyncio.client import ApiClient
 
 import dra_spawner
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import RESOURCES, ClusterWatch
-from dra_spawner.cluster.diagnosis import diagnose
-from dra_spawner.cluster.facts import read_facts
-from dra_spawner.cluster.intel_gas_ledger import GpuLedger
-from dra_spawner.cluster.known_devices import KnownDevices
-from dra_spawner.cluster.leader import LeaderElector
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.observed import ObservedObject
-from dra_spawner.cluster.other_nodes import devices_of, fits_elsewhere
-from dra_spawner.cluster.vlan_leases import VlanLeases
-from dra_spawner.placeholders.shapes_source import ShapesSource
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
+from dra_spawner.kube.leader import LeaderElector
+from dra_spawner.kube.observed import ObservedObject
+from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
+from dra_spawner.spawner.diagnosis import diagnose
+from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.intel_gas_ledger import GpuLedger
+from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.other_nodes import devices_of, fits_elsewhere
+from dra_spawner.spawner.vlan_leases import VlanLeases
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import _CHART_RULES, SHIPPED_RULES
-from tests.headroom.world import NAMESPACE, gpu_claim
+from tests.placeholders.planner.world import NAMESPACE, gpu_claim
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
 _PLURAL: Final = re.compile(r"[a-z][a-z-]+s")
@@ -195,25 +195,25 @@ async def _shapes(api: ExamplesApi) -> None:
 
 
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
-    "dra_spawner.cluster.cluster_watch": _watch,
-    "dra_spawner.cluster.diagnosis": _diagnose,
-    "dra_spawner.cluster.facts": _facts,
-    "dra_spawner.cluster.known_devices": _known_devices,
-    "dra_spawner.cluster.intel_gas_ledger": _intel,
-    "dra_spawner.cluster.leader": _leader,
-    "dra_spawner.cluster.leftovers": _leftovers,
-    "dra_spawner.cluster.other_nodes": _other_nodes,
-    "dra_spawner.cluster.vlan_leases": _vlans,
-    "dra_spawner.placeholders.shapes_source": _shapes,
+    "dra_spawner.kube.cluster_watch": _watch,
+    "dra_spawner.spawner.diagnosis": _diagnose,
+    "dra_spawner.spawner.facts": _facts,
+    "dra_spawner.spawner.known_devices": _known_devices,
+    "dra_spawner.spawner.intel_gas_ledger": _intel,
+    "dra_spawner.kube.leader": _leader,
+    "dra_spawner.spawner.objects.leftovers": _leftovers,
+    "dra_spawner.spawner.other_nodes": _other_nodes,
+    "dra_spawner.spawner.vlan_leases": _vlans,
+    "dra_spawner.placeholders.controller.shapes_source": _shapes,
 }
 """Module that reads -> the same with examples."""
 
 ONE_OBJECT: Final = {
-    "dra_spawner.cluster.start_objects": "the pod of its own start: uid and annotation",
+    "dra_spawner.spawner.objects.start_objects": "the pod of its own start: uid and annotation",
     "dra_spawner.spawner.start_watch": "whether the pod of its own start is there",
     "dra_spawner.spawner.shape_publication": "what the hub itself has published",
-    "dra_spawner.placeholders.carry_out": "whether a warm claim, whose fields the watch has read, is still allocated",
-    "dra_spawner.placeholders.placements": "version and reservation of a warm claim, which the watch has read",
+    "dra_spawner.placeholders.controller.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
+    "dra_spawner.placeholders.controller.reservations": "version and reservation of a warm claim, which the watch has read",
 }
 """Modules that read again one object that is known, and what of it."""
 

@@ -12,22 +12,22 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.cluster.api_connection import ApiRequest
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_pod
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.api_connection import ApiRequest
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_pod
+from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.access import SERVICE_ACCOUNT
 from tests.cluster.policy import apply_policy, withdraw_policy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import shape
+from tests.placeholders.controller.world import shape
 from tests.service.replica import SHARE
 
 Json = dict[str, Any]
 
 GPU = shape(SHARE)
 DRY = {"dryRun": "All"}
-OURS = {labels.COMPONENT: labels.PLACEHOLDER, labels.MANAGED_BY: labels.MANAGER, labels.SHAPE: GPU.id}
+OURS = {names.COMPONENT: names.PLACEHOLDER, names.MANAGED_BY: names.MANAGER, names.SHAPE: GPU.id}
 DRA = "resource.k8s.io/v1"
 
 
@@ -99,7 +99,7 @@ async def outcome(thief: Thief, attempt: Attempt) -> str:
 
 def a_pod(thief: Thief, name: str = "placeholder-0123abcd-1", of: Shape = GPU) -> Json:
     manifest = placeholder_pod(of, name, thief.settings)
-    manifest["metadata"]["annotations"][labels.REASON] = "1 wanted, 0 there"
+    manifest["metadata"]["annotations"][names.REASON] = "1 wanted, 0 there"
     return copy.deepcopy(manifest)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import aiohttp
 import yaml
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import RBAC_API
 from tests.cluster.under_test import ClusterUnderTest
 

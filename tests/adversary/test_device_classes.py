@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.web.context import Role
+from dra_spawner.kube.api import resource_path
+from dra_spawner.service.context import Role
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import claim_spec, shape
+from tests.placeholders.controller.world import claim_spec, shape
 from tests.service.replica import Replica, node, prepare, publish_shapes, replica
 
 from .busy_service import LONGEST_STALL, start_server, watched_loop

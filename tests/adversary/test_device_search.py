@@ -10,22 +10,22 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.cluster.diagnosis import diagnose
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
-from dra_spawner.headroom.actions import Cause, CreatePlaceholder
-from dra_spawner.headroom.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
-from dra_spawner.headroom.undecided import Unknown
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder
+from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
+from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
 from dra_spawner.profiles.lint.fit import _why_never
 from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.spawner.diagnosis import diagnose
 from tests.cluster.under_test import ClusterUnderTest
-from tests.headroom.device_hub import ended, hub, placement
-from tests.headroom.world import NAMESPACE, SHARE, World, share_claim
 from tests.integration.devices import shareable
-from tests.placeholders.world import claim_spec, shape
+from tests.placeholders.controller.world import claim_spec, shape
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.world import NAMESPACE, SHARE, World, share_claim
 from tests.service import replica as services
 from tests.service.replica import Replica, prepare, publish_shapes, replica
 

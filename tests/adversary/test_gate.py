@@ -9,11 +9,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from dra_spawner.cluster.cluster_watch import RESOURCES
-from dra_spawner.headroom import shape_definition
+from dra_spawner.kube.cluster_watch import RESOURCES
+from dra_spawner.placeholders.planner import shape_definition
 from dra_spawner.profiles import user_options
+from dra_spawner.service.http import placement_handler
 from dra_spawner.simulator.cluster_objects import decode
-from dra_spawner.web import placement_handler
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
 from tests.adversary.reading import (
@@ -99,7 +99,7 @@ def test_each_option_of_a_server_has_its_row() -> None:
 def query_parameters() -> Iterator[tuple[str, str]]:
     """Names that handlers ask the query for, and where; a name that is a variable stands for all texts of its function."""
     for module in modules():
-        if not module.__name__.startswith("dra_spawner.web."):
+        if not module.__name__.startswith("dra_spawner.service.http."):
             continue
         for function in ast.walk(ast.parse(inspect.getsource(module))):
             if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.diagnosis import diagnose
-from dra_spawner.cluster.facts import read_facts
-from dra_spawner.cluster.json_text import read_unusual
-from dra_spawner.cluster.known_devices import KnownDevices
-from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.vlan_leases import CONFIG_MAP as VLANS
-from dra_spawner.cluster.vlan_leases import VlanLeases
-from dra_spawner.headroom.published_shapes import CONFIG_MAP as SHAPES
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.json_text import read_unusual
+from dra_spawner.kube.leader import LeaderElector, LeaseTimes
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP as SHAPES
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
+from dra_spawner.service.context import Role
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.web.context import Role
+from dra_spawner.spawner.diagnosis import diagnose
+from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.vlan_leases import CONFIG_MAP as VLANS
+from dra_spawner.spawner.vlan_leases import VlanLeases
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
 from tests.adversary.test_objects import PLAIN, still_decides
@@ -111,7 +111,7 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"plain": PLAIN})
     # What is believed is told of, too.
-    caplog.set_level(logging.INFO, "dra_spawner.placeholders.shapes_source")
+    caplog.set_level(logging.INFO, "dra_spawner.placeholders.controller.shapes_source")
     async with replica(cluster, headroom={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)

@@ -10,30 +10,31 @@ import pytest
 from tornado.httputil import HTTPHeaders, HTTPServerRequest, RequestStartLine
 from tornado.web import Application, RequestHandler
 
-from dra_spawner.cluster.api import resource_path
+from dra_spawner import names
 from dra_spawner.dra.claims import ResourceClaim
-from dra_spawner.headroom import known as known_module
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.busyness import NodesBusyness
-from dra_spawner.headroom.known import Known
-from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.shape_definition import definition_of
-from dra_spawner.headroom.view import View
-from dra_spawner.placeholders.placements import _MOST_ANSWERS
-from dra_spawner.placeholders.uncertain_names import UncertainNames
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.reservations import _MOST_ANSWERS
+from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
+from dra_spawner.placeholders.planner import cluster_index as known_module
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shape_definition import definition_of
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.service import stale_nodes
+from dra_spawner.service.http import hub_login
+from dra_spawner.service.http.hub_login import BoundedHubOAuth
+from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator import claim_shapes
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.web import hub_login, stale_nodes
-from dra_spawner.web.figures import NodeFigures
-from dra_spawner.web.hub_login import BoundedHubOAuth
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.cluster.under_test import ClusterUnderTest
-from tests.headroom.world import World
 from tests.integration.devices import whole
-from tests.placeholders.world import at_work, claim_spec, shape, user_pod
+from tests.placeholders.controller.world import at_work, claim_spec, shape, user_pod
+from tests.placeholders.planner.world import World
+from tests.service.http.test_figures import watch_of_nothing
 from tests.service.replica import WHOLE, node, prepare, publish_shapes, replica
-from tests.web.test_figures import watch_of_nothing
 
 #: More than any bound below.
 MANY = 12_000
@@ -43,14 +44,14 @@ def pod(name: str, node_name: str, component: str, claim: str = "") -> dict[str,
     spec: dict[str, Any] = {"containers": [{"name": "c", "image": "i"}], "nodeName": node_name}
     if claim:
         spec["resourceClaims"] = [{"name": "c", "resourceClaimName": claim}]
-    metadata = {"name": name, "namespace": "eve", "uid": name, "labels": {labels.COMPONENT: component}}
+    metadata = {"name": name, "namespace": "eve", "uid": name, "labels": {names.COMPONENT: component}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def test_pods_on_nodes_that_are_not_there() -> None:
     watch, known = watch_of_nothing(), Known()
     figures = NodeFigures(watch)
-    (puller, *_) = sorted(labels.IMAGE_PULLERS)
+    (puller, *_) = sorted(names.IMAGE_PULLERS)
     for number in range(MANY // 3):
         watch.put(Kind.POD, pod("p", f"node-{number}", puller))
         known.look(watch.snapshot, None)
@@ -235,8 +236,8 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
             }
             assert (await service.ask(question))[0] == 200
             manifest = user_pod(f"p-{number}", {}, cpu=f"{900_000 + number}m")
-            manifest["metadata"]["labels"][labels.SHAPE] = own.id
-            manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(own)}
+            manifest["metadata"]["labels"][names.SHAPE] = own.id
+            manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(own)}
             await cluster.publish(manifest)
             await cluster.admin.delete(f"{pods}/p-{number}?gracePeriodSeconds=0")
 

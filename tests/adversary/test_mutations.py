@@ -12,18 +12,18 @@ from typing import Any, Final
 import pytest
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import RESOURCES, ClusterWatch
-from dra_spawner.headroom.decide import decide
-from dra_spawner.headroom.memory import Memory
-from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.view import View
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
+from dra_spawner.placeholders.planner.decide import decide
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
-from dra_spawner.web.figures import NodeFigures
 from tests.adversary.examples import EXAMPLES, user_pod
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
-from tests.headroom.world import GPU, NAMESPACE, PLAIN, START, node_objects
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, node_objects
 
 Json = dict[str, Any]
 

@@ -12,18 +12,18 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.api_objects import STANDING_LABELS
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.diagnosis import diagnose
-from dra_spawner.cluster.facts import read_facts
-from dra_spawner.cluster.json_text import MAX_LEVELS
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.standing_objects import KEEP_ANNOTATION, UNUSED_SINCE_ANNOTATION
 from dra_spawner.dra.decoding import is_deeper_than
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.json_text import MAX_LEVELS
+from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.web.context import Role
+from dra_spawner.spawner.diagnosis import diagnose
+from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.objects.standing_objects import KEEP_ANNOTATION, UNUSED_SINCE_ANNOTATION
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,
@@ -46,7 +46,7 @@ from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
 from tests.integration.hub_process import eventually
 from tests.integration.test_service import ServiceProcess
-from tests.placeholders.world import shape, user_pod
+from tests.placeholders.controller.world import shape, user_pod
 from tests.service.replica import WHOLE, Replica, Service, node, prepare, publish_shapes, replica
 
 pytestmark = pytest.mark.timeout(180)

@@ -7,13 +7,13 @@ import copy
 from random import Random
 from typing import Any
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shape_definition import DefinitionError, definition_of, shape_from
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, definition_of, shape_from
 from tests.adversary.test_mutations import HOSTILE, deep, places
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.world import shape
+from tests.placeholders.controller.world import shape
 from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
 
 
@@ -31,7 +31,7 @@ async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnd
         assert all((answer["kind"] == "warm") == bool(answer["claims"]) for answer in answers)
         path = resource_path("resource.k8s.io/v1", "resourceclaims", cluster.namespace)
         reserved = {
-            each["metadata"]["name"]: each["metadata"]["labels"].get(labels.RESERVED_FOR)
+            each["metadata"]["name"]: each["metadata"]["labels"].get(names.RESERVED_FOR)
             for each in (await cluster.admin.get(path))["items"]
         }
         assert {pod: claim for claim, pod in reserved.items() if pod} == dict(given)

@@ -15,9 +15,9 @@ import aiohttp
 import pytest
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.web import application
-from dra_spawner.web.context import ServiceContext
-from dra_spawner.web.settings import WebSettings
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http import application
+from dra_spawner.service.http.settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually

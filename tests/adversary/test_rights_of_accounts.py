@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import (
     HUB_ACCOUNT,
     PLACEHOLDER_RULES,

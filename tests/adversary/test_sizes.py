@@ -15,16 +15,16 @@ import yarl
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.headroom.shape_definition import DefinitionError, shape_from
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
 from dra_spawner.profiles import ProfileError, compile_device_claims
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.adversary.quantities import OVERFLOWING
 from tests.cluster.under_test import ClusterUnderTest
-from tests.headroom.world import GPU
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.faulty_hub import LEFT_BEHIND, Faulty, faulty_on
 from tests.integration.hub_process import HubProcess, eventually
+from tests.placeholders.planner.world import GPU
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 pytestmark = pytest.mark.timeout(400)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.headroom.shape_definition import MOST_BYTES
-from dra_spawner.web.placement_handler import MOST_BODY_BYTES
+from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES
+from dra_spawner.service.http.placement_handler import MOST_BODY_BYTES
 from tests.adversary.raw_client import RawClient, request
 from tests.integration.hub_process import eventually
 from tests.integration.service_process import ServiceProcess

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from tests.adversary.stolen_account import (
     DRA,
     GPU,
@@ -39,7 +39,7 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.policy import ADMISSION_API, apply_policy, policy_objects
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.world import shape, user_pod
+from tests.placeholders.controller.world import shape, user_pod
 from tests.service.replica import PRIORITY_CLASS, SHARE, node, prepare
 
 
@@ -105,7 +105,7 @@ async def test_pods_of_others(thief: Thief) -> None:
     await refused_by_the_policy_alone(thief, "changes-pods", attempts)
     # What the service does is let in.
     for path in (ada, eve):
-        await thief.merge(path, {"metadata": {"labels": {labels.YIELDED_AT: "1790000000-2"}}})
+        await thief.merge(path, {"metadata": {"labels": {names.YIELDED_AT: "1790000000-2"}}})
     await thief.merge(thief.path("pods", "placeholder-1"), {})
     await thief.delete(thief.path("pods", "placeholder-1"))
     await cluster.admin.delete(resource_path("v1", "namespaces", None, other))
@@ -161,7 +161,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
     admin, claims = cluster.admin, thief.path("resourceclaims")
     own = {"apiVersion": DRA, "kind": "ResourceClaim", "metadata": {"name": "jupyter-ada-gpu"}, "spec": SHARE["gpu"]}
     warm = a_claim(thief, "placeholder-0123abcd-2")
-    ready = {"metadata": {"labels": {labels.IMAGES_READY: labels.TRUE}}}
+    ready = {"metadata": {"labels": {names.IMAGES_READY: names.TRUE}}}
     await admin.patch(resource_path("v1", "nodes", None, "node-a"), ready)
     await cluster.publish(
         own,
@@ -175,7 +175,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
     ada, eve = f"{claims}/jupyter-ada-gpu", f"{claims}/placeholder-0123abcd-2-gpu"
     eve_pod = await admin.get(thief.path("pods", "eve"))
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "eve", "uid": eve_pod["metadata"]["uid"]}
-    taken = {labels.RESERVED_FOR: "eve", labels.RESERVED_SINCE: "1790000000", labels.RESERVED_UNTIL: "1790000030"}
+    taken = {names.RESERVED_FOR: "eve", names.RESERVED_SINCE: "1790000000", names.RESERVED_UNTIL: "1790000030"}
     changed = await admin.patch(eve, {"metadata": {"labels": taken, "ownerReferences": [owner]}})
     allocation = changed["status"]["allocation"]
     forged = copy.deepcopy(allocation)
@@ -205,11 +205,11 @@ async def test_claims_of_servers(thief: Thief) -> None:
             enter,
         ),
         "another promise": (
-            lambda t: t.merge(eve, {"metadata": {"labels": {labels.RESERVED_FOR: "mallory"}}}),
+            lambda t: t.merge(eve, {"metadata": {"labels": {names.RESERVED_FOR: "mallory"}}}),
             "metadata.labels: of a warm claim",
         ),
         "the shape": (
-            lambda t: t.merge(eve, {"metadata": {"labels": {labels.SHAPE: None}}}),
+            lambda t: t.merge(eve, {"metadata": {"labels": {names.SHAPE: None}}}),
             "metadata.labels: of a warm claim",
         ),
         "no owner": (
@@ -239,7 +239,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
         {"a device of his choice": (lambda t: t.merge(warm_path, forge), "status: of a claim reservedFor is written")},
     )
     # What the service does is let in, also when the hub has made the claim its server's.
-    await admin.patch(eve, {"metadata": {"labels": {labels.COMPONENT: labels.USER_SERVER}}})
+    await admin.patch(eve, {"metadata": {"labels": {names.COMPONENT: names.USER_SERVER}}})
     consumer = {"resource": "pods", "name": "eve-again", "uid": "2"}
     entry = {"metadata": {"uid": changed["metadata"]["uid"]}, "status": {"reservedFor": [consumer]}}
     entered = await thief.api.patch(f"{eve}/status", entry, patch_type=PatchType.STRATEGIC)
@@ -269,7 +269,7 @@ async def test_nodes(thief: Thief) -> None:
         "no name": (lambda t: t.merge(path, {"metadata": {"labels": {"kubernetes.io/hostname": None}}}), label),
     }
     await refused_by_the_policy_alone(thief, "labels-nodes", attempts)
-    for key in (labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING):
+    for key in (names.IMAGES_READY, names.ATTRACT, names.DRAINING):
         await thief.merge(path, {"metadata": {"labels": {key: "true"}}})
         await thief.cluster.admin.patch(path, {"metadata": {"labels": {key: "true"}}})
         await thief.merge(path, {"metadata": {"labels": {key: None}}})

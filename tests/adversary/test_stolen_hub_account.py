@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.adversary.stolen_account import DRA, DRY
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.policy import HUB_POLICY, policy_objects, policy_path
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import user_pod
+from tests.placeholders.controller.world import user_pod
 from tests.service.replica import SHARE
 
 Json = dict[str, Any]

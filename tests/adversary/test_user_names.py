@@ -8,10 +8,10 @@ import re
 import pytest
 from jupyterhub import orm
 
-from dra_spawner.cluster.vlan_leases import CONFIG_MAP
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.selector import compile_selector
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.vlan_leases import CONFIG_MAP
 from tests.adversary.hostile_texts import NAMES, SERVERS, TEXTS
 from tests.spawner.conftest import nowhere
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of

@@ -15,11 +15,15 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode, LabelPod
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings, placeholder_claims, placeholder_pod
-from dra_spawner.headroom.shapes import Shape, shape_of
-from dra_spawner.headroom.simulated import requiring_readiness
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode, LabelPod
+from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
+from dra_spawner.placeholders.planner.placeholder_objects import (
+    PlaceholderSettings,
+    placeholder_claims,
+    placeholder_pod,
+)
+from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.event_stream import NAMESPACE, Cluster
 from tests.bench.fleet import DRIVER
@@ -62,7 +66,7 @@ class Hub(Cluster):
 
     def node(self, name: str) -> Json:
         found = super().node(name)
-        own = self.node_labels.setdefault(name, {labels.IMAGES_READY: labels.TRUE} if self.ready else {})
+        own = self.node_labels.setdefault(name, {names.IMAGES_READY: names.TRUE} if self.ready else {})
         found["metadata"]["labels"] |= {_KIND_LABEL: "gpu-8", **own}
         found["metadata"]["creationTimestamp"] = self.created.get(name, "2026-11-21T10:00:00Z")
         return found
@@ -70,7 +74,7 @@ class Hub(Cluster):
     def pod(self, name: str, node: str, phase: str = "Pending") -> Json:
         found = super().pod(name, node, phase)
         shape = self.shapes_by_size[self.sizes.setdefault(name, self.random.choice(SIZES))]
-        found["metadata"]["labels"] |= {labels.SHAPE: shape}
+        found["metadata"]["labels"] |= {names.SHAPE: shape}
         found["spec"]["affinity"] = requiring_readiness({})
         return found
 
@@ -183,7 +187,7 @@ def _shape(hub: Hub, size: int) -> Shape:
     pod = Cluster.pod(hub, "anybody", "")
     pod["spec"]["affinity"] = requiring_readiness({})
     claim = hub.fleet.claim("anybody", size)["spec"]
-    return shape_of(pod, {"gpu": claim}, frozenset((labels.IMAGES_READY,)))
+    return shape_of(pod, {"gpu": claim}, frozenset((names.IMAGES_READY,)))
 
 
 def shapes(hub: Hub) -> dict[str, Shape]:

@@ -31,18 +31,18 @@ from pathlib import Path
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
-from dra_spawner.headroom.decide import decide
-from dra_spawner.headroom.known import Known
-from dra_spawner.headroom.memory import Memory
-from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.view import View
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.carry_out import CarryOut
-from dra_spawner.placeholders.placements import Promises
-from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.decide import decide
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from tests.bench.busy_hub import Event, HubProcess
 from tests.bench.event_stream import NAMESPACE, resident_megabytes, shown

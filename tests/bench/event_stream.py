@@ -26,8 +26,8 @@ from typing import Any
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod

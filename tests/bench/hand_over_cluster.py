@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.api_objects import START_ANNOTATION
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Budget, Headroom, Policy
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.carry_out import CarryOut
-from dra_spawner.placeholders.placements import Promises
-from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import Budget, Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet
-from tests.placeholders.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
+from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
 
 __all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running"]
 
@@ -202,7 +202,7 @@ class Bench:
             raise RuntimeError(f"no warm claim: {promise.placement.reason}")
         self.reconciler.wake()
         for claim in promise.claims.values():
-            marks = {"labels": {labels.COMPONENT: labels.USER_SERVER}, "annotations": {START_ANNOTATION: name}}
+            marks = {"labels": {names.COMPONENT: names.USER_SERVER}, "annotations": {START_ANNOTATION: name}}
             await self.api.patch(resource_path(*_CLAIMS, NAMESPACE, claim), {"metadata": marks})
             self.taken.add(claim)
         entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
@@ -211,7 +211,7 @@ class Bench:
     async def run(self, start: Start) -> float:
         """Seconds from the pod's creation to its node."""
         manifest = user_pod(start.name, start.entries, start.cpu)
-        manifest["metadata"]["labels"][labels.SHAPE] = start.shape.id
+        manifest["metadata"]["labels"][names.SHAPE] = start.shape.id
         kind = TIGHT if start.shape is FULL else ROOMY
         manifest["spec"]["nodeSelector"] = {"bench/kind": kind.name}
         began = time.perf_counter()
@@ -221,7 +221,7 @@ class Bench:
 
     async def clear(self) -> None:
         """Delete users' pods, their templates and claims; placeholders are the reconciler's."""
-        selector = f"{labels.COMPONENT}={labels.USER_SERVER}"
+        selector = f"{names.COMPONENT}={names.USER_SERVER}"
         params = {"labelSelector": selector}
         await self.api.delete(resource_path("v1", "pods", NAMESPACE), params=params, grace_period_seconds=0)
         await self.api.delete(resource_path(*_TEMPLATES, NAMESPACE))

@@ -28,9 +28,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.cluster.cluster_watch import Change
-from dra_spawner.headroom.policy import Headroom
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner.kube.cluster_watch import Change
+from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.background import BackgroundLoop
@@ -44,7 +44,7 @@ from tests.node.machine import examine
 from tests.node.node_binaries import node_binaries
 from tests.node.objects import claim_spec
 from tests.node.real_node import NodeOptions, RealNode
-from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
 
 NODE = "node-bench"
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}

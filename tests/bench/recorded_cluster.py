@@ -20,17 +20,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Action
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.carry_out import CarryOut
-from dra_spawner.placeholders.placements import Promises
-from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.planner.actions import Action
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.bench.busy_hub import Event
@@ -38,7 +38,7 @@ from tests.bench.event_stream import NAMESPACE
 from tests.bench.fleet import DRIVER, Fleet
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
-from tests.placeholders.world import IMAGE, PRIORITY_CLASS, shape, user_pod
+from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, shape, user_pod
 
 Json = dict[str, Any]
 
@@ -150,7 +150,7 @@ class _Cluster:
 
     async def _pod(self, name: str, entries: Json, size: int, **spec: Any) -> Json:
         manifest = user_pod(name, entries)
-        manifest["metadata"]["labels"][labels.SHAPE] = SHAPES[size].id
+        manifest["metadata"]["labels"][names.SHAPE] = SHAPES[size].id
         manifest["spec"] |= spec
         pod = await self.api.create(resource_path("v1", "pods", NAMESPACE), manifest)
         self.users.append(name)

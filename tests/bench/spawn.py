@@ -28,10 +28,10 @@ from aiohttp import web
 from kubernetes_asyncio.client.rest import RESTClientObject
 from kubespawner import KubeSpawner
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.devcluster.kubelet.pod_addresses import OneAddress
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner import DRASpawner
 from tests.cluster.background import BackgroundLoop
 from tests.cluster.control_plane import ControlPlane

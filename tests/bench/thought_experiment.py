@@ -2,7 +2,7 @@
 
 Run ``python -m tests.bench.thought_experiment``. Ten seats a node, five placeholders, five minutes from the order of a node to
 the node, three more to the image; users come and go from seven in the morning on. An autoscaler stand-in does what
-cluster-autoscaler does (`tests.headroom.autoscaler`). Each day is lived twice, by either system, once without devices and once
+cluster-autoscaler does (`tests.placeholders.planner.autoscaler`). Each day is lived twice, by either system, once without devices and once
 with shares of GPUs.
 
 The control plane is real, its nodes are not. Time jumps ahead while nothing happens and goes at its own speed otherwise, so what
@@ -29,8 +29,8 @@ from pathlib import Path
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
-from tests.headroom.day import COLUMNS, CPU_NODES, GPU_NODES, SHARE, Outcome, both, first_moment, sessions
-from tests.headroom.world import share_claim
+from tests.placeholders.planner.day import COLUMNS, CPU_NODES, GPU_NODES, SHARE, Outcome, both, first_moment, sessions
+from tests.placeholders.planner.world import share_claim
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_day import ClusterDay
 from tests.virtual_time.systems import SCHEDULER_PROFILES, System, at_work

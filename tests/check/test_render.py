@@ -10,13 +10,13 @@ import pytest
 import yaml
 
 from dra_spawner.cli import main
-from dra_spawner.cluster.api_objects import STANDING_LABELS
-from dra_spawner.cluster.standing_objects import DIGEST_ANNOTATION, KEEP_ANNOTATION, USER_ANNOTATION_PREFIX
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
 from dra_spawner.profiles.templates import SAMPLE_VALUES
+from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
+from dra_spawner.spawner.objects.standing_objects import DIGEST_ANNOTATION, KEEP_ANNOTATION, USER_ANNOTATION_PREFIX
 
 SIZES = {
     size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, resource_path
+from dra_spawner.kube.api import JsonObject, KubernetesApi, resource_path
 
 from .policy import apply_policy
 

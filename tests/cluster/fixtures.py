@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
+from dra_spawner.kube.api import KubernetesApi, resource_path
 
 from .access import hub_token
 from .background import BackgroundLoop

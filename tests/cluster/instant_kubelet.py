@@ -6,8 +6,8 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 

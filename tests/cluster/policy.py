@@ -7,8 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
-from dra_spawner.cluster.api_connection import ApiRequest
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api_connection import ApiRequest
 
 POLICY = Path(__file__).parents[2] / "helm-values" / "service-policy.yaml"
 HUB_POLICY = POLICY.with_name("hub-policy-user-namespaces.yaml")

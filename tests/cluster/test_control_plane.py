@@ -111,7 +111,7 @@ def test_without_go_a_cached_binary_serves(empty_cache: Path, monkeypatch: pytes
 
 def test_missing_binary_skips_visibly_and_fails_where_it_must_not(tmp_path: Path):
     """The fixture's behaviour in a test run without Go, by hand of a test of its own."""
-    test = "tests/cluster_api/test_api.py::test_objects_come_and_go[real]"
+    test = "tests/kube/test_api.py::test_objects_come_and_go[real]"
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("PYTEST_", "DRA_SPAWNER_"))},
         "PATH": "/nowhere",

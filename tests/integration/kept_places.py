@@ -12,15 +12,15 @@ from typing import Any
 from aiohttp import web
 from jupyterhub.user import User
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.policy import Grace, Headroom
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
+from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.integration.faulty_hub import hub_behind_proxy
-from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work
+from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
 
@@ -162,13 +162,13 @@ class KeptPlaces:
             found += [f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"]]
             kept = set()
             for pod in lists["pods"]:
-                if pod["metadata"]["labels"].get(labels.COMPONENT) == labels.PLACEHOLDER:
+                if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER:
                     kept |= {entry["resourceClaimName"] for entry in pod["spec"].get("resourceClaims", ())}
                 else:
                     found.append(f"pod {pod['metadata']['name']}")
             for claim in lists["resourceclaims"]:
                 marks = claim["metadata"]["labels"]
-                if claim["metadata"]["name"] not in kept or labels.RESERVED_FOR in marks:
+                if claim["metadata"]["name"] not in kept or names.RESERVED_FOR in marks:
                     found.append(f"claim {claim['metadata']['name']} {marks}")
             return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.start_objects import utc_now
+from dra_spawner.kube.api import resource_path
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import Faulty, faulty_on

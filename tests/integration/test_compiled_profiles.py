@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.profiles import compile_device_claims, template_manifest
 from tests.profiles import strategies
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import JsonObject, resource_path
+from dra_spawner.kube.api import JsonObject, resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.profiles.drivers.bed import device_classes

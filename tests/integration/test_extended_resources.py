@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.kube.api import resource_path
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.integration.devices import DRIVER, whole
 from tests.integration.scheduling_script import Script

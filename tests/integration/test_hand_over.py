@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
+from dra_spawner import names
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, read_config_map
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
@@ -76,7 +76,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
         return [
             pod
             for pod in await self.items("pods")
-            if pod["metadata"]["labels"].get(labels.COMPONENT) == labels.PLACEHOLDER
+            if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER
             and "deletionTimestamp" not in pod["metadata"]
         ]
 
@@ -85,7 +85,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 
         async def all_warm() -> bool:
             nodes = (await self.cluster.admin.list("/api/v1/nodes"))["items"]
-            ready = {node["metadata"]["name"] for node in nodes if labels.IMAGES_READY in node["metadata"]["labels"]}
+            ready = {node["metadata"]["name"] for node in nodes if names.IMAGES_READY in node["metadata"]["labels"]}
             placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
             return len(placed) == WANTED
 
@@ -195,7 +195,7 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
     claims = [await hub.claim_of(user) for user in users]
     assert len({claim["metadata"]["uid"] for claim in claims}) == len(users)
     for user, claim in zip(users, claims, strict=True):
-        assert claim["metadata"]["labels"].get(labels.RESERVED_FOR, f"jupyter-{user}") == f"jupyter-{user}"
+        assert claim["metadata"]["labels"].get(names.RESERVED_FOR, f"jupyter-{user}") == f"jupyter-{user}"
         assert f"jupyter-{user}" in [each["name"] for each in claim["status"]["reservedFor"]]
     await asyncio.gather(*(hub.stop_server(user) for user in users))
     return claims
@@ -204,7 +204,7 @@ async def start_ten(hub: Hub, meanwhile: Callable[[], Awaitable[None]] | None = 
 async def test_ten_users_at_once_and_three_places(hub: Hub):
     await hub.until_warm()
     claims = await start_ten(hub)
-    assert len([claim for claim in claims if labels.RESERVED_FOR in claim["metadata"]["labels"]]) >= WANTED
+    assert len([claim for claim in claims if names.RESERVED_FOR in claim["metadata"]["labels"]]) >= WANTED
     await hub.only_placeholders_are_left()
 
 
@@ -215,7 +215,7 @@ async def test_a_service_that_is_killed_in_between(hub: Hub):
 
     async def kill() -> None:
         async def promised() -> bool:
-            return any(labels.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims"))
+            return any(names.RESERVED_FOR in each["metadata"]["labels"] for each in await hub.items("resourceclaims"))
 
         await eventually(promised, "something is promised")
         os.kill(process, signal.SIGKILL)
@@ -255,7 +255,7 @@ async def test_a_standby_promises_nothing(cluster: ClusterUnderTest):
         await hub.until_ready("ada")
         pod = await cluster.admin.get(cluster.path("pods", "jupyter-ada"))
         assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
-        assert labels.IMAGES_READY not in str(pod["spec"])
+        assert names.IMAGES_READY not in str(pod["spec"])
         assert "it answers 503" in hub.log.read_text()
         await hub.stop_server("ada")
         await hub.only_placeholders_are_left()

@@ -11,8 +11,8 @@ import jupyterhub
 import pytest
 from prometheus_client import REGISTRY
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.cluster.api_objects import RESOURCE_API
+from dra_spawner.kube.api import resource_path
+from dra_spawner.spawner.objects.api_objects import RESOURCE_API
 from dra_spawner.spawner.start_trouble import TroubleKind
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster import intel_gas_ledger
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.pods import rebuild
+from dra_spawner.spawner import intel_gas_ledger
+from dra_spawner.spawner.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import hub_behind_proxy

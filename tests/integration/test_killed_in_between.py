@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from dra_spawner.cluster.api import resource_path
+from dra_spawner.kube.api import resource_path
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.test_hand_over import PROFILE, Hub, prepare, service_kubeconfig

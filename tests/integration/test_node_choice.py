@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
 from dra_spawner.devcluster.clock import ScaledClock
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.allocator import AllocatedState
 from dra_spawner.dra.pools import SliceIndex
+from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import best_preemptions, preemption_candidates, resolve

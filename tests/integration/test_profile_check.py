@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from dra_spawner.cli import main
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.facts import ADMIN_ACCESS_LABEL, read_facts
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.spawner.facts import ADMIN_ACCESS_LABEL, read_facts
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole

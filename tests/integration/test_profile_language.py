@@ -11,7 +11,7 @@ import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
+from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
 from dra_spawner.profiles.standing_claims import Scope, standing_claim_manifest
 from tests.cluster.under_test import ClusterUnderTest

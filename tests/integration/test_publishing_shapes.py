@@ -9,9 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_spawner.cluster.errors import KubernetesError
-from dra_spawner.headroom.published_shapes import CONFIG_MAP, read_config_map
 from dra_spawner.hub import _spawner_of_nobody
+from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault

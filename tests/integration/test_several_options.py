@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shape_definition import read_definition
+from dra_spawner import names
+from dra_spawner.placeholders.planner.shape_definition import read_definition
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import eventually
@@ -71,7 +71,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         # What is kept of a combination is handed over.
         await start(hub, "ada", profile="gpu", memory="large", cpu="two")
         claim = await hub.claim_of("ada")
-        assert claim["metadata"]["labels"][labels.RESERVED_FOR] == "jupyter-ada"
+        assert claim["metadata"]["labels"][names.RESERVED_FOR] == "jupyter-ada"
         assert capacity(claim) == "20Gi"
         # Another one: 20 of 40Gi are taken, and 10Gi kept; what is kept makes way.
         await start(hub, "eve", profile="gpu", memory="large", cpu="two")
@@ -87,10 +87,10 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         pod = await start(hub, "bob", profile="many", memory="all", cpu="more")
         assert capacity(await hub.claim_of("bob")) == "40Gi"
         shape = read_definition(
-            pod["metadata"]["annotations"][labels.DEFINITION], pod["metadata"]["labels"][labels.SHAPE]
+            pod["metadata"]["annotations"][names.DEFINITION], pod["metadata"]["labels"][names.SHAPE]
         )
         assert shape.containers[0]["requests"] == {"cpu": "700m"}
-        assert labels.IMAGES_READY in str(pod["spec"]["affinity"])
+        assert names.IMAGES_READY in str(pod["spec"]["affinity"])
         assert pod["spec"]["nodeName"] == "node-a"
         yielded = [each for each in await hub.decisions() if each["details"].get("for", "").endswith("/jupyter-bob")]
         assert len(yielded) == 2
@@ -99,4 +99,4 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
 async def both_warm(hub: Hub) -> bool:
     placed = [pod for pod in await hub.placeholders() if pod["spec"].get("nodeName")]
     node = await hub.cluster.admin.get("/api/v1/nodes/node-a")
-    return len(placed) == 2 and labels.IMAGES_READY in node["metadata"]["labels"]
+    return len(placed) == 2 and names.IMAGES_READY in node["metadata"]["labels"]

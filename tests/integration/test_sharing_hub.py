@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dra_spawner.cluster.standing_objects import users_of
+from dra_spawner.spawner.objects.standing_objects import users_of
 from tests.integration.devices import classes, node_with, whole
 from tests.integration.hub_process import HubProcess, eventually
 

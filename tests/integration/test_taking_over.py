@@ -8,9 +8,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dra_spawner.cluster.api_objects import START_ANNOTATION
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.headroom import labels
+from dra_spawner import names
+from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
+from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
 from tests.integration.kept_places import SHARE, kept_places, node, pods_of
@@ -43,7 +43,7 @@ async def test_a_start_that_takes_over(places):
         assert claim["metadata"]["name"] == kept.name
         pod = await places.pod()
         assert pod["spec"]["nodeName"] == "node-a"
-        assert pod["metadata"]["labels"][labels.SHAPE] == places.shape.id
+        assert pod["metadata"]["labels"][names.SHAPE] == places.shape.id
         assert claim["metadata"]["labels"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][START_ANNOTATION] == pod["metadata"]["annotations"][START_ANNOTATION]
@@ -66,7 +66,7 @@ async def test_without_places_kept_the_start_makes_its_own(places):
         pod = await places.pod()
         assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]
         terms = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-        assert labels.IMAGES_READY in str(terms)
+        assert names.IMAGES_READY in str(terms)
         await places.stop()
         await places.only_placeholders_are_left()
 
@@ -76,7 +76,7 @@ async def test_a_node_that_is_to_become_empty_gets_nobody(places):
     places.side.spawner_config.cpu_guarantee = 3
     for name in ("node-a", "node-b"):
         objects = node(name, whole("gpu-0"), whole("gpu-1"))
-        objects[0]["metadata"]["labels"][labels.IMAGES_READY] = "true"
+        objects[0]["metadata"]["labels"][names.IMAGES_READY] = "true"
         await places.cluster.publish(*objects)
     busy = {"nodeSelector": {"kubernetes.io/hostname": "node-b"}}
     resources = {"requests": {"cpu": "2"}}
@@ -89,7 +89,7 @@ async def test_a_node_that_is_to_become_empty_gets_nobody(places):
         }
     )
     await places.cluster.wait_running("somebody")
-    await places.cluster.admin.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {labels.DRAINING: "true"}}})
+    await places.cluster.admin.patch("/api/v1/nodes/node-a", {"metadata": {"labels": {names.DRAINING: "true"}}})
     assert await places.spawn("ada") is None
     assert (await places.pod("ada"))["spec"]["nodeName"] == "node-b"
     assert await places.spawn("bob") is None
@@ -111,7 +111,7 @@ async def test_ten_at_once_and_three_places(places):
         assert len({claim["metadata"]["uid"] for claim in claims}) == 10
         for user, claim in zip(users, claims, strict=True):
             assert f"jupyter-{user}" in pods_of(claim)
-        taken = [claim for claim in claims if labels.RESERVED_FOR in claim["metadata"]["labels"]]
+        taken = [claim for claim in claims if names.RESERVED_FOR in claim["metadata"]["labels"]]
         # While they start, placeholders are made anew, and taken over as well.
         assert len(taken) >= 3
         await asyncio.gather(*(places.stop(user) for user in users))
@@ -127,7 +127,7 @@ async def test_a_hub_that_is_killed_after_it_has_taken(places):
         await user.spawner.load_user_options()
         await user.spawner.get_pod_manifest()
         objects = user.spawner._start_objects
-        kept_for = {labels.RESERVED_FOR: "jupyter-ada", labels.SHAPE: places.shape.id}
+        kept_for = {names.RESERVED_FOR: "jupyter-ada", names.SHAPE: places.shape.id}
         await objects.take_over(answer["claims"], kept_for)
         api, namespace = places.cluster.admin, places.cluster.namespace
         before = Sweep(api, namespace, timedelta(0), objects.ends - timedelta(seconds=1))
@@ -222,7 +222,7 @@ async def test_a_pod_of_that_name_is_there_already(places):
     async with places.keeping(1):
         await places.cluster.publish(OLDER_POD)
         assert await places.spawn() is None
-        assert labels.RESERVED_FOR in (await places.claim_of())["metadata"]["labels"]
+        assert names.RESERVED_FOR in (await places.claim_of())["metadata"]["labels"]
         await places.stop()
         await places.only_placeholders_are_left()
 
@@ -243,7 +243,7 @@ async def test_a_claim_that_is_not_kept_for_the_server_is_left_alone(places, res
     """Whoever answers instead of the service: no claim of others is used, changed or deleted."""
     await places.cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
     shape = await places.shape_of_servers()
-    marks = {labels.SHAPE: shape.id, **({labels.RESERVED_FOR: reserved_for} if reserved_for else {})}
+    marks = {names.SHAPE: shape.id, **({names.RESERVED_FOR: reserved_for} if reserved_for else {})}
     claim = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
@@ -251,7 +251,7 @@ async def test_a_claim_that_is_not_kept_for_the_server_is_left_alone(places, res
         "spec": shape.claims["gpu"],
     }
     (before,) = await places.cluster.publish(claim)
-    node_a = {"apiVersion": "v1", "metadata": {"labels": {labels.IMAGES_READY: "true"}}}
+    node_a = {"apiVersion": "v1", "metadata": {"labels": {names.IMAGES_READY: "true"}}}
     await places.cluster.admin.patch("/api/v1/nodes/node-a", node_a)
     until = (datetime.now(UTC) + timedelta(seconds=30)).isoformat()
     places.service.always({"kind": "warm", "node": "node-a", "claims": {"gpu": "team-gpu"}, "until": until})

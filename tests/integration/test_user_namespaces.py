@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.cluster.api_objects import RESOURCE_API
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.start_objects import utc_now
+from dra_spawner.kube.api import resource_path
+from dra_spawner.spawner.objects.api_objects import RESOURCE_API
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import SHIPPED_RULES, grant
 
 pytestmark = pytest.mark.timeout(120)

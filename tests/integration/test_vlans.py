@@ -12,10 +12,10 @@ import jupyterhub
 import pytest
 from jupyterhub import orm
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.vlan_leases import CONFIG_MAP, VlanLeases
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.vlan_leases import CONFIG_MAP, VlanLeases
 from dra_spawner.spawner.vlan_spawner import VlanSpawner
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.claims import AllocatedDevice
-from dra_spawner.headroom.policy import Headroom
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
 
 from .devices import GPU_SHARE_CLASS
 from .images import PAUSE, QUICK_SERVER

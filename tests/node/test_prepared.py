@@ -10,11 +10,11 @@ from itertools import pairwise
 
 import pytest
 
-from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.policy import Policy
 from dra_spawner.history.decision_log import Decision
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Policy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import PlaceholderWorld, shape
+from tests.placeholders.controller.world import PlaceholderWorld, shape
 
 from .devices import GPU_DRIVER, SHARED_NODE
 from .images import QUICK_SERVER

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.policy import Readiness
+from dra_spawner import names
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Readiness
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import PlaceholderWorld, shape
+from tests.placeholders.controller.world import PlaceholderWorld, shape
 
 from .images import PAUSE, QUICK_SERVER, program_image
 from .machine import Machine
@@ -51,7 +51,7 @@ class Watched:
     @property
     def label(self) -> str | None:
         state = self.world.watch.snapshot.nodes.get(self.node.name)
-        return state.node.labels.get(labels.IMAGES_READY) if state is not None else None
+        return state.node.labels.get(names.IMAGES_READY) if state is not None else None
 
     async def until_label(self, value: str | None) -> None:
         await self.world.until(lambda: self.label == value, KUBELET_SECONDS, f"label {value}")
@@ -66,7 +66,7 @@ class Watched:
 
     async def server_runs(self, name: str) -> None:
         await self.cluster.wait_running(name, timeout_seconds=KUBELET_SECONDS)
-        assert self.label == labels.TRUE
+        assert self.label == names.TRUE
 
 
 @contextlib.asynccontextmanager
@@ -74,7 +74,7 @@ async def watched(node: RealNode, cluster: ClusterUnderTest, number: int = 0) ->
     """A node that is ready for users."""
     async with placeholders(cluster, WANTED, number, readiness=AT_ONCE) as world:
         found = Watched(node, cluster, world)
-        await found.until_label(labels.TRUE)
+        await found.until_label(names.TRUE)
         yield found
 
 
@@ -108,9 +108,9 @@ async def test_more_images_than_the_node_lists(
             await asyncio.sleep(LONG_ENOUGH_SECONDS)
             assert place.label is None, "the image may not be there"
             puller = pod("puller", image=PAUSE, nodeName=crowded.name)
-            puller["metadata"]["labels"] = {labels.COMPONENT: "continuous-image-puller"}
+            puller["metadata"]["labels"] = {names.COMPONENT: "continuous-image-puller"}
             await node_cluster.publish(puller)
-            await place.until_label(labels.TRUE)
+            await place.until_label(names.TRUE)
             assert (await node_cluster.wait_for(node_cluster.path("pods", "puller")))["status"]["phase"] == "Running"
             await node_cluster.admin.delete(node_cluster.path("pods", "puller"))
             await place.until_label(None)
@@ -158,11 +158,11 @@ async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_clu
             node_cluster.path("pods", "ada"), lambda found: "nodeName" in found["spec"]
         )
         await asyncio.to_thread(node.start_kubelet)
-        await place.until_label(labels.LATE)
+        await place.until_label(names.LATE)
         running = await node_cluster.wait_running("ada", timeout_seconds=KUBELET_SECONDS)
         assert running["metadata"]["uid"] == created["metadata"]["uid"]
         await asyncio.to_thread(restart_drivers, node)
-        await place.until_label(labels.TRUE)
+        await place.until_label(names.TRUE)
 
 
 async def test_a_cordoned_place_is_promised_to_no_server(node: RealNode, node_cluster: ClusterUnderTest):
@@ -193,7 +193,7 @@ async def test_a_server_outlives_what_its_node_lacks(node: RealNode, node_cluste
         await place.until_gone()
         state = place.world.watch.snapshot.nodes
         await asyncio.to_thread(node.gpus.withdraw)
-        await place.world.until(lambda: state[node.name].node.labels.get(labels.IMAGES_READY) == labels.LATE)
+        await place.world.until(lambda: state[node.name].node.labels.get(names.IMAGES_READY) == names.LATE)
         for _ in range(2):
             await asyncio.to_thread(node.restart_kubelet)
         pod = await node_cluster.wait_running("ada")

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import RESOURCE_API
 from tests.integration.devices import whole
-from tests.placeholders.world import IMAGE, claim_spec, shape
+from tests.placeholders.controller.world import IMAGE, claim_spec, shape
 from tests.service.chaos_hub import Choice, Death, Start
 from tests.service.chaos_observer import claims_named
 from tests.service.chaos_world import ChaosWorld

@@ -10,14 +10,14 @@ from typing import Any
 
 import aiohttp
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.api_objects import START_ANNOTATION, TEMPLATE_LABELS
-from dra_spawner.cluster.leftovers import Sweep
-from dra_spawner.cluster.start_objects import NotKept, StartObjects, new_nonce
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.spawner.objects.api_objects import START_ANNOTATION, TEMPLATE_LABELS
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.objects.start_objects import NotKept, StartObjects, new_nonce
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.world import user_pod
+from tests.placeholders.controller.world import user_pod
 from tests.service.replica import Replica
 from tests.service.virtual_replica import VirtualTime
 
@@ -122,7 +122,7 @@ class Hub:
         if start.death is Death.MADE:
             return
         manifest = user_pod(start.name, entries, start.choice.cpu, ready=answer is not None)
-        manifest["metadata"]["labels"][labels.SHAPE] = start.choice.shape.id
+        manifest["metadata"]["labels"][names.SHAPE] = start.choice.shape.id
         manifest["metadata"]["annotations"] = {START_ANNOTATION: objects.nonce}
         pod = await self._api.create(self._cluster.path("pods"), manifest)
         self.users.append(start.name)
@@ -148,7 +148,7 @@ class Hub:
             return None
         try:
             await objects.take_over(
-                answer["claims"], {labels.RESERVED_FOR: start.name, labels.SHAPE: start.choice.shape.id}
+                answer["claims"], {names.RESERVED_FOR: start.name, names.SHAPE: start.choice.shape.id}
             )
         except NotKept:
             if self.spoiled.isdisjoint(answer["claims"].values()):
@@ -163,7 +163,7 @@ class Hub:
     def _objects(self, start: Start) -> StartObjects:
         nonce = new_nonce()
         marks = {
-            "labels": {labels.COMPONENT: labels.USER_SERVER, **TEMPLATE_LABELS},
+            "labels": {names.COMPONENT: names.USER_SERVER, **TEMPLATE_LABELS},
             "annotations": {START_ANNOTATION: nonce},
         }
         templates = {

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
 
-from dra_spawner.cluster.api_objects import START_ENDS_ANNOTATION
-from dra_spawner.cluster.cluster_watch import Change, ChangeType, ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Cause
-from dra_spawner.headroom.policy import Grace, Headroom
-from dra_spawner.headroom.view import Reservation, reservation_of
+from dra_spawner import names
 from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
+from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.view import Reservation, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
+from dra_spawner.spawner.objects.api_objects import START_ENDS_ANNOTATION
 from tests.service.chaos_hub import SWEEP_EVERY
 from tests.service.virtual_replica import VirtualTime
 
@@ -104,7 +104,7 @@ class Observer:
         return [pod for pod in pods if pod.namespace == self._namespace and not pod.is_deleted]
 
     def users(self) -> list[Pod]:
-        return [pod for pod in self.pods() if pod.labels.get(labels.COMPONENT) == labels.USER_SERVER]
+        return [pod for pod in self.pods() if pod.labels.get(names.COMPONENT) == names.USER_SERVER]
 
     def running_users(self) -> list[Pod]:
         """Those that have a node and have not finished."""
@@ -115,7 +115,7 @@ class Observer:
         return [pod for pod in self.users() if not pod.node_name and not pod.is_finished]
 
     def placeholders(self) -> list[Pod]:
-        return [pod for pod in self.pods() if pod.labels.get(labels.COMPONENT) == labels.PLACEHOLDER]
+        return [pod for pod in self.pods() if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER]
 
     def claims(self) -> list[TrackedClaim]:
         claims = self.watch.snapshot.claims.values()
@@ -127,10 +127,10 @@ class Observer:
 
     def _is_warm(self, pod: Pod) -> bool:
         state = self.watch.snapshot.nodes.get(pod.node_name)
-        if state is None or pod.is_finished or labels.IMAGES_READY not in state.node.labels:
+        if state is None or pod.is_finished or names.IMAGES_READY not in state.node.labels:
             return False
         claims = [self.watch.snapshot.claims.get(key) for key in claims_named(pod)]
-        return all(each is not None and labels.RESERVED_FOR not in each.labels for each in claims)
+        return all(each is not None and names.RESERVED_FOR not in each.labels for each in claims)
 
     # --- what happens ------------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Observer:
         """Claims, promises and placeholders that are good for nothing, and whose end nobody has asked for."""
         named = {key for pod in self.pods() for key in claims_named(pod)}
         for claim in self.claims():
-            is_warm = claim.labels.get(labels.COMPONENT) == labels.PLACEHOLDER
+            is_warm = claim.labels.get(names.COMPONENT) == names.PLACEHOLDER
             if is_warm and claim.key not in named and not claim.consumers and not claim.is_deleted:
                 yield ("claim", claim.key), None
         for pod in self.placeholders():
@@ -310,7 +310,7 @@ class Observer:
 
 
 def _shape(pod: Pod) -> str:
-    return pod.labels.get(labels.SHAPE, "")
+    return pod.labels.get(names.SHAPE, "")
 
 
 def claims_named(pod: Pod) -> list[ObjectKey]:

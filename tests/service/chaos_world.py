@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from dra_spawner.cluster.api import KubernetesError
-from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod

@@ -14,24 +14,24 @@ from typing import Any
 import aiohttp
 from tornado.netutil import bind_sockets
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.headroom.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
-from dra_spawner.headroom.shapes import Shape
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.keeper import PlaceholderKeeper
-from dra_spawner.placeholders.settings import KeeperSettings
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.settings import KeeperSettings
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http import handlers, page, placeholder_handlers, waiting_handlers
+from dra_spawner.service.http.application import web_application
+from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.settings import WebSettings
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.web import handlers, page, placeholder_handlers, waiting_handlers
-from dra_spawner.web.application import web_application
-from dra_spawner.web.context import ServiceContext
-from dra_spawner.web.limited_server import LimitedServer
-from dra_spawner.web.settings import WebSettings
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
-from tests.placeholders.world import IMAGE, claim_spec, user_pod
+from tests.placeholders.controller.world import IMAGE, claim_spec, user_pod
 
 TOKEN = "0123456789abcdef" * 2
 PRIORITY_CLASS = "dra-spawner-placeholder"

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.policy import Grace, Headroom
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.planner.policy import Grace, Headroom
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
@@ -124,7 +124,7 @@ def of_others(claim: TrackedClaim) -> list[str]:
 
 def _is_promised(observer: Observer, key: ObjectKey) -> bool:
     claim = observer.watch.snapshot.claims[key]
-    return labels.RESERVED_FOR in claim.labels and key not in observer.handed
+    return names.RESERVED_FOR in claim.labels and key not in observer.handed
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))

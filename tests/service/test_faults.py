@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.web.context import Role
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.world import IMAGE, shape
+from tests.placeholders.controller.world import IMAGE, shape
 from tests.service.replica import PRIORITY_CLASS, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner import names
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner.service.http.placeholder_handlers import placeholders_json, profiles_json
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.web.placeholder_handlers import placeholders_json, profiles_json
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import shape
+from tests.placeholders.controller.world import shape
 from tests.service.replica import SHARE, WHOLE, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -238,4 +238,4 @@ async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> Non
         assert "cannot allocate all claims" in kept["waits_because"]
         assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
         found = await cluster.admin.get("/api/v1/nodes/node-a")
-        assert found["metadata"]["labels"][labels.IMAGES_READY] == "true"
+        assert found["metadata"]["labels"][names.IMAGES_READY] == "true"

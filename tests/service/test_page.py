@@ -6,11 +6,11 @@ import asyncio
 import json
 import re
 
-from dra_spawner.headroom import labels
-from dra_spawner.placeholders import availability
+from dra_spawner import names
+from dra_spawner.placeholders.controller import availability
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import shape, user_pod
+from tests.placeholders.controller.world import shape, user_pod
 from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)
@@ -103,7 +103,7 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
     async with replica(cluster, headroom=headroom) as service:
         await service.until_warm(wanted, 1)
         manifest = user_pod("ada", {}, cpu="1")
-        manifest["metadata"]["labels"][labels.SHAPE] = used.id
+        manifest["metadata"]["labels"][names.SHAPE] = used.id
         await cluster.publish(manifest)
         await cluster.wait_running("ada")
         await service.until(lambda: bool(service.keeper.view().users_of_node), "it is seen")
@@ -173,13 +173,13 @@ async def waiting(service: Replica) -> list[tuple[str, str, bool]]:
 
 
 def has_label(service: Replica, name: str) -> bool:
-    return labels.IMAGES_READY in service.keeper.watch.snapshot.nodes[name].node.labels
+    return names.IMAGES_READY in service.keeper.watch.snapshot.nodes[name].node.labels
 
 
 def is_attracting(service: Replica) -> bool:
     node = service.keeper.watch.snapshot.nodes["node-a"].node
     pods = service.keeper.watch.snapshot.pods.values()
-    return labels.ATTRACT in node.labels and all(pod.phase == "Running" for pod in pods)
+    return names.ATTRACT in node.labels and all(pod.phase == "Running" for pod in pods)
 
 
 async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(

@@ -12,12 +12,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.web.context import Role
-from dra_spawner.web.replica_signature import ReplicaSignatures
+from dra_spawner.kube.api import resource_path
+from dra_spawner.service.context import Role
+from dra_spawner.service.http.replica_signature import ReplicaSignatures
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.world import shape
+from tests.placeholders.controller.world import shape
 from tests.service.replica import TOKEN, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.errors import KubernetesError, RequestTarget
-from dra_spawner.cluster.rights import missing_right
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.kube.rights import missing_right
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.placeholders.controller.world import claim_spec, shape, user_pod
 from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from traitlets.config import Config
 
-from dra_spawner.cluster.cluster_watch import RESOURCES
+from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.service import DRASpawnerService
 from tests.test_helm_values import ROOT, problems, schema
 

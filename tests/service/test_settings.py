@@ -12,15 +12,15 @@ import pytest
 from traitlets import TraitError
 from traitlets.config import Config
 
-from dra_spawner.headroom.known import Namespaces
-from dra_spawner.headroom.placeholder_objects import placeholder_pod
-from dra_spawner.headroom.policy import MOST_PLACEHOLDERS, Headroom
-from dra_spawner.placeholders.settings import HeadroomError, read_headroom
+from dra_spawner.placeholders.controller.settings import HeadroomError, read_headroom
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Headroom
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
-from dra_spawner.web.limited_server import ServerLimits
-from tests.headroom.world import PLAIN
+from tests.placeholders.planner.world import PLAIN
 
 
 @pytest.mark.parametrize(

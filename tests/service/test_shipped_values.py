@@ -11,19 +11,19 @@ from kubernetes_asyncio.client import ApiClient
 from prometheus_client import CollectorRegistry
 from traitlets.config import Config
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Cause, Denial
-from dra_spawner.headroom.placement import PlacementKind
-from dra_spawner.headroom.published_shapes import CONFIG_MAP
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.availability import PlaceholderState
-from dra_spawner.placeholders.keeper import PlaceholderKeeper
-from dra_spawner.placeholders.reconciler import KINDS_OF_DECISIONS
-from dra_spawner.placeholders.settings import KeeperSettings
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.availability import PlaceholderState
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
+from dra_spawner.placeholders.controller.settings import KeeperSettings
+from dra_spawner.placeholders.planner.actions import Cause, Denial
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.service import DRASpawnerService
-from dra_spawner.web.placeholder_metrics import register_placeholders
+from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 
 ROOT = Path(__file__).parents[2]
 VALUES = ROOT / "helm-values"
@@ -102,9 +102,9 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     assert variables["priorityClasses"] == f"['{service.placeholder_priority_class}']"
     assert f"['{service.lease_name}']" in str(policies["dra-spawner-service-makes-leases"])
     text = str(policies)
-    ours = (labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING, labels.YIELDED_AT, labels.SHAPE)
-    kept = (labels.RESERVED_FOR, labels.RESERVED_SINCE, labels.RESERVED_UNTIL)
-    for word in (*ours, *kept, labels.PLACEHOLDER, labels.MANAGER, labels.MANAGED_BY):
+    ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.YIELDED_AT, names.SHAPE)
+    kept = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
+    for word in (*ours, *kept, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
         assert f"'{word}'" in text, word
 
 
@@ -142,12 +142,12 @@ def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
     text = (ROOT / "docs" / "placeholders.md").read_text()
     words = {str(each) for vocabulary in (Cause, Denial, PlacementKind, PlaceholderState) for each in vocabulary}
-    words |= {labels.IMAGES_READY, labels.ATTRACT, labels.DRAINING, labels.SHAPE, labels.YIELDED_AT, labels.REASON}
+    words |= {names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.SHAPE, names.YIELDED_AT, names.REASON}
     words |= {
-        labels.RESERVED_FOR,
+        names.RESERVED_FOR,
         "reserved-until",
         CONFIG_MAP,
-        labels.LATE,
+        names.LATE,
         *KINDS_OF_DECISIONS,
     }
     assert sorted(word for word in words if f"`{word}`" not in text) == []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shape_definition import definition_of
-from dra_spawner.headroom.shapes import Shape
+from dra_spawner import names
+from dra_spawner.placeholders.planner.shape_definition import definition_of
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
-from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.placeholders.controller.world import claim_spec, shape, user_pod
 from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
 
 PART = shape(SHARE)
@@ -42,8 +42,8 @@ async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Map
         for entry, spec in claims.items()
     ]
     manifest = user_pod(name, {entry: {"resourceClaimTemplateName": f"{name}-{entry}"} for entry in claims}, **kind)
-    manifest["metadata"]["labels"][labels.SHAPE] = wanted.id
-    manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(wanted)}
+    manifest["metadata"]["labels"][names.SHAPE] = wanted.id
+    manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(wanted)}
     await cluster.publish(*templates, manifest)
 
 
@@ -88,7 +88,7 @@ async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderT
         assert waiting.is_pending
         assert len(waiting.claims) == 2
         # It requires no label that a node which is yet to come has not; the server does.
-        assert labels.IMAGES_READY not in str(waiting.pod.required_nodes)
+        assert names.IMAGES_READY not in str(waiting.pod.required_nodes)
         await cluster.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
         await cluster.wait_running("ada")
         await service.until(lambda: not beside(service), "nobody waits any more")
@@ -107,8 +107,8 @@ async def test_who_says_nonsense_of_itself_gets_nothing(embedded_cluster: Cluste
     async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(shape(WHOLE), 1)
         manifest = user_pod("eve", {}, cpu="1000")
-        manifest["metadata"]["labels"][labels.SHAPE] = TWO.id
-        manifest["metadata"]["annotations"] = {labels.DEFINITION: definition_of(PART)}
+        manifest["metadata"]["labels"][names.SHAPE] = TWO.id
+        manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(PART)}
         await cluster.publish(manifest)
         await service.until(
             lambda: ObjectKey(cluster.namespace, "eve") in service.keeper.view().users, "the pod is seen"

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from dra_spawner.cluster.api import resource_path
-from dra_spawner.headroom import labels
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, USER_NAMESPACES_RULES, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.world import claim_spec, shape, user_pod
+from tests.placeholders.controller.world import claim_spec, shape, user_pod
 from tests.service.replica import SHARE, Replica, node, prepare, publish_shapes, replica
 
 PART = shape(SHARE)
@@ -47,7 +47,7 @@ async def start(cluster: ClusterUnderTest, namespace: str) -> str:
     path = resource_path("resource.k8s.io/v1", "resourceclaimtemplates", namespace)
     await cluster.admin.create(path, {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate", **template})
     manifest = user_pod("ada", {"gpu": {"resourceClaimTemplateName": "gpu"}})
-    manifest["metadata"]["labels"][labels.SHAPE] = LARGE.id
+    manifest["metadata"]["labels"][names.SHAPE] = LARGE.id
     pods = resource_path("v1", "pods", namespace)
     await cluster.admin.create(pods, manifest)
     return f"{pods}/ada"
@@ -77,7 +77,7 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
         path = await start(cluster, users_namespace)
         await service.until(lambda: is_placed(service, users_namespace), "it has a place", seconds=45)
         pod = await cluster.admin.get(path)
-        assert pod["metadata"]["labels"][labels.YIELDED_AT].isdigit()
+        assert pod["metadata"]["labels"][names.YIELDED_AT].isdigit()
         decisions = [each.decision for each in service.context.decisions.newest(1000)]
         assert {each.outcome for each in decisions} == {"done"}
         yielded = [each for each in decisions if (each.kind, each.code) == ("end-placeholder", "yield")]

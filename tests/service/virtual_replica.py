@@ -15,14 +15,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, WatchEventType
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.informers import InformerSettings
-from dra_spawner.cluster.leader import LeaderElector, LeaseTimes
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.keeper import PlaceholderKeeper
-from dra_spawner.placeholders.reconciler import ReconcilerTimes
-from dra_spawner.web.context import Role, ServiceContext
+from dra_spawner.kube.api import JsonObject, KubernetesApi, WatchEventType
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.informers import InformerSettings
+from dra_spawner.kube.leader import LeaderElector, LeaseTimes
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.service.context import Role, ServiceContext
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.service.replica import Replica, Service, replica

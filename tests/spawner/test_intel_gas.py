@@ -10,10 +10,10 @@ import pytest
 import yaml
 from kubernetes_asyncio.client import ApiClient, V1Container, V1NodeSelectorTerm, V1ResourceRequirements
 
-from dra_spawner.cluster.intel_gas_ledger import GivenCards, forget_ledgers
 from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
+from dra_spawner.spawner.intel_gas_ledger import GivenCards, forget_ledgers
 from dra_spawner.spawner.intel_gas_start import IntelGpuStart
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 

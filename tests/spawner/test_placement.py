@@ -9,15 +9,15 @@ import time
 import pytest
 from aiohttp import web
 
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.shape_definition import read_definition
+from dra_spawner import names
+from dra_spawner.placeholders.planner.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
-READY = {"key": labels.IMAGES_READY, "operator": "Exists"}
-STAYING = {"matchExpressions": [{"key": labels.DRAINING, "operator": "DoesNotExist"}]}
+READY = {"key": names.IMAGES_READY, "operator": "Exists"}
+STAYING = {"matchExpressions": [{"key": names.DRAINING, "operator": "DoesNotExist"}]}
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ async def test_without_the_service_the_pod_is_as_ever(nowhere, service, name):
     nowhere.spawner_config.placement_service = name
     _, before, after = await placed(nowhere)
     assert after == before
-    assert labels.SHAPE not in str(after)
+    assert names.SHAPE not in str(after)
     assert service.questions == []
 
 
@@ -78,7 +78,7 @@ async def test_what_is_asked(nowhere, service):
     nowhere.spawner_config.device_claims = {"gpu": GPU}
     _, _, after = await placed(nowhere)
     (question,) = service.questions
-    shape = after["metadata"]["labels"][labels.SHAPE]
+    shape = after["metadata"]["labels"][names.SHAPE]
     assert question == {"shape": shape, "pod": "jupyter-ada", "namespace": "jupyterhub"}
 
 
@@ -98,7 +98,7 @@ async def test_a_service_that_does_not_know_the_shape_is_told(nowhere, service):
     definition = second.pop("definition")
     assert first == second
     assert read_definition(definition, first["shape"]).node_fields == {"nodeSelector": {"pool": "gpus"}}
-    annotations = {**before["metadata"].get("annotations", {}), labels.DEFINITION: definition}
+    annotations = {**before["metadata"].get("annotations", {}), names.DEFINITION: definition}
     assert after["metadata"]["annotations"] == annotations
     assert required(after) == {"nodeSelectorTerms": [{"matchExpressions": [READY]}]}
 
@@ -114,7 +114,7 @@ async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere
     pod = await spawner.get_pod_manifest()
     await spawner.find_place(pod, spawner._start_objects, asks_for_node=False)
     assert len(service.questions) == 2
-    assert labels.DEFINITION not in (pod.metadata.annotations or {})
+    assert names.DEFINITION not in (pod.metadata.annotations or {})
 
 
 async def test_a_shape_that_is_published_is_not_said_again(nowhere, service):
@@ -226,7 +226,7 @@ async def test_an_answer_that_makes_no_sense_changes_nothing(nowhere, service, r
     _, before, after = await placed(nowhere)
     # Who does not know the shape is told what it is, once.
     assert len(service.questions) == (2 if response.status == 404 else 1)
-    del after["metadata"]["labels"][labels.SHAPE]
+    del after["metadata"]["labels"][names.SHAPE]
     assert after == before
 
 

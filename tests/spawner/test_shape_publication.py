@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from dra_spawner.headroom.published_shapes import published_config_map, read_config_map
 from dra_spawner.hub import _spawner_of_nobody
+from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
 from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.shape_publication import published_shapes

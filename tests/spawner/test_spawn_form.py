@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from dra_spawner.cluster.known_devices import KnownDevices
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawner.known_devices import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 

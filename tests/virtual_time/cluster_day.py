@@ -6,11 +6,11 @@ import heapq
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from dra_spawner.cluster.cluster_watch import Change
+from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.headroom.autoscaler import Autoscaler, NodeGroup
-from tests.headroom.day import Outcome, Session, is_blocked
+from tests.placeholders.planner.autoscaler import Autoscaler, NodeGroup
+from tests.placeholders.planner.day import Outcome, Session, is_blocked
 from tests.virtual_time.cluster_world import ClusterWorld
 
 _A_MINUTE = timedelta(minutes=1)

@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.cluster.start_objects import owner_reference
+from dra_spawner import names
 from dra_spawner.devcluster.clock import ScaledClock, timestamp
 from dra_spawner.devcluster.kubelet.node_agent import NodeAgent
-from dra_spawner.headroom import labels
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.spawner.objects.start_objects import owner_reference
 from tests.cluster.instant_kubelet import InstantKubelet
-from tests.headroom.world import IMAGE, Json, gpu_slice, node_objects, user_manifest
+from tests.placeholders.planner.world import IMAGE, Json, gpu_slice, node_objects, user_manifest
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting
 
@@ -135,7 +135,7 @@ class ClusterWorld:
         await self.api.patch(path, {"spec": {"unschedulable": True}})
         await self.until(lambda: self.snapshot.nodes[name].node.is_unschedulable, f"node {name} cordoned")
         pods = list(self.snapshot.nodes[name].pods)
-        if any(pod.labels[labels.COMPONENT] != labels.PLACEHOLDER for pod in pods):
+        if any(pod.labels[names.COMPONENT] != names.PLACEHOLDER for pod in pods):
             await self.api.patch(path, {"spec": {"unschedulable": None}})
             return
         for pod in pods:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from dra_spawner.cluster.cluster_watch import Change, ClusterWatch
-from dra_spawner.headroom.policy import Policy
-from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot_preemption import place_by_preemption
 

@@ -13,21 +13,21 @@ from collections.abc import AsyncIterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-from dra_spawner.cluster.api import KubernetesApi, resource_path
-from dra_spawner.cluster.cluster_watch import ClusterWatch
-from dra_spawner.headroom import labels
-from dra_spawner.headroom.actions import Cause
-from dra_spawner.headroom.placeholder_objects import PlaceholderSettings
-from dra_spawner.headroom.policy import Headroom, Policy
-from dra_spawner.headroom.simulated import simulated_placeholder
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.placeholders.carry_out import CarryOut
-from dra_spawner.placeholders.placements import Promises
-from dra_spawner.placeholders.reconciler import Reconciler
+from dra_spawner.kube.api import KubernetesApi, resource_path
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.reconciler import Reconciler
+from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
-from tests.headroom.day import PLACEHOLDERS
-from tests.headroom.world import Json, user_manifest, user_shape
+from tests.placeholders.planner.day import PLACEHOLDERS
+from tests.placeholders.planner.world import Json, user_manifest, user_shape
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_world import DRA, ClusterWorld
@@ -125,7 +125,7 @@ class Ours(ClusterWorld):
         await self.user(name, promise.claims, **spec)
 
     def label_user(self, manifest: Json) -> None:
-        manifest["metadata"]["labels"][labels.SHAPE] = self.shape.id
+        manifest["metadata"]["labels"][names.SHAPE] = self.shape.id
 
     async def settle(self) -> None:
         await self.rounds.another()
@@ -142,12 +142,12 @@ class Recipe(ClusterWorld):
             await self.create(DRA, "resourceclaimtemplates", self.template(self._template_name(entry), entry))
         stateful_set = {
             "kind": "StatefulSet",
-            "metadata": {"name": labels.PLACEHOLDER},
+            "metadata": {"name": names.PLACEHOLDER},
             "spec": {
                 "replicas": PLACEHOLDERS,
                 "podManagementPolicy": "Parallel",
-                "serviceName": labels.PLACEHOLDER,
-                "selector": {"matchLabels": {labels.COMPONENT: labels.PLACEHOLDER}},
+                "serviceName": names.PLACEHOLDER,
+                "selector": {"matchLabels": {names.COMPONENT: names.PLACEHOLDER}},
                 "template": self._placeholder(),
             },
         }
@@ -168,7 +168,7 @@ class Recipe(ClusterWorld):
         manifest["spec"]["containers"][0]["image"] = PlaceholderSettings().image
         entries = [{"name": entry, "resourceClaimTemplateName": self._template_name(entry)} for entry in self.claims]
         return {
-            "metadata": {"labels": {labels.COMPONENT: labels.PLACEHOLDER}},
+            "metadata": {"labels": {names.COMPONENT: names.PLACEHOLDER}},
             "spec": {
                 **manifest["spec"],
                 **({"resourceClaims": entries} if entries else {}),
@@ -179,7 +179,7 @@ class Recipe(ClusterWorld):
 
     @staticmethod
     def _template_name(entry: str) -> str:
-        return f"{labels.PLACEHOLDER}-{entry}"
+        return f"{names.PLACEHOLDER}-{entry}"
 
 
 class System(StrEnum):

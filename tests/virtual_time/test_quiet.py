@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from dra_spawner.cluster.api import KubernetesApi
-from dra_spawner.cluster.cluster_watch import ClusterWatch
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.virtual_time.quiet import Quiet
 

@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.cluster.cluster_watch import Change
-from dra_spawner.headroom import labels
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import Change
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.headroom.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SEATS, SHARE, Session, first_moment
-from tests.headroom.world import share_claim
+from tests.placeholders.planner.day import CPU_NODES, GPU_NODES, PLACEHOLDERS, SEATS, SHARE, Session, first_moment
+from tests.placeholders.planner.world import share_claim
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.cluster_day import ClusterDay
 from tests.virtual_time.cluster_world import ClusterWorld
@@ -49,11 +49,11 @@ class Places:
 
     def _note(self, change: Change) -> None:
         pod = self._world.snapshot.pods.get(change.key) if change.kind is Kind.POD else None
-        if pod is None or not pod.node_name or pod.labels.get(labels.COMPONENT) != labels.USER_SERVER:
+        if pod is None or not pod.node_name or pod.labels.get(names.COMPONENT) != names.USER_SERVER:
             return
         if pod.name not in self.nodes:
             self.nodes[pod.name] = pod.node_name
-            if labels.IMAGES_READY not in self._world.snapshot.nodes[pod.node_name].node.labels:
+            if names.IMAGES_READY not in self._world.snapshot.nodes[pod.node_name].node.labels:
                 self.unready.append(pod.name)
 
 
@@ -80,7 +80,7 @@ async def test_a_morning(real_cluster: ClusterUnderTest, shares: bool) -> None:
         # An hour later nothing is left but what is kept: the node with its placeholders, and their claims.
         assert outcome.left_over == 1
         pods = list(world.snapshot.pods.values())
-        assert [pod.labels[labels.COMPONENT] for pod in pods] == [labels.PLACEHOLDER] * PLACEHOLDERS
+        assert [pod.labels[names.COMPONENT] for pod in pods] == [names.PLACEHOLDER] * PLACEHOLDERS
         assert {pod.node_name for pod in pods} == set(world.snapshot.nodes)
         assert {claim.name for claim in world.snapshot.claims} == {each.claim for pod in pods for each in pod.claims}
         assert world.snapshot.templates == {}

@@ -22,13 +22,13 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from dra_spawner.cluster.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import NODES, PODS
 from dra_spawner.devcluster.demo import server_users
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import profiles_for_classes
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
-from dra_spawner.headroom import labels
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
@@ -339,12 +339,12 @@ async def _until_kept(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callab
         ready = {
             node["metadata"]["name"]
             for node in cluster.store.objects(NODES)
-            if labels.IMAGES_READY in node["metadata"].get("labels", {})
+            if names.IMAGES_READY in node["metadata"].get("labels", {})
         }
         kept = [
             pod
             for pod in cluster.store.objects(PODS)
-            if pod["metadata"].get("labels", {}).get(labels.COMPONENT) == labels.PLACEHOLDER
+            if pod["metadata"].get("labels", {}).get(names.COMPONENT) == names.PLACEHOLDER
             and pod["spec"].get("nodeName") in ready
         ]
         if len(kept) >= number:

@@ -16,14 +16,6 @@ import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from dra_spawner.cluster.api import (
-    JsonObject,
-    KubernetesApi,
-    KubernetesError,
-    ResourceExpired,
-    WatchEventType,
-    resource_path,
-)
 from dra_spawner.devcluster.clock import Clock, ScaledClock
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerRuntime, ProcessRuntime
 from dra_spawner.devcluster.kubelet.images import (
@@ -40,6 +32,14 @@ from dra_spawner.devcluster.kubelet.pod_events import EventRecorder
 from dra_spawner.devcluster.kubelet.pod_needs import PodServices
 from dra_spawner.devcluster.kubelet.pod_volumes import NodeDirectories
 from dra_spawner.devcluster.kubelet.pod_worker import PodWorker
+from dra_spawner.kube.api import (
+    JsonObject,
+    KubernetesApi,
+    KubernetesError,
+    ResourceExpired,
+    WatchEventType,
+    resource_path,
+)
 
 log = logging.getLogger(__name__)
 

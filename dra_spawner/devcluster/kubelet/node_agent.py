@@ -7,9 +7,9 @@ import copy
 import logging
 from collections.abc import Collection, Iterable
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.devcluster.clock import Clock, micro_timestamp, timestamp
 from dra_spawner.devcluster.kubelet.images import IMAGE_SIZE_BYTES, normalized_image
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ import logging
 import secrets
 from typing import Any
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.devcluster.clock import Clock, timestamp
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 
 log = logging.getLogger(__name__)
 

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dra_spawner.cluster.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ContainerRuntime
 from dra_spawner.devcluster.kubelet.device_environment import device_environment
@@ -31,6 +30,7 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     working_directory,
 )
 from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_directories, process_user
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 
 RESOURCE_API = "resource.k8s.io/v1"
 #: How containers see the claim for the pod's extended resources, which has no name in the pod.

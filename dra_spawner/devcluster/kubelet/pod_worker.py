@@ -8,12 +8,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from dra_spawner.cluster.api import JsonObject, KubernetesError, PatchType, resource_path
 from dra_spawner.devcluster.kubelet.container_runtime import EXIT_CODE_KILLED, RunningContainer, StartFailed
 from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.pod_environment import EnvironmentProblem
 from dra_spawner.devcluster.kubelet.pod_needs import NotYet, PodNeeds, PodServices
 from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
+from dra_spawner.kube.api import JsonObject, KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 

@@ -1,0 +1,369 @@
+"""The Kubernetes API as plain JSON, over the connection of `kubernetes_asyncio`.
+
+The typed models of the client library know ``resource.k8s.io/v1`` only from release 34 on, and renamed classes on the
+way; hubs run older ones. So objects stay the JSON that the API speaks, and the library keeps what it is good at:
+finding the configuration, TLS, tokens and their refresh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import aiohttp
+from kubernetes_asyncio import config
+from kubernetes_asyncio.client import ApiClient
+
+from dra_spawner.kube.api_connection import ApiConnection, ApiRequest, JsonObject, Params, lines_of
+from dra_spawner.kube.errors import (
+    AnswerTooLarge,
+    KubernetesError,
+    KubernetesTimeout,
+    KubernetesUnavailable,
+    ResourceExpired,
+    error_from_status,
+)
+from dra_spawner.kube.requests import PatchType, WatchEventType, resource_path
+
+__all__ = [
+    "JsonObject",
+    "KubernetesApi",
+    "KubernetesError",
+    "KubernetesTimeout",
+    "KubernetesUnavailable",
+    "PatchType",
+    "ResourceExpired",
+    "WatchEventType",
+    "resource_path",
+]
+
+DEFAULT_TIMEOUT_SECONDS = 10.0
+# A watch is ended by the server after timeoutSeconds; if it has not done so this much later, the connection is dead.
+_WATCH_GRACE_SECONDS = 10.0
+# 500 common objects have 2 MB.
+_MOST_PAGE_BYTES = 16 * 2**20
+# A page that has more bytes is asked for anew with so many times fewer objects, of so many where there was no limit.
+_FEWER_OBJECTS = 8
+_MOST_OBJECTS = 4000
+
+
+class KubernetesApi:
+    """Requests to one API server, in and out as JSON.
+
+    Parameters
+    ----------
+    api_client
+        Of `kubernetes_asyncio`; KubeSpawner's own (``spawner.api.api_client``) does.
+    timeout_seconds
+        For each call that names no other; a call without an answer by then raises `KubernetesTimeout`.
+    owns_client
+        Whether `close` also closes the client.
+
+    Attributes
+    ----------
+    most_page_bytes
+        Of one page of a list.
+
+    Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came. aiohttp, which is below, itself
+    repeats a GET, PUT or DELETE once over a fresh connection if the first one breaks; so a delete whose answer was
+    lost may end as 404.
+    """
+
+    def __init__(
+        self,
+        api_client: ApiClient,
+        *,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        owns_client: bool = False,
+    ) -> None:
+        self._connection = ApiConnection(api_client, timeout_seconds)
+        self._owns_client = owns_client
+        self.most_page_bytes = _MOST_PAGE_BYTES
+
+    @classmethod
+    async def from_kubeconfig(
+        cls,
+        path: str | Path | None = None,
+        *,
+        context: str | None = None,
+        timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
+        max_connections: int | None = None,
+    ) -> Self:
+        """Connect as a kubeconfig file says; the result owns its connection and wants closing.
+
+        Parameters
+        ----------
+        path
+            None for ``$KUBECONFIG`` or ``~/.kube/config``.
+        max_connections
+            How many requests, watches included, may be under way at once; None for the library's default of 100.
+
+        Raises
+        ------
+        kubernetes_asyncio.config.ConfigException
+            If the file is missing or makes no sense.
+        """
+        client = await config.new_client_from_config(
+            config_file=str(path) if path is not None else None, context=context, persist_config=False
+        )
+        if max_connections is not None:
+            # The client was built with the default; nothing has been sent through it yet.
+            await client.close()
+            client.configuration.connection_pool_maxsize = max_connections
+            client = ApiClient(configuration=client.configuration)
+        return cls(client, timeout_seconds=timeout_seconds, owns_client=True)
+
+    @property
+    def server(self) -> str:
+        """URL of the API server."""
+        return str(self._connection.client.configuration.host)
+
+    async def close(self) -> None:
+        """Close the connections, if they are this object's own."""
+        if self._owns_client:
+            await self._connection.client.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
+        """Read one object, or anything else that answers GET with JSON."""
+        return await self._connection.read_json(
+            ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
+        )
+
+    async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
+        """Read what is no JSON, such as ``pods/log`` or ``/readyz``."""
+        headers = {"Accept": "*/*"}
+        data = await self._connection.read_bytes(
+            ApiRequest("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
+        )
+        return data.decode("utf-8", errors="replace")
+
+    async def list(
+        self,
+        path: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        page_size: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Read a collection; the list object, whose ``metadata.resourceVersion`` a watch may start from.
+
+        Parameters
+        ----------
+        resource_version
+            None for the newest state; "0" for whatever the server has at hand.
+        page_size
+            If given, the collection is read in pages of that size, put together here; large ones are in any case.
+
+        Raises
+        ------
+        ResourceExpired
+            If it took so long that the server forgot the version of the first page.
+        """
+        items: Any = []
+        pages = self.list_pages(
+            path,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            resource_version=resource_version,
+            page_size=page_size,
+            timeout_seconds=timeout_seconds,
+        )
+        async for page in pages:
+            items += page.get("items") or []
+        page["items"] = items
+        return page
+
+    async def list_pages(
+        self,
+        path: str,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        resource_version: str | None = None,
+        page_size: int | None = None,
+        timeout_seconds: float | None = None,
+    ) -> AsyncGenerator[JsonObject, None]:
+        """Read a collection as `list` does, page by page: all are of one version, that of the first.
+
+        Pages that are larger than `most_page_bytes` are asked for anew with fewer objects: an object may have 3 MB, and
+        what is parsed at once holds up the event loop.
+        """
+        params: dict[str, str | int | bool] = {}
+        if label_selector:
+            params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
+        if resource_version is not None:
+            params["resourceVersion"] = resource_version
+        limit = page_size
+        if limit is not None:
+            params["limit"] = limit
+        while True:
+            try:
+                page = await self._connection.read_json(
+                    ApiRequest(
+                        "list",
+                        "GET",
+                        path,
+                        params=params,
+                        timeout_seconds=timeout_seconds,
+                        most_bytes=self.most_page_bytes if limit != 1 else None,
+                    )
+                )
+            except AnswerTooLarge:
+                limit = params["limit"] = max(1, (limit or _MOST_OBJECTS) // _FEWER_OBJECTS)
+                continue
+            next_page = page.setdefault("metadata", {}).pop("continue", None)
+            page["metadata"].pop("remainingItemCount", None)
+            yield page
+            if not next_page:
+                return
+            params.pop("resourceVersion", None)  # the token carries it; both together are refused
+            params["continue"] = next_page
+
+    async def create(
+        self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
+    ) -> JsonObject:
+        """POST an object to a collection, or to a subresource such as ``binding``."""
+        return await self._connection.read_json(
+            ApiRequest("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
+        )
+
+    async def replace(
+        self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
+    ) -> JsonObject:
+        """PUT a whole object; with ``metadata.resourceVersion`` only over that version (else 409 Conflict)."""
+        return await self._connection.read_json(
+            ApiRequest("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
+        )
+
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        params: Params | None = None,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Change parts of an object; `body` is a list of operations for `PatchType.JSON`, else an object."""
+        headers = {"Content-Type": patch_type.value}
+        return await self._connection.read_json(
+            ApiRequest(
+                "patch", "PATCH", path, params=params, body=body, headers=headers, timeout_seconds=timeout_seconds
+            )
+        )
+
+    async def delete(
+        self,
+        path: str,
+        *,
+        grace_period_seconds: int | None = None,
+        propagation_policy: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        params: Params | None = None,
+        missing_ok: bool = False,
+        timeout_seconds: float | None = None,
+    ) -> JsonObject:
+        """Delete an object, or what `params` select of a collection.
+
+        Parameters
+        ----------
+        grace_period_seconds
+            None for the pod's own.
+        propagation_policy
+            ``Background``, ``Foreground`` or ``Orphan``.
+        uid, resource_version
+            Preconditions: only this very object, only in this version (else 409 Conflict).
+        missing_ok
+            Whether an object that is not there is as good as deleted; the answer is empty then.
+        """
+        options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        if propagation_policy is not None:
+            options["propagationPolicy"] = propagation_policy
+        preconditions = {"uid": uid, "resourceVersion": resource_version}
+        if preconditions := {key: value for key, value in preconditions.items() if value is not None}:
+            options["preconditions"] = preconditions
+        try:
+            return await self._connection.read_json(
+                ApiRequest("delete", "DELETE", path, params=params, body=options, timeout_seconds=timeout_seconds)
+            )
+        except KubernetesError as error:
+            if missing_ok and error.not_found:
+                return {}
+            raise
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        resource_version: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        bookmarks: bool = False,
+        watch_seconds: int = 300,
+        on_open: Callable[[], None] = lambda: None,
+    ) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
+        """Changes of a collection as they happen, over one connection.
+
+        Ends when the server ends it, which is after `watch_seconds` or earlier; go on from the last
+        object's ``metadata.resourceVersion``.
+
+        Parameters
+        ----------
+        resource_version
+            Where to begin: a list's or an object's version. None begins with an ADDED event for each
+            object that is there.
+        bookmarks
+            Whether to be told now and then how far the server is (``BOOKMARK``, an object with nothing but a version).
+        on_open
+            Called when the server has agreed to watch, which may be long before the first change.
+
+        Raises
+        ------
+        ResourceExpired
+            If that version is no longer kept: list again.
+        KubernetesUnavailable
+            If the connection breaks.
+        """
+        params: dict[str, str | int | bool] = {"watch": "true", "timeoutSeconds": watch_seconds}
+        if resource_version is not None:
+            params["resourceVersion"] = resource_version
+        if label_selector:
+            params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
+        if bookmarks:
+            params["allowWatchBookmarks"] = "true"
+        request = ApiRequest("watch", "GET", path, params)
+        timeout = aiohttp.ClientTimeout(
+            total=watch_seconds + _WATCH_GRACE_SECONDS, sock_connect=self._connection.timeout_seconds
+        )
+        async with self._connection.send(request, timeout) as response:
+            on_open()
+            async for line in lines_of(response.content):
+                try:
+                    event = await self._connection.parse(request, line)
+                    event_type, obj = event["type"], event["object"]
+                except (ValueError, KeyError, TypeError) as error:
+                    raise KubernetesUnavailable(
+                        request.target, status=0, reason="BadWatchEvent", message=f"not a watch event: {line[:200]!r}"
+                    ) from error
+                if event_type == "ERROR":
+                    raise error_from_status(request.target, 200, obj)
+                yield WatchEventType(event_type), obj

@@ -1,0 +1,206 @@
+"""One request to the Kubernetes API and its answer; whatever goes wrong meanwhile becomes one of our errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+from kubernetes_asyncio.client import ApiClient
+from kubernetes_asyncio.client.exceptions import ApiException
+
+from dra_spawner.kube.errors import (
+    AnswerTooLarge,
+    KubernetesTimeout,
+    KubernetesUnavailable,
+    RequestTarget,
+    error_from_response,
+)
+from dra_spawner.kube.json_text import MAX_LEVELS, names_of_cut_objects, read_unusual
+
+__all__ = ["ApiConnection", "ApiRequest", "JsonObject", "Params", "lines_of"]
+
+log = logging.getLogger(__name__)
+
+_MOST_TOLD: Final = 1000
+"""Objects that are told of in the log; whoever may write objects could fill it otherwise."""
+
+JsonObject = dict[str, Any]
+Params = Mapping[str, str | int | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """What is asked of the API server.
+
+    Attributes
+    ----------
+    verb
+        What it is called in errors, as in a Role's rules.
+    timeout_seconds
+        None for the connection's own.
+    most_bytes
+        Of the answer; a longer one raises `AnswerTooLarge`. None for any length.
+    """
+
+    verb: str
+    method: str
+    path: str
+    params: Params | None = None
+    body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_seconds: float | None = None
+    most_bytes: int | None = None
+
+    @property
+    def target(self) -> RequestTarget:
+        """What errors name."""
+        return RequestTarget.from_path(self.verb, self.path, self.body)
+
+
+class ApiConnection:
+    """Sends requests over the client library's connection, which knows TLS and tokens.
+
+    Parameters
+    ----------
+    client
+        Of `kubernetes_asyncio`.
+    timeout_seconds
+        For each request that names no other.
+    """
+
+    def __init__(self, client: ApiClient, timeout_seconds: float) -> None:
+        self.client = client
+        self.timeout_seconds = timeout_seconds
+        self._told: set[tuple[str, str]] = set()
+
+    async def read_json(self, request: ApiRequest) -> JsonObject:
+        """Send a request that is answered by a JSON object.
+
+        What is nested deeper than `MAX_LEVELS` may be left out, see `parse`.
+
+        Raises
+        ------
+        KubernetesError
+        """
+        data = await self.read_bytes(request)
+        try:
+            answer = await self.parse(request, data)
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise KubernetesUnavailable(
+                request.target, status=0, reason="BadAnswer", message=f"the answer is no JSON object: {data[:200]!r}"
+            )
+        return answer
+
+    async def parse(self, request: ApiRequest, data: bytes) -> Any:
+        """The JSON value of an answer, or of a part of it.
+
+        What ``json.loads`` refuses only for its depth, its encoding or its long numbers is read without that; what is
+        left out is told in the log, once for each object.
+
+        Raises
+        ------
+        ValueError
+            When it is no JSON.
+        """
+        try:
+            return json.loads(data)
+        except (ValueError, RecursionError):
+            # In a thread: a megabyte takes 50 ms, and anybody who may write objects can ask for it again and again.
+            answer = await asyncio.to_thread(read_unusual, data)
+        for name in names_of_cut_objects(answer):
+            if (request.path, name) not in self._told and len(self._told) < _MOST_TOLD:
+                self._told.add((request.path, name))
+                log.warning(
+                    "An object is nested deeper than %d levels, and is read without what is deeper: path=%s object=%s",
+                    MAX_LEVELS,
+                    request.path,
+                    name,
+                )
+        return answer
+
+    async def read_bytes(self, request: ApiRequest) -> bytes:
+        """Send a request, whatever it is answered by."""
+        seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
+        async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
+            if request.most_bytes is None:
+                return await response.read()
+            pieces: list[bytes] = []
+            size = 0
+            async for piece in response.content.iter_any():
+                pieces.append(piece)
+                size += len(piece)
+                if size > request.most_bytes:
+                    message = f"the answer has more than {request.most_bytes} bytes"
+                    raise AnswerTooLarge(request.target, status=0, reason="TooLarge", message=message)
+            return b"".join(pieces)
+
+    @asynccontextmanager
+    async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
+        target = request.target
+        response: aiohttp.ClientResponse | None = None
+        try:
+            response = await self.client.call_api(
+                request.path,
+                request.method,
+                query_params=[(key, _query_value(value)) for key, value in (request.params or {}).items()],
+                header_params={"Accept": "application/json", "Content-Type": "application/json", **request.headers},
+                body=request.body,
+                auth_settings=["BearerToken"],
+                _preload_content=False,
+                _request_timeout=timeout,
+            )
+            if response.status >= 400:
+                raise error_from_response(target, response.status, await response.read(), response.headers)
+            yield response
+        except TimeoutError as error:
+            message = str(error) if isinstance(error, aiohttp.ConnectionTimeoutError) else ""
+            message = message or f"no answer within {timeout.total:g} s"
+            raise KubernetesTimeout(target, status=0, reason="Timeout", message=message) from error
+        except (aiohttp.ClientError, OSError) as error:
+            message = str(error) or type(error).__name__
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        except RecursionError as error:
+            message = "the request is nested too deeply to be sent"
+            raise KubernetesUnavailable(target, status=0, reason="BadRequest", message=message) from error
+        except RuntimeError as error:
+            # aiohttp's word for it: this program is ending, and has closed its connections.
+            if "closed" not in str(error):
+                raise
+            raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
+        except ApiException as error:
+            # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
+            message = str(error.reason)
+            raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
+        finally:
+            if response is not None:
+                # Gives the connection back if the answer was read to its end, closes it otherwise.
+                response.release() if response.content.at_eof() else response.close()
+
+
+def _query_value(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+async def lines_of(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+    """Lines of any length: `StreamReader.readline` refuses those beyond its buffer, and objects may be larger."""
+    pieces: list[bytes] = []
+    async for chunk in stream.iter_any():
+        *ended, rest = chunk.split(b"\n")
+        for line in ended:
+            pieces.append(line)
+            if whole := b"".join(pieces).strip():
+                yield whole
+            pieces.clear()
+        if rest:
+            pieces.append(rest)
+    if last := b"".join(pieces).strip():
+        yield last

@@ -1,0 +1,1 @@
+"""What the planner decides about placeholders is carried out here, and claims are promised."""

@@ -1,0 +1,218 @@
+"""What can be had now: of each choice, how a server would get its place, and how many places there are."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dra_spawner import names
+from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import Placeholder, View, is_ready_for_users
+from dra_spawner.simulator.claims import ObjectKey
+
+__all__ = ["Availability", "ChoiceAvailability", "PlaceholderState", "Seats", "count_seats", "state_of"]
+
+_PARTS = re.compile("[/=,]")
+
+
+class PlaceholderState(StrEnum):
+    """How far a placeholder is."""
+
+    #: It runs, on a node that is ready for users.
+    WARM = "warm"
+    #: It has a node that is not ready yet, or does not run there yet.
+    WARMING = "warming"
+    #: It waits for a node.
+    PENDING = "pending"
+    #: Its place is promised to a server.
+    PROMISED = "promised"
+    #: It is being deleted.
+    LEAVING = "leaving"
+
+
+def state_of(view: View, placeholder: Placeholder) -> PlaceholderState:
+    """How far a placeholder is that is not on its way out."""
+    if placeholder.reservation is not None:
+        return PlaceholderState.PROMISED
+    if placeholder.is_pending:
+        return PlaceholderState.PENDING
+    is_ready = is_ready_for_users(view.snapshot.nodes.get(placeholder.node))
+    return PlaceholderState.WARM if is_ready and placeholder.is_proven else PlaceholderState.WARMING
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Places of one shape.
+
+    Attributes
+    ----------
+    placeholders
+        How many in each state.
+    used
+        Users' servers that have a node.
+    waiting
+        Users' servers that have none yet.
+    """
+
+    placeholders: Counter[PlaceholderState] = field(default_factory=Counter)
+    used: int = 0
+    waiting: int = 0
+
+
+def count_seats(view: View) -> dict[str, Seats]:
+    """Places by shape."""
+    states: dict[str, Counter[PlaceholderState]] = {}
+    used: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    for placeholder in view.placeholders.values():
+        states.setdefault(placeholder.shape, Counter())[state_of(view, placeholder)] += 1
+    for pod in view.leaving:
+        states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.LEAVING] += 1
+    for pod in view.users.values():
+        (used if pod.node_name else waiting)[pod.labels.get(names.SHAPE, "")] += 1
+    shapes = {*states, *used, *waiting}
+    return {shape: Seats(states.get(shape, Counter()), used[shape], waiting[shape]) for shape in shapes}
+
+
+@dataclass(frozen=True, slots=True)
+class ChoiceAvailability:
+    """How a server of one choice would get its place.
+
+    Attributes
+    ----------
+    name
+        See `headroom.choice_names`.
+    shape
+        Id of its shape; empty if it has none.
+    placement
+        How; None where that is not known.
+    left_out
+        Why it has no shape.
+    """
+
+    name: str
+    shape: str = ""
+    placement: Placement | None = None
+    seats: Seats = field(default_factory=Seats)
+    headroom: Headroom | None = None
+    left_out: str = ""
+
+
+class Availability:
+    """Works out what can be had, anew only when the cluster or what is wanted has changed.
+
+    One shape is worked out after the other, with turns for others between: with thousands of nodes each takes a while.
+    """
+
+    def __init__(self, keeper: PlaceholderKeeper) -> None:
+        self._keeper = keeper
+        self._working = asyncio.Lock()
+        self._known: dict[str, Placement] = {}
+        self._ground: _Ground | None = None
+
+    async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
+        """Of each choice that the hub publishes, by name, amounts by their value; or of one.
+
+        Of combinations of several options there may be thousands: only those are among them of which there is, or is to
+        be, something.
+        """
+        keeper = self._keeper
+        seats = count_seats(keeper.view())
+        async with self._working:
+            policy, published = keeper.policy, keeper.published
+            listed = _listed(published, keeper.headroom, seats, name)
+            placements = await self._placements(policy, {shape.id for shape in listed.values()})
+        found = [
+            ChoiceAvailability(
+                choice,
+                shape.id,
+                placements.get(shape.id),
+                seats.get(shape.id, Seats()),
+                keeper.headroom.get(choice),
+            )
+            for choice, shape in listed.items()
+        ]
+        found += [each for each in _left_out(published) if not name or each.name == name]
+        return tuple(sorted(found, key=lambda each: _order(each.name)))
+
+    async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
+        keeper = self._keeper
+        ground = self._present_ground(policy)
+        if not ground.is_same(self._ground):
+            self._known, self._ground = {}, ground
+        namespace = keeper.settings.placeholders.namespace
+        known = self._known
+        drivers = keeper.latest.memory.drivers if keeper.latest is not None else {}
+        for shape in policy.shapes.values():
+            if shape.id in shapes and shape.id not in known:
+                await asyncio.sleep(0)
+                # Of the cluster as it is by now; the answers are of moments that are close to each other.
+                with suppress(SearchStopped):
+                    known[shape.id] = find_placement(keeper.view(), policy, shape, namespace, drivers)
+        if not ground.is_same(self._present_ground(policy)):
+            self._ground = None  # it has changed meanwhile; next time all is asked anew
+        return known
+
+    def _present_ground(self, policy: Policy) -> _Ground:
+        view = self._keeper.view()
+        promised = frozenset(key for key, each in view.placeholders.items() if each.reservation is not None)
+        return _Ground(self._keeper.watch.version, policy, promised)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ground:
+    """What answers depend on."""
+
+    version: int
+    policy: Policy
+    promised: frozenset[ObjectKey]
+
+    def is_same(self, other: _Ground | None) -> bool:
+        return (
+            other is not None
+            and (self.version, self.promised) == (other.version, other.promised)
+            and self.policy is other.policy
+        )
+
+
+def _listed(
+    published: PublishedShapes, headroom: Collection[str], seats: Collection[str], name: str
+) -> dict[str, Shape]:
+    """The choices to tell of, by name."""
+    if name:
+        choice = find_choice(name, published.shapes)
+        return {choice: published.shapes[choice]} if choice is not None else {}
+    single = {shape.id for choice, shape in published.shapes.items() if not is_combination(choice)}
+    return {
+        choice: shape
+        for choice, shape in published.shapes.items()
+        if not is_combination(choice) or choice in headroom or (shape.id in seats and shape.id not in single)
+    }
+
+
+def _order(name: str) -> tuple[tuple[int, int, str], ...]:
+    """By profile, then by options; 5Gi comes before 40Gi."""
+    return tuple(_order_of_part(part) for part in _PARTS.split(name))
+
+
+def _order_of_part(part: str) -> tuple[int, int, str]:
+    try:
+        return 0, Quantity.parse(part).nano, part
+    except QuantityError:
+        return 1, 0, part
+
+
+def _left_out(published: PublishedShapes) -> list[ChoiceAvailability]:
+    return [ChoiceAvailability(name, left_out=why) for name, why in published.skipped.items()]

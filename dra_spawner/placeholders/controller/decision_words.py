@@ -1,0 +1,61 @@
+"""Decisions in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from dra_spawner import names
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.planner.actions import (
+    ACTIONS,
+    Action,
+    CreatePlaceholder,
+    EndPlaceholder,
+    LabelNode,
+    ReserveClaim,
+)
+
+__all__ = ["KINDS_OF_DECISIONS", "PROMISE", "REFUSAL", "decision_of"]
+
+PROMISE = "promise-place"
+REFUSAL = "refuse-promise"
+
+KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), PROMISE, REFUSAL)
+"""What `Decision.kind` may be."""
+
+
+def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Callable[[str], str]) -> Decision:
+    """A decision as people and programs read it.
+
+    Parameters
+    ----------
+    name_of
+        See `Reconciler`.
+    """
+    node = code = shape = ""
+    details: dict[str, str] = {}
+    match action:
+        case CreatePlaceholder():
+            shape = action.shape
+            if action.beside is not None:
+                details["beside"] = str(action.beside)
+        case EndPlaceholder():
+            code = action.cause.value
+            pod = watch.snapshot.pods.get(action.key)
+            if pod is not None:
+                node, shape = pod.node_name, pod.labels.get(names.SHAPE, "")
+            if action.pod is not None:
+                details["for"] = str(action.pod)
+        case LabelNode():
+            node = action.node
+            code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
+        case ReserveClaim():
+            details["for"] = str(action.pod)
+        case _:
+            pass
+    if shape:
+        details["shape"] = shape
+    profile = name_of(shape) if shape else ""
+    return Decision(now, action.kind, action.subject, action.reason, code, node, profile, details=details)

@@ -1,0 +1,116 @@
+"""How long users' servers wait for a node, and what they waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.view import age
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["LaunchOutcome", "LaunchWaits"]
+
+#: Since a promise.
+_LONGEST: Final = timedelta(minutes=10)
+#: The API server stamps whole seconds: what was made so short a time ago was made when it was seen.
+_JUST: Final = timedelta(seconds=2)
+
+
+class LaunchOutcome(StrEnum):
+    """How a server came by its place."""
+
+    #: A place was kept for it.
+    HIT = "hit"
+    #: It waited for its node to come.
+    NODE_WAIT = "node_wait"
+    #: Otherwise: it was free, or others made way.
+    MISS = "miss"
+
+
+@dataclass(frozen=True, slots=True)
+class _Waits:
+    uid: str
+    since: datetime
+
+
+class LaunchWaits:
+    """Watches users' servers from when they are seen without a node until they have one.
+
+    Parameters
+    ----------
+    namespaces
+        Where they are.
+    now
+        The time.
+    """
+
+    def __init__(self, watch: ClusterWatch, namespaces: Namespaces, *, now: Callable[[], datetime]) -> None:
+        self._watch = watch
+        self._namespaces = namespaces.servers
+        self._now = now
+        self._waiting: dict[ObjectKey, _Waits] = {}
+        self._promised: dict[ObjectKey, datetime] = {}
+        self._callbacks: list[Callable[[str, LaunchOutcome, float], None]] = []
+        watch.on_change(self._note)
+
+    def on_launch(self, callback: Callable[[str, LaunchOutcome, float], None]) -> None:
+        """Be told of the shape of each server that got a node, how it came by it, and the seconds that took."""
+        self._callbacks.append(callback)
+
+    def promise(self, namespace: str, pod: str) -> None:
+        """A place that is kept was promised to a pod that is yet to come."""
+        now = self._now()
+        self._promised = {key: at for key, at in self._promised.items() if now - at < _LONGEST}
+        self._promised[ObjectKey(namespace, pod)] = now
+
+    def _note(self, change: Change) -> None:
+        if change.kind is not Kind.POD:
+            return
+        key = change.key
+        pod = self._watch.snapshot.pods.get(key) if change.type is not ChangeType.REMOVED else None
+        if pod is None or pod.is_deleted or pod.is_finished or not self._is_users(pod):
+            self._waiting.pop(key, None)
+            return
+        known = self._waiting.get(key)
+        if not pod.node_name:
+            if known is None or known.uid != pod.uid:
+                now = self._now()
+                waits = age(pod.created, now)
+                self._waiting[key] = _Waits(pod.uid, now - waits if waits > _JUST else now)
+            return
+        # Of one that had a node when it was first seen it is not known how long it waited.
+        if self._waiting.pop(key, None) is not None and known is not None and known.uid == pod.uid:
+            self._tell(key, pod, known.since)
+
+    def _tell(self, key: ObjectKey, pod: Pod, since: datetime) -> None:
+        seconds = max((self._now() - since).total_seconds(), 0.0)
+        outcome = self._outcome(key, pod, since)
+        for callback in self._callbacks:
+            callback(pod.labels.get(names.SHAPE, ""), outcome, seconds)
+
+    def _outcome(self, key: ObjectKey, pod: Pod, since: datetime) -> LaunchOutcome:
+        promised = self._promised.pop(key, None) is not None
+        # What was promised and came too late is a claim of its own.
+        if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (promised and not pod.claims):
+            return LaunchOutcome.HIT
+        node = self._watch.snapshot.nodes.get(pod.node_name)
+        if node is not None and self._now() - age(node.node.created, self._now()) > since:
+            return LaunchOutcome.NODE_WAIT
+        return LaunchOutcome.MISS
+
+    def _is_warm(self, namespace: str, name: str | None) -> bool:
+        claim = self._watch.snapshot.claims.get(ObjectKey(namespace, name)) if name else None
+        return claim is not None and claim.labels.get(names.COMPONENT) == names.PLACEHOLDER
+
+    def _is_users(self, pod: Pod) -> bool:
+        return pod.labels.get(names.COMPONENT) == names.USER_SERVER and (
+            self._namespaces is None or pod.namespace in self._namespaces
+        )

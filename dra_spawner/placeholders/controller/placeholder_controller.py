@@ -1,0 +1,368 @@
+"""Placeholders, as the service has them: the wanted policy, the view, and, while it leads, the work."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Final, Self
+
+from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.leader import NotLeading
+from dra_spawner.kube.rights import missing_right
+from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.handover_times import HandOverTimes
+from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
+from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
+from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
+from dra_spawner.placeholders.controller.reservation_log import PromiseRecord
+from dra_spawner.placeholders.controller.reservations import Frozen, Promise, Promises
+from dra_spawner.placeholders.controller.settings import KeeperSettings
+from dra_spawner.placeholders.controller.shapes_source import ShapesSource
+from dra_spawner.placeholders.controller.steady_clock import SteadyClock
+from dra_spawner.placeholders.planner.actions import Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.choice_names import find_choice
+from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.decide import Decisions
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
+from dra_spawner.placeholders.planner.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View
+
+__all__ = ["KeeperCounts", "PlaceholderKeeper", "UnknownShape"]
+
+log = logging.getLogger(__name__)
+
+#: Nothing older is known than this, in seconds, when nothing was ever known.
+_NEVER: Final = 10.0**6
+
+
+class UnknownShape(Exception):
+    """A shape was asked for that the hub does not publish."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What follows from what is published, while that stays so.
+
+    Attributes
+    ----------
+    headroom
+        By name of the choice, as it is published; what names nothing is not in it.
+    names
+        Of the choices with a shape, by its id.
+    """
+
+    published: PublishedShapes
+    has_devices: bool
+    policy: Policy
+    problems: tuple[str, ...] = ()
+    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class KeeperCounts:
+    """What happened since the start of the process.
+
+    Attributes
+    ----------
+    placements
+        Answers by kind.
+    ended
+        Placeholders that ended, by cause.
+    denials
+        Placeholders that should have gone and were not evicted, by rule.
+    """
+
+    placements: Counter[PlacementKind] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    denials: Counter[Denial] = field(default_factory=Counter)
+
+
+class PlaceholderKeeper:
+    """Keeps placeholders while its process leads, and knows of them in any case.
+
+    Parameters
+    ----------
+    watch
+        What is known of the cluster.
+    decisions
+        Remembers what was decided.
+    now
+        The time.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        watch: ClusterWatch,
+        decisions: DecisionLog,
+        settings: KeeperSettings,
+        *,
+        now: Callable[[], datetime] | None = None,
+        times: ReconcilerTimes | None = None,
+    ) -> None:
+        self.settings = settings
+        self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self._wake)
+        self.watch = watch
+        self.hand_over_times = HandOverTimes(watch)
+        self.now = now or SteadyClock()
+        self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
+        self.node_lead_times = NodeLeadTimes(
+            watch, settings.policy.readiness.kind_label, self._drivers_of, now=self.now
+        )
+        self._api = api
+        self._decisions = decisions
+        self._times = times or ReconcilerTimes()
+        self._found_out = Known()
+        self._searches = SearchLedger(time.monotonic)
+        self._reconciler: Reconciler | None = None
+        self._promises: Promises | None = None
+        self._known: _Wanted | None = None
+        self._told: frozenset[str] = frozenset()
+        self._refused_promise = ""
+        self._record = PromiseRecord(decisions, self.now, self.name_of)
+        self.counts = KeeperCounts()
+        decisions.on_append(self._count)
+
+    # --- what is wanted -----------------------------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any head-room is configured."""
+        return bool(self.settings.headroom)
+
+    @property
+    def policy(self) -> Policy:
+        """All that bears on decisions, for what the hub publishes at present."""
+        return self._wanted.policy
+
+    @property
+    def published(self) -> PublishedShapes:
+        """What the hub publishes, or published last that made sense."""
+        return self.shapes.published
+
+    def names_of(self, shape: str) -> tuple[str, ...]:
+        """Choices with a shape: first those that have head-room of their own, and short names."""
+        return self._wanted.names.get(shape, ())
+
+    @property
+    def headroom(self) -> Mapping[str, Headroom]:
+        """What is kept, by name of the choice, as the hub publishes it."""
+        return self._wanted.headroom
+
+    def name_of(self, shape: str) -> str:
+        """The choice by which people know a shape; empty if there is none."""
+        return next(iter(self.names_of(shape)), "")
+
+    def problems(self) -> tuple[str, ...]:
+        """All that is wrong about placeholders, as sentences."""
+        if not self.is_on:
+            return ()
+        found = [f"{each}." for each in self._wanted.problems]
+        if self.shapes.problem:
+            found.insert(0, f"Placeholders: {self.shapes.problem}.")
+        if self._reconciler is not None:
+            found += self._reconciler.problems()
+        if self._refused_promise:
+            found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
+        return tuple(found)
+
+    @property
+    def _wanted(self) -> _Wanted:
+        published, has_devices = self.shapes.published, self.watch.has_devices
+        known = self._known
+        if known is None or known.published is not published or known.has_devices != has_devices:
+            known = self._known = self._want(published, has_devices)
+        return known
+
+    def _want(self, published: PublishedShapes, has_devices: bool) -> _Wanted:
+        base, headroom = self.settings.policy, self.settings.headroom
+        if not self.is_on:
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}), names=_names(published, {}))
+        if not self.shapes.is_usable:
+            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}, is_complete=False))
+        policy, problems = policy_with(base, published, headroom)
+        by_choice = {
+            choice: each
+            for name, each in headroom.items()
+            if (choice := find_choice(name, published.shapes)) is not None
+        }
+        if not has_devices:
+            left_out = {name for name in by_choice if published.shapes[name].wants_devices}
+            kept = {shape: each for shape, each in policy.headroom.items() if not policy.shapes[shape].wants_devices}
+            policy = replace(policy, headroom=kept)
+            if left_out:
+                names = ", ".join(sorted(left_out))
+                problems.append(f"headroom of {names}: nothing is kept, as the cluster has no devices")
+        told = frozenset(problems)
+        for problem in sorted(told - self._told):
+            log.warning("Placeholders: %s", problem)
+        self._told = told
+        by_shape = _names(published, by_choice)
+        return _Wanted(published, has_devices, policy, tuple(problems), by_choice, by_shape)
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    @property
+    def latest(self) -> Decisions | None:
+        """What was decided last by this process; None if it does not lead."""
+        return self._reconciler.latest if self._reconciler is not None else None
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process keeps placeholders."""
+        return self._reconciler is not None
+
+    def view(self) -> View:
+        """The cluster as placeholders see it; with what was promised, if this process leads."""
+        if self._reconciler is not None:
+            return self._reconciler.view()
+        stale = min(self.watch.staleness_seconds(), _NEVER)
+        return View(
+            self.watch.snapshot,
+            self.now(),
+            namespaces=self.settings.namespaces,
+            stale=timedelta(seconds=stale),
+            known=self._found_out,
+            scheduler_says=self.watch.scheduler_says,
+            searches=self._searches,
+        )
+
+    # --- while it leads -----------------------------------------------------------------------------------------------
+
+    async def lead(self, may_act: Callable[[], None]) -> None:
+        """Keep placeholders until cancelled.
+
+        Parameters
+        ----------
+        may_act
+            Called before each request; raises `NotLeading` if this process must not act.
+        """
+        await self.watch.wait_synced()
+        if self.is_on:
+            await self.shapes.wait_synced()
+        carry_out = CarryOut(self._api, self.settings.placeholders, may_act=may_act, new_name=self._new_name)
+        reconciler = Reconciler(
+            self.watch,
+            lambda: self.policy,
+            carry_out,
+            self._decisions,
+            self.settings.namespaces,
+            now=self.now,
+            times=self._times,
+            name_of=self.name_of,
+            on_denial=self._count_denial,
+        )
+        self._reconciler = reconciler
+        self._promises = Promises(self._api, reconciler, may_act, self.settings.promise)
+        try:
+            await reconciler.run()
+        finally:
+            self._reconciler = self._promises = None
+
+    async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> Promise:
+        """Where a server gets its place; see `Promises.place`.
+
+        Parameters
+        ----------
+        definition
+            Of the shape, in case the hub does not publish it.
+
+        Raises
+        ------
+        UnknownShape
+            If nobody says what it is, or if nothing is kept, so that nobody makes nodes ready.
+        DefinitionError
+            If what is said of it makes no sense.
+        NotLeading
+        KubernetesError
+        """
+        if self._promises is None or self._reconciler is None:
+            raise NotLeading("this replica keeps no placeholders at present")
+        shapes = self.policy.shapes
+        known = shapes.get(shape)
+        if known is None and shapes and definition:
+            try:
+                known = read_definition(definition, shape)
+            except DefinitionError as error:
+                self._record.refused(shape, namespace, pod, "definition", f"its shape makes no sense: {error}")
+                raise
+        if known is None:
+            raise UnknownShape(shape)
+        try:
+            promise = await self._promises.place(known, namespace, pod)
+        except Frozen as error:
+            self._record.refused(shape, namespace, pod, "frozen", f"nothing is promised at present: {error}")
+            raise
+        except KubernetesError as error:
+            self._refused_promise = missing_right(error)
+            self._record.failed(known, namespace, pod, self._refused_promise or str(error))
+            raise
+        self._refused_promise = ""
+        self._record.answered(known, namespace, pod, promise)
+        self.counts.placements[promise.placement.kind] += 1
+        if promise.placement.kind is PlacementKind.WARM:
+            self.launch_waits.promise(namespace, pod)
+        if promise.claims:
+            self.hand_over_times.begin(namespace, pod)
+        self._reconciler.wake()
+        return promise
+
+    async def wait_ended(self) -> None:
+        """Wait until what the hub publishes is followed no longer, and raise the cause; nothing if it never was."""
+        if self.is_on:
+            await self.shapes.wait_ended()
+
+    async def __aenter__(self) -> Self:
+        """Follow what the hub publishes, if anything is to be kept."""
+        if self.is_on:
+            await self.shapes.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self.is_on:
+            await self.shapes.__aexit__(exc_type, exc, traceback)
+
+    def _count(self, numbered: NumberedDecision) -> None:
+        decision = numbered.decision
+        if decision.kind == EndPlaceholder.kind and decision.outcome == "done":
+            self.counts.ended[decision.code] += 1
+
+    def _count_denial(self, denial: Denial) -> None:
+        self.counts.denials[denial] += 1
+
+    def _drivers_of(self, kind: str) -> Collection[str]:
+        """Drivers that nodes of a kind have been seen with."""
+        return self.latest.memory.drivers.get(kind, ()) if self.latest is not None else ()
+
+    def _wake(self) -> None:
+        if self._reconciler is not None:
+            self._reconciler.wake()
+
+    def _new_name(self, shape: Shape) -> str:
+        return f"placeholder-{shape.id[:8]}-{secrets.token_hex(4)}"
+
+
+def _names(published: PublishedShapes, first: Collection[str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    for name, shape in published.shapes.items():
+        found.setdefault(shape.id, []).append(name)
+    return {
+        shape: tuple(sorted(names, key=lambda name: (name not in first, len(name), name)))
+        for shape, names in found.items()
+    }

@@ -1,0 +1,392 @@
+"""The round: what is known, what follows from it, and doing that. Woken by whatever changes in the cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.controller.api_failures import ApiFailures
+from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
+from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
+from dra_spawner.placeholders.controller.refusals import Refusals
+from dra_spawner.placeholders.controller.unseen import Unseen
+from dra_spawner.placeholders.controller.waiting_shapes import WaitingShapes
+from dra_spawner.placeholders.planner.actions import (
+    Action,
+    CreatePlaceholder,
+    Denial,
+    EndPlaceholder,
+    LabelNode,
+    LabelPod,
+    ReserveClaim,
+    in_chains,
+)
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.decide import Decisions, decide
+from dra_spawner.placeholders.planner.placement import group_alike_nodes
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.preemption import Waiting
+from dra_spawner.placeholders.planner.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.undecided import Unknown
+from dra_spawner.placeholders.planner.view import Reservation, View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes", "in_order"]
+
+log = logging.getLogger(__name__)
+
+#: Requests under way at once; the API server shares its attention fairly, and so do we.
+_AT_ONCE = 16
+#: Turns that finding out about one shape may take beforehand.
+_MOST_WARMING = 100
+#: Nodes that are looked at without a pause.
+_AT_A_TIME = 100
+#: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
+_LEAST_GATHER = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class ReconcilerTimes:
+    """Durations in seconds.
+
+    Attributes
+    ----------
+    gather
+        Changes that come within so long at most are looked at together.
+    idle
+        Without any change it is still decided so often: reservations end, graces pass.
+    unseen
+        What was written and has not been seen after so long is not waited for any more; no placeholder is made, though.
+    never
+        A placeholder that was made and has not been seen after so long more is gone: watches are begun anew before.
+        Only where versions run backwards it is not known earlier, as when an etcd was restored.
+    pause
+        After several requests have failed one after the other, nothing is done for so long.
+    first_refusal, longest_refusal
+        What the API server refuses is tried again after so long; the delay doubles each time.
+    """
+
+    gather: float = 0.02
+    idle: float = 5.0
+    unseen: float = 10.0
+    never: float = 60.0
+    pause: float = 10.0
+    first_refusal: float = 5.0
+    longest_refusal: float = 300.0
+
+
+@dataclass
+class Reconciler:
+    """Decides and acts while this process leads.
+
+    Attributes
+    ----------
+    watch
+        What is known of the cluster.
+    policy
+        What is wanted, as of now; may change from round to round.
+    carry_out
+        Does it.
+    decisions
+        Remembers it.
+    namespaces
+        Whose objects count; None is everybody's.
+    name_of
+        The choice by which people know a shape; empty if there is none.
+    on_denial
+        Told once of each placeholder that should go and may not, and by which rule.
+    """
+
+    watch: ClusterWatch
+    policy: Callable[[], Policy]
+    carry_out: CarryOut
+    decisions: DecisionLog
+    namespaces: Namespaces | frozenset[str] | None = None
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    times: ReconcilerTimes = ReconcilerTimes()
+    name_of: Callable[[str], str] = lambda shape: ""
+    on_denial: Callable[[Denial], None] = lambda denial: None
+    latest: Decisions | None = None
+    """What was decided last."""
+    promised: dict[ObjectKey, Reservation] = field(default_factory=dict)
+    """Placeholders that were promised to somebody a moment ago."""
+    _ending: set[ObjectKey] = field(default_factory=set)
+    _known: Known = field(default_factory=Known)
+    _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
+    _undecided: frozenset[ObjectKey] = frozenset()
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    changes: int = 0
+    """How often anything has changed that decisions depend on; counted while `run` runs."""
+    is_running: bool = False
+    _bug: str = ""
+    _took: float = 0.0
+    _frozen: str = ""
+    _memory: Memory = field(init=False)
+    _failures: ApiFailures = field(init=False)
+    _unseen: Unseen = field(init=False)
+    _refusals: Refusals = field(init=False)
+    _waiting_shapes: WaitingShapes = field(init=False)
+    _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._memory = Memory.fresh(self.now())
+        self._failures = ApiFailures(self.times.pause, clock=_loop_time)
+        self._unseen = Unseen(self.watch, clock=_loop_time)
+        self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
+        trusts_servers = Namespaces.of(self.namespaces).servers is not None
+        self._waiting_shapes = WaitingShapes(self.watch, trusts_servers=trusts_servers)
+
+    def wake(self) -> None:
+        """Decide soon."""
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Decide and act until cancelled."""
+        await self.watch.wait_synced()
+        # What the leader before this one knew is not known: it may have spent its budget a moment ago.
+        self._memory = Memory.fresh(self.now())
+        end = self.watch.on_change(self._note)
+        self.is_running = True
+        try:
+            await self._safe_warm_up()
+            while True:
+                await self._safe_round()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self.times.idle):
+                        await self._woken.wait()
+                # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
+                most = self._took if self.latest is not None and self.latest.is_unfinished else self.times.gather
+                await asyncio.sleep(min(most, max(self._took, _LEAST_GATHER)))
+        finally:
+            self.is_running = False
+            end()
+
+    async def warm_up(self) -> None:
+        """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
+        names = list(self.watch.snapshot.nodes)
+        for first in range(0, len(names), _AT_A_TIME):
+            busyness = NodesBusyness(self.view())
+            for name in names[first : first + _AT_A_TIME]:
+                if name in self.watch.snapshot.nodes:
+                    busyness.of(name)
+            await asyncio.sleep(0)
+        for shape in self.policy().shapes.values():
+            for _ in range(_MOST_WARMING):
+                is_done = group_alike_nodes(self.view(), shape)
+                await asyncio.sleep(0)
+                if is_done:
+                    break
+
+    async def _safe_warm_up(self) -> None:
+        try:
+            await self.warm_up()
+        except Exception:
+            # The first question takes longer, that is all.
+            log.exception("What questions need could not be found out beforehand.")
+
+    async def _safe_round(self) -> None:
+        """A round; one that fails does not end the next."""
+        try:
+            await self.round()
+        except NotLeading:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            if problem != self._bug:
+                log.exception("It cannot be decided what to do.")
+            self._bug = problem
+            await asyncio.sleep(self.times.idle)
+        else:
+            self._bug = ""
+
+    def problems(self) -> tuple[str, ...]:
+        """Why less is done than should be, as sentences."""
+        found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
+        if self._frozen:
+            found.append(f"Placeholders: {self._frozen}.")
+        found += (f"Placeholders: {each}." for each in self._memory.creations.problems(self.now(), self.name_of))
+        return (*found, *(f"Placeholders: {each}." for each in self._refusals.problems()))
+
+    async def round(self) -> None:
+        """One round: decide, act, and wait until what was done can be seen."""
+        self._woken.clear()
+        began = time.perf_counter()
+        view = self.view()
+        policy = self._waiting_shapes.added_to(self.policy(), view)
+        self.latest = decided = decide(view, policy, self._memory)
+        # Whatever becomes of it, it is spent.
+        self._memory = decided.memory
+        self._took = time.perf_counter() - began
+        self.decisions.note_round(self.now())
+        if decided.frozen and not self._frozen:  # what it says changes every second
+            log.warning("%s", decided.frozen)
+        self._frozen = decided.frozen
+        self._note_denials(decided.denied)
+        self._note_undecided(decided.waiting)
+        try:
+            expected = await self._act(self._unseen.without_more(decided.actions), policy)
+            await self._until_seen(expected)
+        finally:
+            self._note_ending(set())
+        if decided.is_unfinished:
+            self._woken.set()
+
+    def view(self) -> View:
+        """The cluster as it is known now, with what was promised and what is being done."""
+        now = self.now()
+        for key in [key for key, each in self.promised.items() if now >= each.until]:
+            del self.promised[key]
+        stale = min(self.watch.staleness_seconds(), 10.0**6)
+        return View(
+            self.watch.snapshot,
+            now,
+            namespaces=self.namespaces,
+            stale=timedelta(seconds=stale),
+            problem=self._failures.problem,
+            known=self._known,
+            promised=self.promised,
+            ending=self._ending,
+            scheduler_says=self.watch.scheduler_says,
+            searches=self._searches,
+        )
+
+    def _note_ending(self, ending: set[ObjectKey]) -> None:
+        if ending != self._ending:
+            self._ending = ending
+            self.changes += 1
+
+    def _note(self, change: Change) -> None:
+        if not change.decides:
+            return
+        self.changes += 1
+        self._woken.set()
+
+    def _note_denials(self, denied: Mapping[ObjectKey, Denial]) -> None:
+        for key, denial in denied.items():
+            if self._denied.get(key) is not denial:
+                self.on_denial(denial)
+        self._denied = denied
+
+    def _note_undecided(self, waiting: Iterable[Waiting]) -> None:
+        """Tell once of each pod that it is not known whether it fits."""
+        stopped = {each.pod: each.reason for each in waiting if each.unknown is Unknown.STOPPED}
+        for key in stopped.keys() - self._undecided:
+            log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
+        self._undecided = frozenset(stopped)
+
+    async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
+        limit = asyncio.Semaphore(_AT_ONCE)
+        allowed = frozenset(map(id, self._refusals.without(actions)))
+        chains, rest = in_chains(actions)
+        # What is tried again later holds up what comes after it, too.
+        steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
+        rest = tuple(each for each in rest if id(each) in allowed)
+        self._note_ending({each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)})
+        expected: list[Expectation] = []
+        # What users wait for, and what comes before other things, is done first; the rest goes side by side.
+        for group in in_order(steps, rest):
+            async with asyncio.TaskGroup() as side_by_side:
+                tasks = [side_by_side.create_task(self._do_all(chain, policy, limit)) for chain in group]
+            for task in tasks:
+                expected += task.result()
+        return expected
+
+    async def _do_all(
+        self, chain: tuple[Action, ...], policy: Policy, limit: asyncio.Semaphore
+    ) -> tuple[Expectation, ...]:
+        """One after the other, until one fails."""
+        expected: tuple[Expectation, ...] = ()
+        async with limit:
+            for action in chain:
+                found = await self._do(action, policy)
+                if found is None:
+                    return (*expected, *await self._end_instead(action, chain, policy))
+                expected += found
+        return expected
+
+    async def _end_instead(self, failed: Action, chain: tuple[Action, ...], policy: Policy) -> tuple[Expectation, ...]:
+        """Help a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
+        end = next((each for each in chain if isinstance(each, EndPlaceholder)), None)
+        if end is None or not isinstance(failed, ReserveClaim) or not self._refusals.is_known(failed):
+            return ()
+        reason = f"{failed.pod} takes over what it kept, although that may not be reserved for it before"
+        return await self._do(replace(end, reason=reason), policy) or ()
+
+    async def _do(self, action: Action, policy: Policy) -> tuple[Expectation, ...] | None:
+        """Do it and remember it; None if it has failed."""
+        outcome = "done"
+        found: tuple[Expectation, ...] | None = None
+        decision = decision_of(action, self.watch, self.now(), self.name_of)
+        try:
+            found = await self.carry_out.do(action, policy.shapes)
+        except NotLeading as error:
+            outcome = str(error)
+        except Exception as error:  # of one action, which the others have nothing to do with
+            outcome = str(error) if isinstance(error, KubernetesError) else f"{type(error).__name__}: {error}"
+            self._note_failure(action, error)
+        else:
+            self._failures.forget()
+            self._refusals.forget(action)
+        if isinstance(action, CreatePlaceholder):
+            made = next((each.key for each in found or () if each.kind is Kind.POD), None)
+            if made is not None:
+                decision = replace(decision, subject=f"Pod {made}")
+        self.decisions.append(replace(decision, at=self.now(), outcome=outcome))
+        return found
+
+    def _note_failure(self, action: Action, error: Exception) -> None:
+        problem = self._refusals.note(action, error) or str(error)
+        if isinstance(error, KubernetesError):
+            self._failures.note(error)
+            log.warning("Could not carry out a decision: kind=%s problem=%s", action.kind, problem)
+        else:
+            log.error("Could not carry out a decision: kind=%s", action.kind, exc_info=error)
+
+    async def _until_seen(self, expected: list[Expectation]) -> None:
+        """Wait until the watch shows what was written; else the same would be decided again."""
+        if not expected:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self.times.unseen
+        while expected := [each for each in expected if not each.is_met(self.watch)]:
+            if loop.time() >= end:
+                names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
+                log.warning("What was written is not seen in time: %s", names)
+                self._unseen.note(expected, self.times.never)
+                return
+            self._woken.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(1.0, end - loop.time())):
+                    await self._woken.wait()
+        self._woken.set()
+
+
+def _loop_time() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
+    """What may be done side by side, group after group."""
+    first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
+    for each in rest:
+        match each:
+            case LabelPod():
+                first.append((each,))
+            case LabelNode(value=None):
+                labels_gone.append((each,))
+            case _:
+                last.append((each,))
+    return [group for group in (first, labels_gone, last) if group]

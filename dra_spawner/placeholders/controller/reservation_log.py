@@ -1,0 +1,110 @@
+"""Promises among the decisions: to whom what was promised, and why others got nothing that was kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.placeholders.controller.decision_words import PROMISE, REFUSAL
+from dra_spawner.placeholders.controller.reservations import Promise
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.shapes import Shape
+
+__all__ = ["PromiseRecord"]
+
+#: A hundred servers that get the same answer at once are one line, not all that is remembered.
+_SAME: Final = timedelta(seconds=10)
+#: After so long it is not told any more how many there were.
+_LONGEST: Final = timedelta(minutes=10)
+
+_Same = tuple[str, str, str]
+"""Shape, namespace, and what was said."""
+
+
+@dataclass
+class PromiseRecord:
+    """Notes what servers that are about to start were answered. What they find free anyway is not worth a line.
+
+    Attributes
+    ----------
+    decisions
+        Where it is noted.
+    now
+        The time.
+    name_of
+        See `Reconciler`.
+    """
+
+    decisions: DecisionLog
+    now: Callable[[], datetime]
+    name_of: Callable[[str], str]
+    _noted: dict[_Same, tuple[datetime, int]] = field(default_factory=dict)
+    """Of what comes in numbers: when the last one was noted, and how many were not since then."""
+
+    def answered(self, shape: Shape, namespace: str, pod: str, promise: Promise) -> None:
+        """A server was told where it gets its place."""
+        placement = promise.placement
+        match placement.kind:
+            case PlacementKind.WARM:
+                self._promised(shape, namespace, pod, promise)
+            case PlacementKind.FRESH:
+                pass
+            case _:
+                reason = f"no place is kept for it: {placement.reason}"
+                self.refused(shape.id, namespace, pod, placement.kind, reason, node=placement.node)
+
+    def failed(self, shape: Shape, namespace: str, pod: str, error: str) -> None:
+        """The API server did not let anything be promised."""
+        decision = Decision(
+            self.now(), PROMISE, f"Pod {namespace}/{pod}", "it was to get a place that is kept", outcome=error
+        )
+        self._note_once((shape.id, namespace, error), decision)
+
+    def refused(self, shape: str, namespace: str, pod: str, code: str, reason: str, *, node: str = "") -> None:
+        """Nothing was promised."""
+        decision = Decision(self.now(), REFUSAL, f"Pod {namespace}/{pod}", reason, code, node, outcome="done")
+        self._note_once((shape, namespace, code), decision)
+
+    def _note_once(self, same: _Same, decision: Decision) -> None:
+        """Of many alike in a few seconds the first is noted, and with the next one how many there were."""
+        now = decision.at
+        self._noted = {
+            key: each for key, each in self._noted.items() if now - each[0] < (_LONGEST if each[1] else _SAME)
+        }
+        at, unnoted = self._noted.get(same, (now - _SAME, 0))
+        # A clock that was set back must not silence it.
+        if timedelta(0) <= now - at < _SAME:
+            self._noted[same] = at, unnoted + 1
+            return
+        self._noted[same] = now, 0
+        self._note(replace(decision, details={"alike_before": unnoted} if unnoted else {}), same[0])
+
+    def _promised(self, shape: Shape, namespace: str, pod: str, promise: Promise) -> None:
+        placement, placeholder = promise.placement, promise.placement.placeholder
+        assert placeholder is not None
+        details = {"placeholder": str(placeholder.key)}
+        reason = f"it gets the place of {placeholder.key.name} on node {placement.node}"
+        if promise.until is not None:
+            details |= {"until": promise.until.isoformat()}
+            details |= {f"claim.{entry}": claim for entry, claim in promise.claims.items()}
+            reason += f", with its devices, if it is there by {promise.until.astimezone(UTC):%H:%M:%S} UTC"
+        self._note(
+            Decision(
+                self.now(),
+                PROMISE,
+                f"Pod {namespace}/{pod}",
+                reason,
+                placement.kind,
+                placement.node,
+                outcome="done",
+                details=details,
+            ),
+            shape.id,
+        )
+
+    def _note(self, decision: Decision, shape: str) -> None:
+        details = {**decision.details, "shape": shape}
+        self.decisions.append(replace(decision, profile=self.name_of(shape), details=details), of_round=False)

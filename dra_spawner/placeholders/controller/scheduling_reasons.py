@@ -1,0 +1,51 @@
+"""Why a placeholder is on its node, as far as that can be told of what is so now."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_ready_for_users, wants_devices
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["why_there"]
+
+#: Of more nodes it is not found out how many a placeholder may run on.
+_MOST_NODES: Final = 500
+
+
+def why_there(view: View, pod: Pod) -> str:
+    """Which of the reasons for which the scheduler prefers a node are given on a placeholder's; empty without a node.
+
+    The manifest says what a placeholder prefers (`headroom.placeholder_objects`); the scheduler does not say why it
+    chose, and the node may have changed since.
+    """
+    state = view.snapshot.nodes.get(pod.node_name)
+    if not pod.node_name:
+        return ""
+    if state is None:
+        return "the node is no longer there"
+    if _is_only_one(view, state, pod):
+        return "it may run on no other node"
+    grounds = _grounds(view, state, pod)
+    if not grounds:
+        return "the scheduler put it there; the node now has nothing that placeholders prefer"
+    return f"the scheduler put it there: {', '.join(grounds)}"
+
+
+def _grounds(view: View, state: NodeState, pod: Pod) -> list[str]:
+    """What it prefers of a node and is so there, what weighs most first."""
+    name = pod.node_name
+    users = len(view.users_of_node.get(name, ()))
+    ready = ["ready for users"] if is_ready_for_users(state) else []
+    attracts = ["the newest node, which draws placeholders"] if is_labelled(state, names.ATTRACT) else []
+    if wants_devices(pod):
+        there = [f"{users} user's server there" if users == 1 else f"{users} users' servers there"] if users else []
+        return ready + there + attracts
+    return attracts + ([] if users else ["no user there"])
+
+
+def _is_only_one(view: View, state: NodeState, pod: Pod) -> bool:
+    nodes = view.snapshot.nodes
+    return len(nodes) <= _MOST_NODES and not any(each is not state and allows(each, pod) for each in nodes.values())

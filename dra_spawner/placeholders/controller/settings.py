@@ -1,0 +1,112 @@
+"""What an administrator says about placeholders, read and refused early."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Final
+
+from dra_spawner.placeholders.planner.cluster_index import Namespaces
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Headroom, Policy
+from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner.profiles.problems import Problem, shown
+
+__all__ = ["HeadroomError", "KeeperSettings", "read_headroom"]
+
+_KEYS: Final = ("min", "max", "floor")
+
+
+class HeadroomError(ValueError):
+    """Raised where the wanted head-room makes no sense; carries every problem found."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, problems)))
+
+
+@dataclass(frozen=True, slots=True)
+class KeeperSettings:
+    """All settings about placeholders.
+
+    Attributes
+    ----------
+    hub_namespace
+        Where the hub publishes the shapes of its choices.
+    headroom
+        By name of the choice (`headroom.choice_names`); without any, nothing is kept.
+    policy
+        All of it but shapes and head-room.
+    user_namespaces
+        Whether servers are in a namespace of each user, as with KubeSpawner's ``enable_user_namespaces``.
+    shapes_config_map
+        Name of the ConfigMap in which the hub publishes.
+    """
+
+    hub_namespace: str
+    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
+    user_namespaces: bool = False
+    shapes_config_map: str = CONFIG_MAP
+
+    @property
+    def namespaces(self) -> Namespaces:
+        """Whose objects count: with a namespace of each user servers anywhere, but nothing else that users can make."""
+        ours = frozenset((self.placeholders.namespace,))
+        return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace})
+
+    @property
+    def promise(self) -> timedelta:
+        """How long a place is kept for the server it was promised to."""
+        return self.policy.grace.promise
+
+
+def read_headroom(value: object, path: str = "headroom") -> dict[str, Headroom]:
+    """The wanted head-room by choice, as configured: ``{"gpu-slice": {"min": 2, "max": 20}}``.
+
+    ``max`` is twice ``min`` if it is not said; with a ``min`` of 0, as many as users' servers wait.
+
+    Raises
+    ------
+    HeadroomError
+        With path, what was found and what is allowed, for everything that is wrong.
+    """
+    problems: list[Problem] = []
+    if not isinstance(value, Mapping):
+        raise HeadroomError([Problem(path, shown(value), "a mapping of a choice's name to what is kept of it")])
+    found: dict[str, Headroom] = {}
+    for name, each in value.items():
+        where = f"{path}.{name}"
+        if not isinstance(name, str) or not name:
+            problems.append(Problem(path, shown(name), "names of choices, like gpu-slice or gpu-slice/memory=large"))
+        elif not isinstance(each, Mapping):
+            problems.append(Problem(where, shown(each), 'a mapping like {"min": 2, "max": 20}'))
+        else:
+            found[name] = _headroom(each, where, problems)
+    if problems:
+        raise HeadroomError(problems)
+    return found
+
+
+def _headroom(value: Mapping[object, object], path: str, problems: list[Problem]) -> Headroom:
+    for key in value:
+        if key not in _KEYS:
+            problems.append(Problem(f"{path}.{key}", shown(key), f"the keys {', '.join(_KEYS)}"))
+    if "min" not in value:
+        problems.append(Problem(f"{path}.min", "", "how many places are kept at all times"))
+        return Headroom(0, 0)
+    minimum = _number(value["min"], f"{path}.min", 0, MOST_PLACEHOLDERS, problems)
+    # Nothing kept does not mean that nobody may ask for a node.
+    usual = 2 * minimum or MOST_PLACEHOLDERS
+    maximum = _number(value.get("max", usual), f"{path}.max", minimum, MOST_PLACEHOLDERS, problems)
+    floor = value.get("floor")
+    return Headroom(minimum, maximum, None if floor is None else _number(floor, f"{path}.floor", 0, minimum, problems))
+
+
+def _number(value: object, path: str, least: int, most: int, problems: list[Problem]) -> int:
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return value
+    problems.append(Problem(path, shown(value), f"a whole number from {least} to {most}"))
+    return least

@@ -1,0 +1,101 @@
+"""Shapes of servers that wait for a node and of which no choice is published: combinations of options, for one.
+
+The hub writes the definition on the server's pod, so whoever leads finds it there.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.planner.pod_shapes import OwnShapes
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["WaitingShapes"]
+
+log = logging.getLogger(__name__)
+
+
+class WaitingShapes:
+    """Adds to a policy what servers need that wait now.
+
+    Parameters
+    ----------
+    watch
+        Knows the annotations of pods.
+    trusts_servers
+        Whether servers' pods are what they say they are. Not where users may write there: then it must be so.
+    """
+
+    def __init__(self, watch: ClusterWatch, *, trusts_servers: bool = True) -> None:
+        self._watch = watch
+        self._own = None if trusts_servers else OwnShapes()
+        self._read: dict[tuple[str, str], Shape | None] = {}
+        self._base: Policy | None = None
+        self._added: Mapping[str, Shape] = {}
+        self._policy = Policy()
+
+    def added_to(self, policy: Policy, view: View) -> Policy:
+        """The policy with their shapes, which have no images: no node is less ready for others because of them.
+
+        Without any published shape it is left as it is: then nobody makes nodes ready. Where servers are not trusted,
+        the view gets to know what they ask for.
+        """
+        if not policy.shapes:
+            return policy
+        found: dict[str, Shape] = {}
+        own: dict[ObjectKey, str] = {}
+        read: dict[tuple[str, str], Shape | None] = {}
+        for pod in view.waiting_users:
+            shape = pod.labels.get(names.SHAPE, "")
+            known = policy.shapes.get(shape) or found.get(shape)
+            if known is None and shape and (text := self._definition(pod)):
+                key = (shape, text)
+                if key not in read:
+                    read[key] = self._read[key] if key in self._read else _shape(shape, text, pod)
+                known = read[key]
+            if known is not None and self._own is not None:
+                known = self._own_of(pod, known, view)
+                if known is not None:
+                    own[ObjectKey.of(pod)] = known.id
+            if known is not None and known.id not in policy.shapes:
+                found[known.id] = known
+        # Only of who waits now: this is as big as that.
+        self._read = read
+        if self._own is not None:
+            self._own.forget_others()
+            view.own_shapes = own
+        if not found:
+            return policy
+        if policy is not self._base or found != self._added:
+            self._base, self._added = policy, found
+            self._policy = replace(policy, shapes={**policy.shapes, **found})
+        return self._policy
+
+    def _own_of(self, pod: Pod, said: Shape, view: View) -> Shape | None:
+        assert self._own is not None
+        found, is_new = self._own.of(pod, said, view.snapshot)
+        if found is None and is_new:
+            log.warning("A pod asks for less than it says, or for something else: pod=%s shape=%s", pod, said.id)
+        return found
+
+    def _definition(self, pod: Pod) -> str:
+        observed = self._watch.observed(Kind.POD, ObjectKey.of(pod))
+        return observed.annotations.get(names.DEFINITION, "") if observed is not None else ""
+
+
+def _shape(shape: str, text: str, pod: Pod) -> Shape | None:
+    try:
+        return read_definition(text, shape)
+    except DefinitionError as error:
+        log.warning("A pod does not say what it needs: pod=%s because=%s", pod, error)
+        return None

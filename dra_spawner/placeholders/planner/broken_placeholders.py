@@ -1,0 +1,85 @@
+"""Placeholders that keep nothing any more: they failed, do not start, or what they were to keep is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dra_spawner.placeholders.planner.actions import Cause, EndPlaceholder
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.view import Placeholder, View, age
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+
+
+def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> tuple[EndPlaceholder, ...]:
+    """Which placeholders are of no use; others are made in their stead, if they are wanted.
+
+    Parameters
+    ----------
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    return (*_failed(view), *_not_proven(view, policy, ending), *_without_claims(view, policy, ending))
+
+
+def has_failed(pod: Pod) -> bool:
+    """Of a placeholder that is broken: whether its node or its devices are to blame, so that the next may fail, too."""
+    return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
+
+
+def _failed(view: View) -> Iterator[EndPlaceholder]:
+    """Pods that the kubelet has ended, as their node was short of something; as objects they stay for ever."""
+    for pod in view.leaving:
+        if pod.is_finished and not pod.is_deleted and not _takes_others_claims_along(view, pod):
+            yield EndPlaceholder(ObjectKey.of(pod), pod.uid, Cause.BROKEN, f"it has ended by itself ({pod.phase})")
+
+
+def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[EndPlaceholder]:
+    """Those whose devices cannot be prepared, for one; the kubelet tries that for ever."""
+    for key, placeholder in view.placeholders.items():
+        pod = placeholder.pod
+        if key in ending or placeholder.is_proven or placeholder.is_pending or placeholder.reservation is not None:
+            continue
+        devices = _devices(view, placeholder)
+        if pod.has_unhealthy_device:
+            reason = f"a device of it on node {pod.node_name} is not healthy{devices}"
+        elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start:
+            minutes = policy.grace.start.total_seconds() / 60
+            reason = f"its container does not run after {minutes:g} minutes on node {pod.node_name}{devices}"
+        else:
+            continue
+        yield EndPlaceholder(key, pod.uid, Cause.BROKEN, reason)
+
+
+def _devices(view: View, placeholder: Placeholder) -> str:
+    """Those that it has, for people."""
+    claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
+    names = [str(each.id) for claim in claims for each in claim.claim.status.devices or ()]
+    return f" ({', '.join(sorted(names))})" if names else ""
+
+
+def _takes_others_claims_along(view: View, pod: Pod) -> bool:
+    """Whether a user's pod names a claim that would go with a placeholder."""
+    keys = [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim]
+    claims = [view.snapshot.claims[key] for key in keys if key in view.snapshot.claims]
+    return any(
+        pod.uid in claim.owner_uids and user.uid not in claim.owner_uids
+        for claim in claims
+        for user in view.pods_naming(claim.key)
+        if user.uid != pod.uid
+    )
+
+
+def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[EndPlaceholder]:
+    for key, placeholder in view.placeholders.items():
+        gone = _gone_claims(view, policy, placeholder)
+        if gone and key not in ending:
+            reason = f"claim {', '.join(each.name for each in gone)} is gone"
+            yield EndPlaceholder(key, placeholder.pod.uid, Cause.BROKEN, reason)
+
+
+def _gone_claims(view: View, policy: Policy, placeholder: Placeholder) -> list[ObjectKey]:
+    """Claims that are not there; those of a new placeholder may only not be seen yet."""
+    if age(placeholder.pod.created, view.now) < policy.grace.orphan:
+        return []
+    return [key for key in placeholder.claims if key not in view.snapshot.claims]

@@ -1,0 +1,116 @@
+"""How busy nodes are with users: placeholders do not count, and shares of devices count for what they are."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from dra_spawner import names
+from dra_spawner.dra.allocated_state import AllocatedState
+from dra_spawner.dra.features import SCHEDULER_1_36
+from dra_spawner.dra.objects import PoolId, ResourceClaim, ResourceSlice
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import CPU, MEMORY
+from dra_spawner.simulator.weighted_utilization import weighted_utilization
+
+_ZERO = Fraction(0)
+#: Controllers of pods that run wherever a node is: they make none busy.
+DAEMONS = ("DaemonSet", "Node")
+
+
+@dataclass(frozen=True, slots=True)
+class Busyness:
+    """How busy one node is.
+
+    Attributes
+    ----------
+    users
+        Users' servers there.
+    figure
+        From 0 to 1: the most used of CPU, memory and devices; None if what its devices do is not known.
+    """
+
+    users: int
+    figure: Fraction | None
+    order: tuple[float, Fraction, int] = field(init=False, compare=False, repr=False)
+    """Sorts as `rank` does, faster: fractions are compared only where they are about the same."""
+
+    def __post_init__(self) -> None:
+        figure, users = self.rank
+        object.__setattr__(self, "order", (float(figure), figure, users))
+
+    @property
+    def rank(self) -> tuple[Fraction, int]:
+        """Nodes in the order in which users should fill them, the highest first."""
+        return (self.figure or _ZERO, self.users)
+
+
+class NodesBusyness:
+    """Busyness of the nodes of a view, computed when asked for."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._known: dict[str, Busyness] = {}
+
+    def of(self, name: str) -> Busyness:
+        """Of one node."""
+        known = self._known.get(name)
+        if known is None:
+            known = self._known[name] = self._of(name)
+        return known
+
+    def _of(self, name: str) -> Busyness:
+        """As it was found before, if all that it was found from is still the same."""
+        view = self._view
+        state, users = view.snapshot.nodes[name], view.users_of_node.get(name, ())
+        at_hand = view.known.busyness_at_hand.get(name)
+        if at_hand is not None and at_hand[0] is state and at_hand[1] is users:
+            assert isinstance(at_hand[2], Busyness)
+            return at_hand[2]
+        others = [pod for pod in state.pods if not _is_placeholder(pod)]
+        ids = [item.pool_id for item in view.known.slices_of_node.get(name, ())]
+        pools = {pool_id: view.known.slices_of_pool[pool_id] for pool_id in ids}
+        named = [ObjectKey(pod.namespace, each.claim) for pod in others for each in pod.claims if each.claim]
+        claims = [view.snapshot.claims[key].claim for key in named if key in view.snapshot.claims]
+        ground = (state, users, *pools.values(), *claims)
+        known = view.known.busyness.get(name)
+        if known is not None and len(known[0]) == len(ground) and all(map(operator.is_, known[0], ground)):
+            assert isinstance(known[1], Busyness)
+            found = known[1]
+        else:
+            found = Busyness(len(users), _figure(state, others, pools, claims))
+            view.known.busyness[name] = ground, found
+        view.known.note_busyness(name, (state, users, found), (*named, *pools))
+        return found
+
+
+def _figure(
+    state: NodeState,
+    pods: Sequence[Pod],
+    pools: Mapping[PoolId, tuple[ResourceSlice, ...]],
+    claims: Iterable[ResourceClaim],
+) -> Fraction | None:
+    figures = [_ZERO]
+    counted = [pod for pod in pods if pod.controller not in DAEMONS]
+    for resource in (CPU, MEMORY):
+        total = state.node.allocatable.get(resource, 0)
+        if total:
+            figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in counted), total))
+    if pools:
+        # A claim may be several pods'.
+        held = AllocatedState.from_claims({id(claim): claim for claim in claims}.values())
+        devices = weighted_utilization(state.node.identity, pools, held, SCHEDULER_1_36, lambda device: Fraction(1))
+        if not devices.is_known:
+            return None
+        figures.append(devices.figure or _ZERO)
+    return min(max(figures), Fraction(1))
+
+
+def _is_placeholder(pod: Pod) -> bool:
+    """Ours, or one of the chart's own."""
+    return pod.labels.get(names.COMPONENT) == names.PLACEHOLDER

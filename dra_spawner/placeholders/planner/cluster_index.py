@@ -1,0 +1,358 @@
+"""What one view of the cluster found out and the next need not find out again.
+
+Objects in a snapshot never change; they are replaced. So whatever was found out of an object holds while it is the very
+object, and to look at those that are not is all that a view of a big cluster has to do. It holds nothing that is not in
+the snapshot: a fresh one gives the same views, later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+from dra_spawner import names
+from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.table import Table
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+#: Of what is remembered by names that others give, so much more is kept than there is in the cluster.
+_SPARE = 1_000
+_NODE_LABELS = (names.ATTRACT, names.DRAINING)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespaces:
+    """Whose objects are looked at; each is a set of namespaces, or None for all of them.
+
+    Attributes
+    ----------
+    servers
+        Where users' servers are.
+    placeholders
+        Where placeholders and their claims are made: elsewhere nobody's label makes a pod or a claim one of ours.
+    pullers
+        Where what pulls images is believed to have pulled them.
+    """
+
+    servers: frozenset[str] | None = None
+    placeholders: frozenset[str] | None = None
+    pullers: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, namespaces: Namespaces | Collection[str] | None) -> Namespaces:
+        """As given; with nothing but the servers' namespaces, placeholders are in these, too."""
+        if isinstance(namespaces, Namespaces):
+            return namespaces
+        servers = None if namespaces is None else frozenset(namespaces)
+        return cls(servers, servers)
+
+
+@dataclass
+class FailedFits:
+    """Where a waiting pod did not fit, and what was so there at that time.
+
+    Attributes
+    ----------
+    of_node
+        By node: its state when something besides devices was in the pod's way.
+    without_placeholders
+        By node: a token of all that bears on the answer, when the pod would not fit even without placeholders.
+    """
+
+    of_node: dict[str, NodeState] = field(default_factory=dict)
+    without_placeholders: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What was found when nodes were last judged.
+
+    Attributes
+    ----------
+    rules
+        By which.
+    since
+        Of the memory that came of it: who has another one must look at all nodes.
+    unsettled
+        Nodes that must be looked at again, though nothing changes there.
+    """
+
+    rules: object = None
+    since: Mapping[str, datetime] | None = None
+    unsettled: frozenset[str] = frozenset()
+
+
+class Known:
+    """See the module.
+
+    Attributes
+    ----------
+    placeholders
+        Pods made by this project to keep a place, those on their way out included.
+    users
+        Users' servers that have not ended.
+    pullers
+        Pods that pull images, by node.
+    waiting
+        Those of them that have no node.
+    users_of_node
+        The others by node.
+    naming
+        Pods of users and placeholders by a claim that they name.
+    warm_claims
+        Claims that were made for placeholders.
+    created
+        When a node was made.
+    labelled
+        Names of nodes by a label of ours that they have.
+    slices_of_node
+        Slices of one node's devices.
+    slices_of_pool
+        All slices.
+    judged
+        For whoever judges nodes.
+    touched_nodes
+        Nodes that are different or gone, or their slices or pullers are, since they were last judged.
+    failed_fits
+        Of users' pods that wait, as they are and as if all nodes were ready for them.
+    busyness
+        Of nodes: all that it was found from, and what was found.
+    busyness_at_hand
+        Of those of them for which nothing has changed but perhaps the two things that are here before it.
+    """
+
+    def __init__(self) -> None:
+        self._snapshot: Snapshot | None = None
+        self._namespaces = Namespaces()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._pods = _Followed[ObjectKey, Pod]()
+        self._nodes = _Followed[str, NodeState]()
+        self._claims = _Followed[ObjectKey, TrackedClaim]()
+        self._slices = _Followed[str, ResourceSlice]()
+        self.placeholders: dict[ObjectKey, Pod] = {}
+        self.users: dict[ObjectKey, Pod] = {}
+        self.waiting: dict[ObjectKey, Pod] = {}
+        self.pullers: dict[str, tuple[Pod, ...]] = {}
+        self.users_of_node: dict[str, tuple[Pod, ...]] = {}
+        self.naming: dict[ObjectKey, tuple[Pod, ...]] = {}
+        self.warm_claims: dict[ObjectKey, TrackedClaim] = {}
+        self.created: dict[str, datetime | None] = {}
+        self._newest: list[str] | None = None
+        self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
+        self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
+        self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
+        self.judged = Judged()
+        self.touched_nodes: set[str] = set()
+        self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
+        self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
+        self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
+        self._busy_by: dict[Hashable, set[str]] = {}
+
+    def look(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
+        """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
+        within = Namespaces.of(namespaces)
+        if snapshot is not self._snapshot or within != self._namespaces:
+            self._forget()
+            self._snapshot, self._namespaces = snapshot, within
+        for key, pod_before, pod in self._pods.changes(snapshot.state.pods):
+            self._let_go_pod(key, pod_before)
+            self._take_pod(key, pod)
+        for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
+            self._busyness_may_differ(key)
+            if claim_before is not None:
+                self.warm_claims.pop(key, None)
+            if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
+                self.warm_claims[key] = claim
+        for _, slice_before, item in self._slices.changes(snapshot.state.devices.slices):
+            self._replace_slice(slice_before, item)
+        for name, state_before, state in self._nodes.changes(snapshot.state.nodes):
+            self._replace_node(name, state_before, state)
+        self._forget_what_is_gone()
+
+    def note_busyness(
+        self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
+    ) -> None:
+        """Keep a node's busyness at hand until a claim or a pool that it was found from changes."""
+        self.busyness_at_hand[name] = at_hand
+        for key in found_from:
+            self._busy_by.setdefault(key, set()).add(name)
+
+    def _forget_what_is_gone(self) -> None:
+        """Whoever makes pods can name nodes and claims that are not there: of these only some are remembered."""
+        nodes = self._nodes.items
+        if len(self.touched_nodes) > len(nodes) + _SPARE:
+            self.touched_nodes &= nodes.keys()
+        if len(self._busy_by) > len(self._claims.items) + len(self.slices_of_pool) + _SPARE:
+            self._busy_by.clear()
+            self.busyness_at_hand.clear()
+
+    def _busyness_may_differ(self, key: Hashable) -> None:
+        for name in self._busy_by.pop(key, ()):
+            self.busyness_at_hand.pop(name, None)
+
+    def failed_fits_of(self, pod: Pod) -> FailedFits:
+        """Of a pod that waits."""
+        return self._failed_fits_of(pod)[1]
+
+    def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
+        """Of the same pod as if it did not require that a node is ready."""
+        return self._failed_fits_of(pod)[2]
+
+    def _failed_fits_of(self, pod: Pod) -> tuple[Pod, FailedFits, FailedFits]:
+        key = ObjectKey.of(pod)
+        known = self.failed_fits.get(key)
+        if known is None or known[0] is not pod:
+            known = self.failed_fits[key] = pod, FailedFits(), FailedFits()
+        return known
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    def _take_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+        if pod is None:
+            return
+        component = pod.labels.get(names.COMPONENT)
+        if component in names.IMAGE_PULLERS:
+            if not _is_in(key, self._namespaces.pullers):
+                return
+            _add(self.pullers, pod.node_name, pod)
+            self.touched_nodes.add(pod.node_name)
+            return
+        if names.SHAPE in pod.labels or component in (names.USER_SERVER, names.PLACEHOLDER):
+            for claim in _named(pod):
+                _add(self.naming, claim, pod)
+        if component == names.PLACEHOLDER and pod.labels.get(names.MANAGED_BY) == names.MANAGER:
+            if _is_in(key, self._namespaces.placeholders):
+                self.placeholders[key] = pod
+        elif component == names.USER_SERVER and not pod.is_finished and _is_in(key, self._namespaces.servers):
+            self.users[key] = pod
+            if pod.node_name:
+                _add(self.users_of_node, pod.node_name, pod)
+            else:
+                self.waiting[key] = pod
+
+    def _let_go_pod(self, key: ObjectKey, pod: Pod | None) -> None:
+        if pod is None:
+            return
+        self.placeholders.pop(key, None)
+        self.failed_fits.pop(key, None)
+        self.waiting.pop(key, None)
+        if self.users.pop(key, None) is not None and pod.node_name:
+            _remove(self.users_of_node, pod.node_name, pod)
+        if pod.node_name in self.pullers:
+            _remove(self.pullers, pod.node_name, pod)
+            self.touched_nodes.add(pod.node_name)
+        for claim in _named(pod):
+            _remove(self.naming, claim, pod)
+
+    # --- nodes and slices -----------------------------------------------------------------------------------------
+
+    def newest_nodes(self) -> list[str]:
+        """Names of nodes, those that were made last first."""
+        if self._newest is None:
+            nodes = self._nodes.items
+            self._newest = sorted(nodes, key=lambda name: (nodes[name].node.created, name), reverse=True)
+        return self._newest
+
+    def _replace_node(self, name: str, before: NodeState | None, after: NodeState | None) -> None:
+        if before is None or after is None or before.node.created != after.node.created:
+            self._newest = None
+        if after is None:
+            self.touched_nodes.add(name)
+            del self.created[name]
+            self.busyness.pop(name, None)
+            self.busyness_at_hand.pop(name, None)
+            for names in self.labelled.values():
+                names.discard(name)
+            for _, *fits in self.failed_fits.values():
+                for each in fits:
+                    each.of_node.pop(name, None)
+                    each.without_placeholders.pop(name, None)
+        elif before is None or before.node is not after.node:
+            self.touched_nodes.add(name)
+            self.created[name] = _moment(after.node.created)
+            for label, names in self.labelled.items():
+                (names.add if label in after.node.labels else names.discard)(name)
+
+    def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
+        self.touched_nodes.update(item.node_name for item in (before, after) if item is not None and item.node_name)
+        for item in (before, after):
+            if item is not None:
+                self._busyness_may_differ(item.pool_id)
+                self.busyness_at_hand.pop(item.node_name or "", None)
+        if before is not None:
+            _remove(self.slices_of_node, before.node_name or "", before)
+            _remove(self.slices_of_pool, before.pool_id, before)
+        if after is not None:
+            _add(self.slices_of_pool, after.pool_id, after)
+            if after.node_name:
+                _add(self.slices_of_node, after.node_name, after)
+
+
+class _Followed(Generic[K, V]):
+    """The items of a table as they were when it was last looked at."""
+
+    def __init__(self) -> None:
+        self.items: dict[K, V] = {}
+        self._changes = 0
+
+    def changes(self, table: Table[K, V]) -> list[tuple[K, V | None, V | None]]:
+        """What is not as it was, with before and after; None is nothing."""
+        keys = table.changed_since(self._changes)
+        self._changes = table.changes
+        items = self.items
+        found: list[tuple[K, V | None, V | None]] = []
+        for key in keys if keys is not None else {**table, **items}:
+            before, after = items.get(key), table.get(key)
+            if after is before:
+                continue
+            found.append((key, before, after))
+            if after is None:
+                del items[key]
+            else:
+                items[key] = after
+        return found
+
+
+def _named(pod: Pod) -> list[ObjectKey]:
+    return [ObjectKey(pod.namespace, reference.claim) for reference in pod.claims if reference.claim]
+
+
+def _is_in(key: ObjectKey, namespaces: frozenset[str] | None) -> bool:
+    return namespaces is None or key.namespace in namespaces
+
+
+def _is_warm(claim: TrackedClaim) -> bool:
+    return (
+        claim.labels.get(names.COMPONENT) == names.PLACEHOLDER and claim.labels.get(names.MANAGED_BY) == names.MANAGER
+    )
+
+
+def _moment(stamp: str) -> datetime | None:
+    """A ``creationTimestamp``; None if there is none."""
+    try:
+        moment = datetime.fromisoformat(stamp)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _add(groups: dict[K, tuple[V, ...]], key: K, item: V) -> None:
+    groups[key] = (*groups.get(key, ()), item)
+
+
+def _remove(groups: dict[K, tuple[V, ...]], key: K, item: V) -> None:
+    left = tuple(each for each in groups.get(key, ()) if each is not item)
+    if left:
+        groups[key] = left
+    else:
+        groups.pop(key, None)

@@ -1,0 +1,88 @@
+"""Pods that could be there, for questions to the simulator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.placeholder_objects import (
+    PlaceholderSettings,
+    placeholder_claims,
+    placeholder_pod,
+)
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.shapes import Shape, canonical
+from dra_spawner.simulator.claims import ClaimTemplate, TrackedClaim
+from dra_spawner.simulator.pods import Pod
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_NAME = "simulated-placeholder"
+
+
+def kind_of(shape: Shape) -> str:
+    """What rules nodes out for good: the same for most shapes of a hub."""
+    return canonical(shape.node_fields)
+
+
+def pods_by_kind(policy: Policy) -> dict[str, Pod]:
+    """A pod for each kind of shapes, without claims, for what rules nodes out for good."""
+    return {kind: bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
+
+
+def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+    """A placeholder as it would be made, to be put into a snapshot."""
+    settings = PlaceholderSettings(namespace=namespace)
+    claims = tuple(
+        replace(TrackedClaim.from_json(_with_uid(manifest)), is_protected=False)
+        for manifest in placeholder_claims(shape, name, settings)
+    )
+    return Pod.from_json(_with_uid(placeholder_pod(shape, name, settings))), claims
+
+
+def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
+    """A user's pod of a shape, which requires a node that is ready, and the templates of its claims."""
+    name = "simulated-user"
+    templates = tuple(
+        ClaimTemplate.from_json(
+            {
+                "metadata": {"name": f"{name}-{entry}", "namespace": namespace},
+                "spec": {"spec": spec},
+            }
+        )
+        for entry, spec in shape.claims.items()
+    )
+    settings = PlaceholderSettings(namespace=namespace)
+    manifest = placeholder_pod(shape, name, settings)
+    spec = {
+        **manifest["spec"],
+        **shape.node_fields,
+        "resourceClaims": [{"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"} for entry in shape.claims],
+    }
+    spec["affinity"] = requiring_readiness(shape.node_fields.get("affinity", {}))
+    return Pod.from_json({"metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": spec}), templates
+
+
+def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
+    """A pod's affinity that leaves only nodes open that are ready for users, besides what it asks for itself."""
+    ready = {"key": names.IMAGES_READY, "operator": "Exists"}
+    nodes = affinity.get("nodeAffinity") or {}
+    terms = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
+    required = [{**term, "matchExpressions": [*(term.get("matchExpressions") or ()), ready]} for term in terms]
+    return {**affinity, "nodeAffinity": {**nodes, _REQUIRED: {"nodeSelectorTerms": required}}}
+
+
+@lru_cache(maxsize=1000)
+def bare_pod(kind: str) -> Pod:
+    """A pod of a kind of shapes, with nothing but what rules nodes out for good."""
+    spec = {**json.loads(kind), "containers": [{"name": "main", "image": "none", "resources": {}}]}
+    return Pod.from_json({"metadata": {"name": _NAME, "namespace": "default"}, "spec": spec})
+
+
+def _with_uid(manifest: Mapping[str, object]) -> dict[str, object]:
+    metadata = manifest["metadata"]
+    assert isinstance(metadata, dict)
+    return {**manifest, "metadata": {**metadata, "uid": metadata["name"]}}

@@ -1,0 +1,105 @@
+"""Placeholders of shapes that no choice has any more: they go when those that are wanted instead are there.
+
+Until then they keep room all the same: servers of other shapes have them make way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["decide_outdated"]
+
+
+def decide_outdated(
+    view: View, policy: Policy, memory: Memory, numbers: Iterable[Action], ending: frozenset[ObjectKey]
+) -> tuple[tuple[EndPlaceholder, ...], dict[ObjectKey, Denial], Memory]:
+    """Which of them end, which stay for now and why.
+
+    Parameters
+    ----------
+    numbers
+        What is to be done for the wanted numbers, whether or not all of it may be done now.
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    old = [
+        each
+        for shape, there in view.placeholders_of_shape.items()
+        if shape not in policy.shapes and policy.is_complete
+        for each in there
+        if each.reservation is None and each.key not in ending
+    ]
+    since = {shape: memory.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
+    memory = replace(memory, outdated=since)
+    if not old:
+        return (), {}, memory
+    warm = {each.key for shape in since for each in view.warm(shape)}
+    old.sort(key=lambda each: (each.key in warm, newest_first(each)))
+    pending = [
+        each
+        for each in view.placeholders.values()
+        if each.is_pending and each.shape in policy.shapes and each.key not in ending
+    ]
+    are_replaced = not pending and not any(isinstance(each, CreatePlaceholder) for each in numbers)
+    going = [
+        each
+        for each in old
+        if are_replaced or each.key not in warm or view.now - since[each.shape] >= policy.grace.replacing
+    ]
+    if not going:
+        # No more could go in one round anyway.
+        going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
+    stay = {each.key for each in old} - {each.key for each in going}
+    return tuple(map(_end, going)), dict.fromkeys(sorted(stay), Denial.REPLACING), memory
+
+
+def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:
+    """Those without which one that is wanted has its place at once, instead of on a node that is yet to come."""
+    found: list[Placeholder] = []
+    snapshot = view.snapshot
+    with snapshot.trial():
+        # Those that fit anyway the scheduler is about to come to.
+        left = [each for each in pending if _surely_has_no_place(snapshot, each.pod)]
+        for each in old:
+            snapshot.fork()
+            snapshot.remove_pod(each.key)
+            one_of_each = {other.shape: other for other in reversed(left)}.values()
+            placed = next((other for other in one_of_each if _is_placed(snapshot, other.pod, each.node)), None)
+            if placed is None:
+                snapshot.revert()
+                continue
+            snapshot.commit()
+            left.remove(placed)
+            found.append(each)
+    return found
+
+
+def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
+    """Whether a pod fits nowhere; not if that is not known. Where it fits it has its place from here on."""
+    try:
+        return not snapshot.place_quickly(pod, {})
+    except SearchStopped:
+        return False
+
+
+def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
+    """Give a pod its place on a node if it surely fits there, and whether it does."""
+    try:
+        return snapshot.schedule(pod, node).fits
+    except SearchStopped:
+        return False
+
+
+def _end(placeholder: Placeholder) -> EndPlaceholder:
+    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
+    return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)

@@ -1,0 +1,168 @@
+"""The objects of one placeholder: a pod that keeps a place, and the claims that keep its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.placeholders.planner.shapes import JsonObject, Shape, is_extended_resource
+from dra_spawner.simulator.resources import container_sum
+
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#: Until the kubelet kills it. Its devices are free once that has ended it, and undone their preparation.
+_GRACE_SECONDS = 5
+_UNPRIVILEGED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderSettings:
+    """What all placeholders have in common.
+
+    Attributes
+    ----------
+    namespace
+        Where they are made: that of the users' servers, for a claim can only be handed over within its namespace.
+    priority_class
+        Name of a PriorityClass below that of users; empty for none.
+    image
+        Does nothing.
+    labels
+        Further labels of pods and claims.
+    image_pull_secrets
+        Names of Secrets of the namespace with which the image is pulled.
+    """
+
+    namespace: str = "default"
+    priority_class: str = ""
+    image: str = "registry.k8s.io/pause:3.10"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    image_pull_secrets: tuple[str, ...] = ()
+
+
+def claim_name(placeholder: str, entry: str) -> str:
+    """Name of a placeholder's claim."""
+    return f"{placeholder}-{entry}"
+
+
+def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -> tuple[JsonObject, ...]:
+    """The warm claims, to be created before the pod."""
+    return tuple(
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": _metadata(claim_name(name, entry), shape, settings),
+            "spec": spec,
+        }
+        for entry, spec in shape.claims.items()
+    )
+
+
+def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoid: Collection[str] = ()) -> JsonObject:
+    """The pod.
+
+    A user preempts a placeholder without devices where no free place is left, so that prefers the node that attracts
+    placeholders, and nodes without users: what is free is where users are. A placeholder with devices is handed over
+    where it is, so that prefers nodes with users, which then become full, and ready ones.
+    """
+    metadata = _metadata(name, shape, settings)
+    metadata["annotations"] = {_SAFE_TO_EVICT: names.TRUE}
+    requests = _requests(shape)
+    resources: JsonObject = {"requests": requests}
+    # Of these the API server wants limits, equal to what is requested.
+    if extended := {name: amount for name, amount in requests.items() if is_extended_resource(name)}:
+        resources["limits"] = extended
+    if shape.claims:
+        resources["claims"] = [{"name": entry} for entry in shape.claims]
+    spec: JsonObject = {
+        **{key: value for key, value in shape.node_fields.items() if key != "affinity"},
+        "affinity": _affinity(shape, avoid),
+        "automountServiceAccountToken": False,
+        "containers": [
+            {
+                "name": "placeholder",
+                "image": settings.image,
+                "resources": resources,
+                "securityContext": _UNPRIVILEGED,
+            }
+        ],
+        "enableServiceLinks": False,
+        "resourceClaims": [{"name": entry, "resourceClaimName": claim_name(name, entry)} for entry in shape.claims],
+        "restartPolicy": "Always",
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+    }
+    if not shape.claims:
+        del spec["resourceClaims"]
+        spec["terminationGracePeriodSeconds"] = 0
+    if settings.image_pull_secrets:
+        spec["imagePullSecrets"] = [{"name": name} for name in settings.image_pull_secrets]
+    if settings.priority_class:
+        spec["priorityClassName"] = settings.priority_class
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def _metadata(name: str, shape: Shape, settings: PlaceholderSettings) -> JsonObject:
+    return {
+        "name": name,
+        "namespace": settings.namespace,
+        "labels": {
+            **settings.labels,
+            names.COMPONENT: names.PLACEHOLDER,
+            names.MANAGED_BY: names.MANAGER,
+            names.SHAPE: shape.id,
+        },
+    }
+
+
+def _requests(shape: Shape) -> dict[str, str]:
+    """What the user's containers need together, for the one container of the placeholder."""
+    regular = [_quantities(each) for each in shape.containers if not each.get("init")]
+    init = [(_quantities(each), bool(each.get("sidecar"))) for each in shape.containers if each.get("init")]
+    return {name: str(amount) for name, amount in sorted(container_sum(regular, init).items())}
+
+
+def _quantities(container: Mapping[str, Any]) -> dict[str, Quantity]:
+    return {name: Quantity.parse(amount) for name, amount in container["requests"].items()}
+
+
+def _affinity(shape: Shape, avoid: Collection[str]) -> JsonObject:
+    nodes = dict(shape.node_fields.get("affinity", {}).get("nodeAffinity", {}))
+    attracted = {"matchExpressions": [{"key": names.ATTRACT, "operator": "In", "values": [names.TRUE]}]}
+    ready = {"matchExpressions": [{"key": names.IMAGES_READY, "operator": "Exists"}]}
+    nodes[_PREFERRED] = [{"weight": 100, "preference": attracted}]
+    if shape.wants_devices:
+        nodes[_PREFERRED] = [{"weight": 100, "preference": ready}, {"weight": 20, "preference": attracted}]
+    if avoid:
+        elsewhere = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": [name]} for name in avoid]}
+        nodes[_PREFERRED].append({"weight": 100, "preference": elsewhere})
+    required = nodes.get("requiredDuringSchedulingIgnoredDuringExecution") or {"nodeSelectorTerms": [{}]}
+    not_draining = {"key": names.DRAINING, "operator": "DoesNotExist"}
+    nodes["requiredDuringSchedulingIgnoredDuringExecution"] = {
+        "nodeSelectorTerms": [
+            {**term, "matchExpressions": [*term.get("matchExpressions", ()), not_draining]}
+            for term in required["nodeSelectorTerms"]
+        ]
+    }
+    near_users = {
+        "labelSelector": {"matchLabels": {names.COMPONENT: names.USER_SERVER}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    if shape.wants_devices:
+        return {
+            "nodeAffinity": nodes,
+            "podAffinity": {_PREFERRED: [{"weight": 100, "podAffinityTerm": near_users}]},
+        }
+    return {
+        "nodeAffinity": nodes,
+        "podAntiAffinity": {_PREFERRED: [{"weight": 50, "podAffinityTerm": near_users}]},
+    }

@@ -1,0 +1,162 @@
+"""What a server's pod truly asks for, where users may write on their pods what they like.
+
+With a namespace of each user, a pod's labels and annotations are its user's. A placeholder that waits beside the pod is
+made in a namespace that no quota of the user's counts, and asks the autoscaler for a node: it must not be larger than
+the pod, nor open to more nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from dra_spawner import names
+from dra_spawner.dra.claims import ClaimStatus, ResourceClaim, Toleration
+from dra_spawner.dra.node_selector import NodeSelector, Requirement
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.shapes import Shape, shape_id
+from dra_spawner.placeholders.planner.view import without_label
+from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.resources import Amounts
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["OwnShapes"]
+
+_Term = tuple[frozenset[Requirement], frozenset[Requirement]]
+_Sources = tuple[TrackedClaim | ClaimTemplate | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What a pod asks of a node.
+
+    Attributes
+    ----------
+    claims
+        Those that are made for the pod alone, by entry, without names.
+    nodes
+        Terms of the required node affinity without readiness; None if there is none.
+    """
+
+    requests: Amounts
+    claims: Mapping[str, ResourceClaim]
+    selector: Mapping[str, str]
+    nodes: frozenset[_Term] | None
+    tolerations: frozenset[Toleration]
+    scheduler: str
+    runtime_class: str
+
+    def allows(self, said: _Asked) -> bool:
+        """Whether who asks for this may say that it asks for that: no more, and for no other nodes.
+
+        What admission plugins add to a pod makes it larger, more tolerant, or open to fewer nodes.
+        """
+        return (
+            all(self.requests.get(name, 0) >= amount for name, amount in said.requests.items())
+            and all(self.claims.get(entry) == claim for entry, claim in said.claims.items())
+            and said.selector.items() <= self.selector.items()
+            and said.nodes == self.nodes
+            and said.tolerations <= self.tolerations
+            and (said.scheduler, said.runtime_class) == (self.scheduler, self.runtime_class)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What was found of a pod, and all that it was found from."""
+
+    pod: Pod
+    said: Shape
+    sources: _Sources
+    own: Shape | None
+
+
+class OwnShapes:
+    """Finds shapes of pods, once for each as it is."""
+
+    def __init__(self) -> None:
+        self._judged: dict[ObjectKey, _Judged] = {}
+        self._seen: dict[ObjectKey, _Judged] = {}
+        self._said: dict[str, _Asked] = {}
+
+    def of(self, pod: Pod, said: Shape, snapshot: Snapshot) -> tuple[Shape | None, bool]:
+        """The shape of a pod that says it is of one, and whether that was found just now.
+
+        It is the shape that it says, or the same on the fewer nodes that are open to it; None if the pod asks for less,
+        or for something else.
+        """
+        key, sources = ObjectKey.of(pod), _sources(pod, snapshot)
+        known = self._judged.get(key)
+        is_new = known is None or not _is_of(known, pod, said, sources)
+        if known is None or is_new:
+            known = _Judged(pod, said, sources, self._judge(pod, said, sources))
+        self._seen[key] = known
+        return known.own, is_new
+
+    def forget_others(self) -> None:
+        """Remember only what was asked about since the last time."""
+        self._judged, self._seen = self._seen, {}
+        shapes = {each.said.id for each in self._judged.values()}
+        self._said = {shape: each for shape, each in self._said.items() if shape in shapes}
+
+    def _judge(self, pod: Pod, said: Shape, sources: _Sources) -> Shape | None:
+        asked, claimed = _asked(pod, sources), self._said.get(said.id)
+        if claimed is None:
+            simulated, templates = simulated_user(said, pod.namespace)
+            claimed = self._said[said.id] = _asked(simulated, templates)
+        if not asked.allows(claimed):
+            return None
+        if asked.selector == claimed.selector:
+            return said
+        fields = {**said.node_fields, "nodeSelector": dict(asked.selector)}
+        return Shape(shape_id(said.claims, said.containers, fields), said.claims, said.containers, fields)
+
+
+def _is_of(known: _Judged, pod: Pod, said: Shape, sources: _Sources) -> bool:
+    return (
+        known.pod is pod
+        and known.said is said
+        and len(known.sources) == len(sources)
+        and all(before is now for before, now in zip(known.sources, sources, strict=True))
+    )
+
+
+def _sources(pod: Pod, snapshot: Snapshot) -> _Sources:
+    """What each of the pod's own claims is, or is to be made from; None for others', and for what is not there."""
+    found: list[TrackedClaim | ClaimTemplate | None] = []
+    for reference in pod.claims:
+        claim = snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or ""))
+        if reference.template is None:
+            found.append(None)  # many pods may name it, and ask for nothing more
+        elif claim is not None and claim.belongs_to(pod):
+            found.append(claim)
+        else:
+            found.append(snapshot.templates.get(ObjectKey(pod.namespace, reference.template)))
+    return tuple(found)
+
+
+def _asked(pod: Pod, sources: _Sources) -> _Asked:
+    required = without_label(pod, names.IMAGES_READY).required_nodes
+    return _Asked(
+        requests=pod.requests,
+        claims={
+            reference.name: _spec(source)
+            for reference, source in zip(pod.claims, sources, strict=True)
+            if source is not None
+        },
+        selector=pod.node_selector,
+        nodes=_terms(required) if required is not None else None,
+        tolerations=frozenset(pod.tolerations),
+        scheduler=pod.scheduler_name,
+        runtime_class=pod.runtime_class,
+    )
+
+
+def _terms(nodes: NodeSelector) -> frozenset[_Term]:
+    return frozenset((frozenset(term.match_expressions), frozenset(term.match_fields)) for term in nodes.terms)
+
+
+def _spec(source: TrackedClaim | ClaimTemplate) -> ResourceClaim:
+    claim = source.pattern if isinstance(source, ClaimTemplate) else source.claim
+    return replace(claim, name="", namespace="", uid="", status=ClaimStatus())

@@ -1,0 +1,207 @@
+"""The shapes of all choices, as the hub publishes them, and what the administrator wants kept of each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
+from dra_spawner.placeholders.planner.shapes import Shape
+
+__all__ = [
+    "CONFIG_MAP",
+    "PublishedShapes",
+    "left_out_combinations",
+    "policy_with",
+    "published_config_map",
+    "publisher_of",
+    "read_config_map",
+    "within_bounds",
+]
+
+#: Name of the ConfigMap, unless the administrator says another.
+CONFIG_MAP: Final = "dra-spawner-shapes"
+#: Annotation of it.
+PUBLISHER: Final = "hub.jupyter.org/publisher"
+_KEY: Final = "shapes.json"
+_FORMAT: Final = 2
+#: An object may have 1 MiB, with what the API server adds to it.
+_MOST_BYTES: Final = 900_000
+_MOST_SHOWN: Final = 500
+"""Characters of a problem; a ConfigMap may have a megabyte where a number is expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedShapes:
+    """What a hub published.
+
+    Attributes
+    ----------
+    shapes
+        By name of the choice (`choice_names`).
+    skipped
+        Choices without a shape, and why.
+    problem
+        Why none of it can be read; empty if it can.
+    """
+
+    shapes: Mapping[str, Shape] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    problem: str = ""
+
+
+def published_config_map(
+    published: PublishedShapes, namespace: str, labels: Mapping[str, str], name: str = CONFIG_MAP, publisher: str = ""
+) -> dict[str, Any]:
+    """The ConfigMap with the shapes of all choices.
+
+    Parameters
+    ----------
+    publisher
+        Tells who wrote it from others; see `publisher_of`.
+    """
+    metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {**metadata, **({"annotations": {PUBLISHER: publisher}} if publisher else {})},
+        "data": {_KEY: _content(published)},
+    }
+
+
+def _content(published: PublishedShapes) -> str:
+    """All of it as text; many choices have the same shape, which is written once."""
+    shapes = {
+        shape.id: {
+            "claims": dict(shape.claims),
+            "containers": list(shape.containers),
+            "node_fields": dict(shape.node_fields),
+        }
+        for shape in published.shapes.values()
+    }
+    choices = {name: {"shape": shape.id, "images": sorted(shape.images)} for name, shape in published.shapes.items()}
+    content = {"format": _FORMAT, "shapes": shapes, "choices": choices, "skipped": dict(published.skipped)}
+    return json.dumps(content, sort_keys=True, indent=1)
+
+
+def within_bounds(published: PublishedShapes) -> PublishedShapes:
+    """As much as an object may hold: combinations of a profile's options are left out together, most first."""
+    while len(_content(published).encode()) > _MOST_BYTES:
+        counts = Counter(profile_of(name) for name in published.shapes if is_combination(name))
+        if not counts:
+            break
+        (slug, count), *_ = counts.most_common(1)
+        shapes = {
+            name: shape
+            for name, shape in published.shapes.items()
+            if not (is_combination(name) and profile_of(name) == slug)
+        }
+        published = PublishedShapes(shapes, {**published.skipped, **left_out_combinations(slug, count)})
+    return published
+
+
+def left_out_combinations(slug: str, count: int) -> dict[str, str]:
+    """The entry that says of a profile that combinations of its options are not published."""
+    why = "too many to be published; servers of them get their places, but none can be kept for them"
+    return {f"{slug}/*": f"{count} combinations of several options are {why}"}
+
+
+def publisher_of(obj: Mapping[str, Any]) -> str:
+    """Who wrote a ConfigMap, as it says."""
+    return str(((obj.get("metadata") or {}).get("annotations") or {}).get(PUBLISHER, ""))
+
+
+def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> PublishedShapes:
+    """What a hub published; nothing, with the reason, if it makes no sense.
+
+    A choice whose shape makes none is among those that are left out.
+    """
+    if obj is None:
+        return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {name})")
+    try:
+        content = json.loads(obj["data"][_KEY])
+        # Half of a surrogate pair is JSON, too, but nothing that can be logged or shown.
+        json.dumps(content, ensure_ascii=False).encode()
+        if content["format"] != _FORMAT:
+            raise ValueError(f"format {content['format']!r:.100} is not known")
+        skipped = {str(choice): str(why) for choice, why in content["skipped"].items()}
+        known = {str(shape): _shape(str(shape), value) for shape, value in content["shapes"].items()}
+        shapes: dict[str, Shape] = {}
+        for choice, value in content["choices"].items():
+            found = _of_choice(value, known)
+            if isinstance(found, Shape):
+                shapes[str(choice)] = found
+            else:
+                skipped[str(choice)] = found
+        return PublishedShapes(shapes, skipped)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        what = f"{type(error).__name__}: {str(error)[:_MOST_SHOWN]}"
+        return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {what}")
+
+
+def _of_choice(value: object, known: Mapping[str, Shape | str]) -> Shape | str:
+    """A choice's shape, or why it has none that makes sense: the others are kept all the same."""
+    identity = value.get("shape") if isinstance(value, dict) else None
+    found = known.get(identity) if isinstance(identity, str) else None
+    images = value.get("images") if isinstance(value, dict) else None
+    if found is None or not isinstance(images, list):
+        return "what is published of it makes no sense"
+    return found if isinstance(found, str) else replace(found, images=frozenset(map(str, images)))
+
+
+def _shape(identity: str, value: object) -> Shape | str:
+    """A shape, or why it makes no sense."""
+    try:
+        return shape_from(value, identity)
+    except DefinitionError as error:
+        return f"its published shape makes no sense: {error}"
+
+
+def policy_with(
+    policy: Policy, published: PublishedShapes, headroom: Mapping[str, Headroom]
+) -> tuple[Policy, list[str]]:
+    """A policy for what is published, and what in the wanted head-room names nothing.
+
+    Choices with one shape share their placeholders: what is wanted of each adds up.
+    """
+    shapes: dict[str, Shape] = {}
+    for shape in published.shapes.values():
+        known = shapes.get(shape.id)
+        shapes[shape.id] = replace(shape, images=shape.images | known.images) if known is not None else shape
+    wanted: dict[str, Headroom] = {}
+    problems = []
+    for name, each in headroom.items():
+        choice = find_choice(name, published.shapes)
+        if choice is None:
+            problems.append(_unknown(name, published))
+            continue
+        named = published.shapes[choice]
+        before = wanted.get(named.id)
+        wanted[named.id] = _added((before, each)) if before is not None else each
+    return replace(policy, shapes=shapes, headroom=wanted), problems
+
+
+def _added(each: Iterable[Headroom]) -> Headroom:
+    parts = list(each)
+    floors = [part.floor for part in parts]
+    floor = sum(value for value in floors if value is not None) if any(v is not None for v in floors) else None
+    return Headroom(sum(part.min for part in parts), sum(part.max for part in parts), floor)
+
+
+def _unknown(name: str, published: PublishedShapes) -> str:
+    skipped = find_choice(name, published.skipped)
+    if skipped is None and is_combination(name) and f"{profile_of(name)}/*" in published.skipped:
+        skipped = f"{profile_of(name)}/*"
+    if skipped is not None:
+        return f"headroom of {name}: this choice is left out: {published.skipped[skipped]}"
+    names = sorted(each for each in published.shapes if not is_combination(each))
+    more = len(published.shapes) - len(names)
+    found = ", ".join(names) or "none"
+    return f"headroom of {name}: there is no such choice; there are: {found}" + (
+        f" and {more} combinations of several options" if more else ""
+    )

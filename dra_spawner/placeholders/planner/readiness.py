@@ -1,0 +1,233 @@
+"""Which nodes are ready for users: images there, and every driver's devices published."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import lru_cache
+
+from dra_spawner import names
+from dra_spawner.dra.objects import ResourceSlice
+from dra_spawner.placeholders.planner.actions import LabelNode
+from dra_spawner.placeholders.planner.cluster_index import Judged
+from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.view import View, allows
+from dra_spawner.simulator.nodes import NodeState
+
+_MOST_NAMES = 3
+
+
+def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[LabelNode, ...], Memory]:
+    """Which nodes get, and which lose, the label that users' servers require. Labels go first and come last.
+
+    Where servers are, the label stays, with another value: a kubelet that restarts ends running pods that require what
+    their node's labels do not say any more (`NodeAffinity`; ``canAdmitPod`` in pkg/kubelet, as of 1.36).
+
+    Parameters
+    ----------
+    memory
+        Of the last decision; the new one comes back.
+    """
+    judge = _Judge(view, policy, memory)
+    gone: list[LabelNode] = []
+    come: list[LabelNode] = []
+    since = dict(memory.ready_since)
+    for name in since.keys() - view.snapshot.nodes.keys():
+        del since[name]
+    lost_readiness = {}
+    unsettled = set()
+    for name in judge.to_look_at():
+        state = view.snapshot.nodes[name]
+        begun_to_be_ready = since.pop(name, view.now)
+        kinds = judge.kinds_of(state)
+        if not kinds:
+            continue  # no user's server can run there
+        label = state.node.labels.get(names.IMAGES_READY)
+        missing = judge.missing(state, kinds)
+        if missing:
+            unsettled.add(name)
+            begun = memory.lost_readiness.get(name)
+            if begun is not None or label == names.TRUE:
+                lost_readiness[name] = begun or view.now
+            # A node that never was ready waits from its making on.
+            waited = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
+            has_servers = bool(view.users_of_node.get(name))
+            if label == names.TRUE and has_servers:
+                reason = f"servers are there, although {missing}"
+                come.append(LabelNode(name, names.IMAGES_READY, names.LATE, reason))
+            elif label == names.TRUE or (label is not None and not has_servers and waited < policy.readiness.deadline):
+                gone.append(LabelNode(name, names.IMAGES_READY, None, f"not ready for users: {missing}"))
+            elif label is None and waited >= policy.readiness.deadline:
+                minutes = int(policy.readiness.deadline.total_seconds() // 60)
+                reason = f"open to users after {minutes} minutes, although {missing}"
+                come.append(LabelNode(name, names.IMAGES_READY, names.LATE, reason))
+            continue
+        since[name] = begun_to_be_ready
+        if label == names.TRUE:
+            continue
+        unsettled.add(name)
+        if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
+            lost_readiness[name] = memory.lost_readiness[name]
+            continue
+        reason = f"ready for users: {judge.present(state, kinds)}"
+        come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
+    judge.keep(since, unsettled)
+    remembered = replace(memory, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
+    return (*gone, *come), remembered
+
+
+def why_not_ready(view: View, policy: Policy, memory: Memory, name: str) -> str:
+    """What keeps users' servers from a node at present, for people; empty if nothing does."""
+    state = view.snapshot.nodes.get(name)
+    if state is None or names.IMAGES_READY in state.node.labels:
+        return ""
+    judge = _Judge(view, policy, memory)
+    kinds = judge.kinds_of(state)
+    if not kinds:
+        return "no server of a published choice can run there"
+    return judge.missing(state, kinds) or "it is about to be opened to users"
+
+
+class _Judge:
+    """Looks at nodes: at all the first time, then at those that are different and those that are not at rest yet."""
+
+    def __init__(self, view: View, policy: Policy, memory: Memory) -> None:
+        self._view = view
+        self._policy = policy
+        self._pods = pods_by_kind(policy)
+        self._images = _images_by_kind(policy)
+        self._rules = (self._images, policy.readiness)
+        judged = view.known.judged
+        self._looks_at_all = judged.rules != self._rules or judged.since is not memory.ready_since
+        self.drivers_of_kind = self._seen_with(memory)
+
+    def to_look_at(self) -> Iterator[str]:
+        """Names of nodes, in the order of the snapshot."""
+        nodes, known = self._view.snapshot.nodes, self._view.known
+        if self._looks_at_all:
+            return iter(nodes)
+        names = known.touched_nodes | known.judged.unsettled
+        return iter(sorted(name for name in names if name in nodes))
+
+    def keep(self, since: Mapping[str, datetime], unsettled: set[str]) -> None:
+        """Note for the next time what was looked at."""
+        known = self._view.known
+        known.judged = Judged(self._rules, since, frozenset(unsettled))
+        known.touched_nodes.clear()
+
+    def kinds_of(self, state: NodeState) -> list[str]:
+        """The kinds of shapes that can run on a node of this kind."""
+        return [kind for kind, pod in self._pods.items() if allows(state, pod)]
+
+    def missing(self, state: NodeState, kinds: Iterable[str]) -> str:
+        """What a node lacks, for people; empty if nothing."""
+        wanted = self._wanted_images(kinds)
+        images = sorted(wanted - self._images_of(state)) if wanted else []
+        if images:
+            return f"{_count(images, 'image')} to be pulled ({_names(images)})"
+        complete, incomplete = self._drivers_of(state.node.name)
+        if incomplete:
+            return f"devices of {_names(sorted(incomplete))} are not all published yet"
+        drivers = self.drivers_of_kind.get(self._kind(state), frozenset()) - complete
+        if drivers:
+            seen = "it had before" if self._kind(state) == state.node.name else "other nodes of its kind have"
+            return f"no devices of {_names(sorted(drivers))} yet, which {seen}"
+        return ""
+
+    def present(self, state: NodeState, kinds: Iterable[str]) -> str:
+        """What a ready node has, for people."""
+        images = self._wanted_images(kinds)
+        drivers, _ = self._drivers_of(state.node.name)
+        found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
+        if drivers:
+            found.append(f"devices of {_names(sorted(drivers))} are published")
+        return ", ".join(found)
+
+    def _wanted_images(self, kinds: Iterable[str]) -> frozenset[str]:
+        always = frozenset(map(image_name, self._policy.readiness.images))
+        return always.union(*(self._images[kind] for kind in kinds))
+
+    def _images_of(self, state: NodeState) -> set[str]:
+        """Images on a node: its status lists 50 at most, so what its puller has pulled counts, too."""
+        found = {image_name(name) for name in state.node.images}
+        for pod in self._view.pullers.get(state.node.name, ()):
+            if pod.phase == "Running" and not pod.is_deleted:
+                found.update(map(image_name, pod.images))
+        return found
+
+    def _drivers_of(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
+        return drivers_of(self._view.known.slices_of_node.get(name, ()))
+
+    def _kind(self, state: NodeState) -> str:
+        """What nodes that are to have the same drivers have in common; a node of no kind is one by itself."""
+        return state.node.labels.get(self._policy.readiness.kind_label, "") or state.node.name
+
+    def _seen_with(self, memory: Memory) -> Mapping[str, frozenset[str]]:
+        """Drivers that a kind of node has been seen with, which a new node is to have, too."""
+        known, nodes = self._view.known, self._view.snapshot.nodes
+        found = dict(memory.drivers)
+        for name in known.touched_nodes - nodes.keys():
+            found.pop(name, None)
+        for name in known.slices_of_node if self._looks_at_all else known.touched_nodes:
+            state = nodes.get(name)
+            if state is None:
+                continue
+            kind = self._kind(state)
+            drivers = found.get(kind, frozenset())
+            complete, _ = self._drivers_of(name)
+            if not complete <= drivers:
+                found[kind] = drivers | complete
+                self._looks_at_all |= kind != name
+        return found
+
+
+def _images_by_kind(policy: Policy) -> dict[str, frozenset[str]]:
+    """Images that servers of each kind need."""
+    found: dict[str, frozenset[str]] = {}
+    for shape in policy.shapes.values():
+        kind = kind_of(shape)
+        found[kind] = found.get(kind, frozenset()) | frozenset(map(image_name, shape.images))
+    return found
+
+
+@lru_cache(maxsize=10_000)
+def image_name(name: str) -> str:
+    """An image's name in full, as container runtimes report it."""
+    domain, slash, rest = name.partition("/")
+    if not slash:
+        name = f"docker.io/library/{name}"
+    elif "." not in domain and ":" not in domain and domain != "localhost":
+        name = f"docker.io/{name}"
+    elif domain == "docker.io" and "/" not in rest:
+        name = f"docker.io/library/{rest}"
+    last = name.rpartition("/")[2]
+    return name if ":" in last or "@" in last else f"{name}:latest"
+
+
+def drivers_of(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
+    """Drivers all of whose pools are complete, and those with one that is not."""
+    if len(slices) == 1 and slices[0].resource_slice_count == 1:  # as most nodes are
+        return frozenset((slices[0].pool_id.driver,)), frozenset()
+    pools: dict[tuple[str, str], list[ResourceSlice]] = {}
+    for item in slices:
+        pools.setdefault((item.pool_id.driver, item.pool_id.pool), []).append(item)
+    every, incomplete = set(), set()
+    for (driver, _), items in pools.items():
+        newest = max(item.generation for item in items)
+        current = [item for item in items if item.generation == newest]
+        every.add(driver)
+        if len(current) < current[0].resource_slice_count:
+            incomplete.add(driver)
+    return frozenset(every - incomplete), frozenset(incomplete)
+
+
+def _count(names: list[str], what: str) -> str:
+    return f"{len(names)} {what}" if len(names) == 1 else f"{len(names)} {what}s"
+
+
+def _names(names: list[str]) -> str:
+    rest = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {rest} more" if rest > 0 else "")

@@ -1,0 +1,347 @@
+"""Placeholders move to a new, empty node, and nodes that users hardly need become empty.
+
+A placeholder is evicted to move only when a new, empty, ready node exists, it is not on it, and the simulator says
+that the scheduler would put its replacement there. Everything here is bounded by the budget, and stops as soon as
+anything is in doubt.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from dra_spawner import names
+from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.planner.actions import Cause, Denial, EndPlaceholder, LabelNode
+from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
+from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.token_bucket import Tokens
+from dra_spawner.placeholders.planner.view import (
+    Placeholder,
+    View,
+    age,
+    allows,
+    is_labelled,
+    is_open,
+    is_ready_for_users,
+    newest_first,
+    without_label,
+)
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.node_score import best_nodes
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+
+#: A placeholder for which there is room has it after so long: the scheduler tries again after 10 s at most.
+_PLACED_BY_THEN = timedelta(seconds=30)
+#: It takes a node minutes to become a candidate for draining; with thousands of nodes each look takes a while.
+_DRAIN_AGAIN = timedelta(seconds=5)
+_MOST_DRAIN_TRIES = 3
+
+
+def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
+    """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
+    pods = pods_by_kind(policy).values()
+    open_to_users = (
+        state
+        for state in view.nodes_younger_than(policy.newest)
+        if not is_labelled(state, names.DRAINING) and any(is_open(state, pod) for pod in pods)
+    )
+    newest = next(open_to_users, None)
+    gone = [
+        LabelNode(name, names.ATTRACT, None, "no longer the newest node")
+        for name, state in view.nodes_labelled(names.ATTRACT)
+        if state is not newest
+    ]
+    if newest is None or is_labelled(newest, names.ATTRACT):
+        return tuple(gone)
+    return (*gone, LabelNode(newest.node.name, names.ATTRACT, names.TRUE, "the newest node"))
+
+
+def remember_users(view: View, memory: Memory) -> Memory:
+    """With when each node was last seen with users; a node that is gone is forgotten."""
+    busy = {**memory.busy, **dict.fromkeys(view.users_of_node, view.now)}
+    for name in busy.keys() - view.snapshot.nodes.keys():
+        del busy[name]
+    return replace(memory, busy=busy)
+
+
+def decide_draining(
+    view: View, policy: Policy, memory: Memory, busyness: NodesBusyness
+) -> tuple[tuple[LabelNode, ...], Memory]:
+    """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
+    actions: list[LabelNode] = []
+    for name, state in view.nodes_labelled(names.DRAINING):
+        if is_labelled(state, names.DRAINING) and (view.users_of_node.get(name) or view.waiting_users):
+            why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
+            actions.append(LabelNode(name, names.DRAINING, None, why))
+        elif not actions and is_labelled(state, names.DRAINING) and (waiting := _waiting_for(view, state)) is not None:
+            actions.append(LabelNode(name, names.DRAINING, None, f"{waiting.pod} waits for a place"))
+    if actions or view.waiting_users or _are_moving(view):
+        return tuple(actions), memory
+    tried = memory.drain_tried
+    if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:
+        return (), memory
+    candidates = [
+        name
+        for name in sorted(view.placeholders_of_node)
+        if (held_by := view.snapshot.nodes.get(name)) is not None
+        and not is_labelled(held_by, names.DRAINING)
+        and _may_drain(view, policy, memory, held_by, busyness)
+    ]
+    if not candidates:
+        return (), memory
+    # One at a time: whether the others have room changes with each.
+    chosen, last = _first_to_drain(view, policy, candidates, memory.drain_last)
+    memory = replace(memory, drain_tried=view.now, drain_last=last)
+    if chosen:
+        reason = "no users, and the others have room enough"
+        return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), memory
+    return (), memory
+
+
+def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
+    """A node whose placeholders have room on others, empty if none was found; and the node that was tried last.
+
+    On a big cluster each try takes long, so there are few; they begin where those before ended.
+    """
+    room: dict[str, frozenset[str]] = {}
+    tries = 0
+    for name in (*(each for each in candidates if each > last), *(each for each in candidates if each <= last)):
+        held = view.placeholders_of_node[name]
+        if any(not _room_for(view, policy, each.shape, each.pod.namespace, room) - {name} for each in held):
+            continue
+        tries += 1
+        last = name
+        if _all_fit_elsewhere(view, policy, name, held):
+            return name, name
+        if tries == _MOST_DRAIN_TRIES:
+            break
+    return "", last
+
+
+def _room_for(
+    view: View, policy: Policy, shape: str, namespace: str, known: dict[str, frozenset[str]]
+) -> frozenset[str]:
+    """Nodes where one more placeholder of a shape has room now; the same for all nodes that could be drained."""
+    if shape not in known:
+        found: frozenset[str] = frozenset()
+        if shape in policy.shapes:
+            with view.snapshot.trial():
+                pod, claims = simulated_placeholder(policy.shapes[shape], namespace)
+                for claim in claims:
+                    view.snapshot.add_claim(claim)
+                view.snapshot.add_pod(pod)
+                with suppress(SearchStopped):
+                    found = frozenset(view.snapshot.fits(pod, explain=False).fitting)
+        known[shape] = found
+    return known[shape]
+
+
+def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
+    """A placeholder that has found no place, and would have one here if the node were not to become empty."""
+    for placeholder in view.placeholders.values():
+        if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
+            continue
+        pod = without_label(placeholder.pod, names.DRAINING)
+        # One of which it takes too long to find out keeps no node from becoming empty.
+        with suppress(SearchStopped):
+            if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
+                return placeholder
+    return None
+
+
+def _are_moving(view: View) -> bool:
+    """Whether placeholders are on their way from a node that is to become empty: they need the room on others."""
+    if view.departing or any(each.is_pending for each in view.placeholders.values()):
+        return True
+    draining = [name for name, state in view.nodes_labelled(names.DRAINING) if is_labelled(state, names.DRAINING)]
+    return any(view.placeholders_of_node.get(name) for name in draining)
+
+
+def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
+    name = state.node.name
+    if view.users_of_node.get(name) or not is_ready_for_users(state):
+        return False
+    if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, names.ATTRACT):
+        return False
+    left = memory.busy.get(name, memory.ready_since.get(name, memory.tokens.at))
+    if view.now - left < policy.grace.freed_node:
+        return False
+    figure = busyness.of(name).figure
+    if figure is None or float(figure) > policy.drain_below:
+        return False
+    held = view.placeholders_of_node.get(name, ())
+    return bool(held) and all(each.reservation is None and _may_move(view, policy, each.shape) for each in held)
+
+
+def _may_move(view: View, policy: Policy, shape: str) -> bool:
+    """Whether one more may go without being replaced first."""
+    return len(view.warm(shape)) > policy.headroom_of(shape).kept
+
+
+def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
+    """Whether all placeholders of a node have room on others that are not to become empty themselves."""
+    snapshot = view.snapshot
+    closed = {each for each, state in snapshot.nodes.items() if is_labelled(state, names.DRAINING)} | {name}
+    with snapshot.trial(), suppress(SearchStopped):
+        for placeholder in held:
+            snapshot.remove_pod(placeholder.key)
+        for number, placeholder in enumerate(held):
+            pod = _replacement(view, policy, placeholder, number)
+            if pod is None:
+                return False
+            fitting = [each for each in snapshot.fits(pod, explain=False).fitting if each not in closed]
+            if not fitting:
+                return False
+            snapshot.schedule(pod, fitting[0])
+        return True
+    return False
+
+
+@dataclass
+class _Evictions:
+    """Takes placeholders out, as far as the budget goes."""
+
+    policy: Policy
+    tokens: Tokens
+    warm: Counter[str]
+    of_node: Counter[str]
+
+    def denial(self, placeholder: Placeholder) -> Denial | None:
+        """Why this one must stay; None if it may go."""
+        if self.warm[placeholder.shape] <= self.policy.headroom_of(placeholder.shape).kept:
+            return Denial.FLOOR
+        if self.of_node[placeholder.node] >= self.policy.budget.per_node:
+            return Denial.PER_NODE
+        return Denial.BUDGET if self.tokens.left < 1.0 else None
+
+    def take(self, placeholder: Placeholder) -> None:
+        tokens = self.tokens.take()
+        assert tokens is not None
+        self.tokens = tokens
+        self.of_node[placeholder.node] += 1
+        self.warm[placeholder.shape] -= 1
+
+
+def decide_moves(
+    view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
+) -> tuple[tuple[EndPlaceholder, ...], Tokens, dict[ObjectKey, Denial]]:
+    """Which placeholders are evicted so that their replacements come up where they should be, and which stay and why.
+
+    Parameters
+    ----------
+    tokens
+        What may be spent; the rest comes back.
+    ending
+        Placeholders that end in this round for other reasons.
+    """
+    stop = stop_of(view, policy)
+    if stop is not None:
+        return (), tokens, dict.fromkeys(should_move(view, policy, ending), stop.rule)
+    warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
+    evictions = _Evictions(policy, tokens, warm, Counter())
+    ended: list[EndPlaceholder] = []
+    denied: dict[ObjectKey, Denial] = {}
+    with view.snapshot.trial():
+        for placeholder, cause, goal in _movers(view, policy, ending):
+            denial = evictions.denial(placeholder)
+            if denial is None and not _lands(view, policy, placeholder, cause, goal, len(ended)):
+                denial = Denial.LANDING
+            if denial is not None:
+                denied[placeholder.key] = denial
+                continue
+            evictions.take(placeholder)
+            to = f"node {goal}" if goal else "another node"
+            why = "is new and empty" if cause is Cause.MOVE else f"node {placeholder.node} is to become empty"
+            reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
+            ended.append(EndPlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
+    return tuple(ended), evictions.tokens, denied
+
+
+def should_move(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
+    """Placeholders that should be elsewhere, whether or not they may go now."""
+    return [placeholder.key for placeholder, _, _ in _movers(view, policy, ending)]
+
+
+def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:
+    """Placeholders that should be elsewhere, with where to if that is one node."""
+    found: list[tuple[Placeholder, Cause, str]] = []
+    goal = _new_empty_node(view, policy)
+    for placeholder in view.placeholders.values():
+        if not placeholder.is_free or placeholder.key in ending or placeholder.shape not in policy.shapes:
+            continue
+        if is_labelled(view.snapshot.nodes.get(placeholder.node), names.DRAINING):
+            found.append((placeholder, Cause.DRAIN, ""))
+        elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
+            continue
+        elif placeholder.claims:
+            continue  # it is handed over where it is, best where users are
+        elif view.users_of_node.get(placeholder.node):
+            # Room is wanted where users are: there placeholders stand in their way most.
+            found.append((placeholder, Cause.MOVE, goal.node.name))
+    return sorted(found, key=lambda each: newest_first(each[0]))
+
+
+def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
+    """The node that attracts, while no user's server is there and it is ready."""
+    for name, state in view.nodes_labelled(names.ATTRACT):
+        if not is_labelled(state, names.ATTRACT) or not is_ready_for_users(state):
+            continue
+        if view.age_of_node(name) >= policy.newest or state.node.is_unschedulable or not state.node.is_ready:
+            continue
+        strangers = [
+            pod for pod in state.pods if pod.controller not in DAEMONS and ObjectKey.of(pod) not in view.placeholders
+        ]
+        if not strangers:
+            return state
+    return None
+
+
+def _lands(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, goal: str, number: int) -> bool:
+    """Whether the scheduler would put the replacement where it should go; if so, it is there in the trial."""
+    snapshot = view.snapshot
+    snapshot.fork()
+    try:
+        lands = _lands_in_trial(view, policy, placeholder, cause, goal, number)
+    except SearchStopped:
+        lands = False  # as far as is known
+    if lands:
+        snapshot.commit()
+    else:
+        snapshot.revert()
+    return lands
+
+
+def _lands_in_trial(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, goal: str, number: int) -> bool:
+    snapshot = view.snapshot
+    snapshot.remove_pod(placeholder.key)
+    pod = _replacement(view, policy, placeholder, number)
+    if pod is not None:
+        fitting = snapshot.fits(pod, explain=False).fitting
+        states = [snapshot.nodes[name] for name in fitting]
+        best = {state.node.name for state in best_nodes(pod, list(snapshot.nodes.values()), states, {})}
+        where = goal if best == {goal} else ""
+        if cause is Cause.DRAIN and best and placeholder.node not in best:
+            where = min(best)
+        return bool(where) and snapshot.schedule(pod, where).fits
+    return False
+
+
+def _replacement(view: View, policy: Policy, placeholder: Placeholder, number: int) -> Pod | None:
+    """The pod that would be made in a placeholder's stead; it and its claims are in the snapshot from here on."""
+    shape = policy.shapes.get(placeholder.shape)
+    if shape is None:
+        return None
+    name = f"{placeholder.pod.name}-replacement-{number}"
+    pod, claims = simulated_placeholder(shape, placeholder.pod.namespace, name)
+    for claim in claims:
+        view.snapshot.add_claim(claim)
+    view.snapshot.add_pod(pod)
+    return pod

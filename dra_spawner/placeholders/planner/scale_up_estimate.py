@@ -1,0 +1,152 @@
+"""Whether one more node would have room for a server that has none now.
+
+That no node ever will is said only of what is known for sure: of each kind there is a node that shows all that its kind
+has. One whose driver has just restarted, or that is lost, says nothing of the next node of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.readiness import drivers_of
+from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
+from dra_spawner.placeholders.planner.view import View, allows, without_label
+from dra_spawner.simulator.claims import ClaimTemplate
+from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+
+__all__ = ["Growth", "growth_for"]
+
+_NEW: Final = "one-more"
+#: Nodes that differ in more than their name; of more it is not known whether one of them would do.
+_MOST_TRIED: Final = 50
+_OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING))
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """What more nodes would do.
+
+    Attributes
+    ----------
+    like
+        A node; one more like it would have room. Empty if there is none.
+    is_certain
+        Whether all kinds of nodes are known well enough to say that there is none.
+    """
+
+    like: str = ""
+    is_certain: bool = False
+
+
+def growth_for(
+    view: View, policy: Policy, shape: Shape, pod: Pod, drivers_of_kind: Mapping[str, frozenset[str]]
+) -> Growth:
+    """What more nodes would do for a server.
+
+    Parameters
+    ----------
+    view
+        Claims of the pod can be made in its snapshot.
+    drivers_of_kind
+        Drivers that kinds of nodes have been seen with.
+    """
+    unready = without_label(pod, names.IMAGES_READY)
+    kinds: dict[str, list[str]] = {}
+    for name, state in sorted(view.snapshot.nodes.items()):
+        kinds.setdefault(state.node.labels.get(policy.readiness.kind_label, "") or name, []).append(name)
+    is_certain = bool(kinds)
+    wanted, left = _any_devices(shape, pod.namespace), _MOST_TRIED
+    for kind, nodes in kinds.items():
+        whole = _whole(view, nodes, drivers_of_kind.get(kind, frozenset()))
+        # Where none is whole, it is not known what the next one will be.
+        is_certain = is_certain and bool(whole)
+        tried: set[Hashable] = set()
+        for name in [each for each in whole or nodes if allows(view.snapshot.nodes[each], unready)]:
+            look = _look(view, view.snapshot.nodes[name])
+            if look in tried:
+                continue
+            tried.add(look)
+            if (left := left - 1) < 0:
+                return Growth()
+            with view.snapshot.trial():
+                try:
+                    added = add_node(view.snapshot, template_of(view.snapshot, name), _NEW).name
+                except TemplateError:
+                    is_certain = False
+                    continue
+                if view.snapshot.fits_on(unready, added, explain=False).fits:
+                    return Growth(name)
+                wanted = [each for each in wanted if not _fits(view, each, added)]
+    # Of what nobody publishes at present it is not known who will have it.
+    return Growth("", is_certain and not wanted)
+
+
+def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:
+    """Nodes of a kind that can be seen to have all that its nodes have."""
+    found = {name: drivers_of(view.known.slices_of_node.get(name, ())) for name in names}
+    expected = drivers.union(*(complete | incomplete for complete, incomplete in found.values()))
+    return [
+        name
+        for name, (complete, _) in found.items()
+        if view.snapshot.nodes[name].node.is_ready and complete >= expected
+    ]
+
+
+def _look(view: View, state: NodeState) -> Hashable:
+    """All that differs between nodes of one kind, as far as it is told by labels, sizes and numbers of devices."""
+    node = state.node
+    marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
+    devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.known.slices_of_node.get(node.name, ()))
+    taints = tuple(each for each in node.taints if not each.key.startswith("node.kubernetes.io/"))
+    return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), taints, tuple(devices)
+
+
+_Probe = tuple[Pod, ClaimTemplate | None]
+
+
+def _any_devices(shape: Shape, namespace: str) -> list[_Probe]:
+    """Pods that want any device of the classes, or as the extended resources, that a shape asks for: one each."""
+    classes = {name for spec in shape.claims.values() for name in _classes(spec)}
+    resources = {name for each in shape.containers for name in each.get("requests", {}) if is_extended_resource(name)}
+    return [
+        *(_probe(number, namespace, device_class=name) for number, name in enumerate(sorted(classes))),
+        *(_probe(len(classes) + number, namespace, resource=name) for number, name in enumerate(sorted(resources))),
+    ]
+
+
+def _classes(spec: Mapping[str, object]) -> Iterator[str]:
+    """Names of the device classes in a claim's spec."""
+    devices = spec.get("devices")
+    for request in devices.get("requests", ()) if isinstance(devices, Mapping) else ():
+        for each in (request.get("exactly"), *request.get("firstAvailable", ())):
+            if each and "deviceClassName" in each:
+                yield each["deviceClassName"]
+
+
+def _probe(number: int, namespace: str, device_class: str = "", resource: str = "") -> _Probe:
+    name = f"any-device-{number}"
+    metadata = {"name": name, "namespace": namespace, "uid": name}
+    spec: dict[str, object] = {"tolerations": [{"operator": "Exists"}]}
+    resources = {"requests": {resource: "1"}, "limits": {resource: "1"}} if resource else {}
+    spec["containers"] = [{"name": "main", "image": "none", "resources": resources}]
+    template = None
+    if device_class:
+        request = {"name": "any", "exactly": {"deviceClassName": device_class, "count": 1}}
+        claim = {"spec": {"devices": {"requests": [request]}}}
+        template = ClaimTemplate.from_json({"metadata": {"name": name, "namespace": namespace}, "spec": claim})
+        spec["resourceClaims"] = [{"name": "any", "resourceClaimTemplateName": name}]
+    return Pod.from_json({"metadata": metadata, "spec": spec}), template
+
+
+def _fits(view: View, probe: _Probe, node: str) -> bool:
+    pod, template = probe
+    with view.snapshot.trial():
+        if template is not None:
+            view.snapshot.put(template)
+        return view.snapshot.fits_on(pod, node, explain=False).fits

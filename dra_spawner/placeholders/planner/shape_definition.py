@@ -1,0 +1,145 @@
+"""A shape as it is told to who does not know it: by the hub in a question, and by a user's pod in an annotation.
+
+Nobody need believe it: the shape's id is the hash of its definition.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, is_size, wrong_sizes
+from dra_spawner.dra.quantity import Quantity
+from dra_spawner.placeholders.planner.hypothetical_pods import bare_pod, kind_of, simulated_placeholder, simulated_user
+from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, canonical, shape_id
+
+__all__ = ["MOST_BYTES", "DefinitionError", "definition_of", "read_definition", "shape_from"]
+
+#: Of a definition as text. All annotations of an object together may have 256 KiB.
+MOST_BYTES: Final = 2**15
+_MOST_CLAIMS: Final = 32
+_MOST_CONTAINERS: Final = 64
+_MOST_LEVELS: Final = 64
+_PARTS: Final = frozenset(("claims", "containers", "node_fields"))
+_NODE_FIELDS: Final = frozenset((*NODE_FIELDS, "affinity", "tolerations"))
+_CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
+
+
+class DefinitionError(ValueError):
+    """Raised for a definition that makes no sense; the message says what is wrong with it."""
+
+
+def definition_of(shape: Shape) -> str:
+    """The definition as text, the same for equal shapes; images are no part of it."""
+    parts = {"claims": shape.claims, "containers": shape.containers, "node_fields": shape.node_fields}
+    return canonical(parts)
+
+
+def read_definition(text: str, expected: str) -> Shape:
+    """The shape that a text defines.
+
+    Parameters
+    ----------
+    expected
+        Id of the shape that it is to be.
+
+    Raises
+    ------
+    DefinitionError
+        If it is another one, or none that a pod can have.
+    """
+    try:
+        is_long = len(text.encode()) > MOST_BYTES
+        value = json.loads(text) if not is_long else None
+        # Half of a surrogate pair is JSON, too, but nothing that can be hashed, logged or shown.
+        json.dumps(value, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        raise DefinitionError("it is no JSON") from None
+    if is_long:
+        raise DefinitionError(f"it has more than {MOST_BYTES} bytes")
+    shape = shape_from(value)
+    if shape.id != expected:
+        raise DefinitionError(f"it is of shape {shape.id}, not of {expected}")
+    return shape
+
+
+def shape_from(value: object, identity: str = "") -> Shape:
+    """The shape that the parts of a definition make.
+
+    Parameters
+    ----------
+    value
+        As it came, of any form.
+    identity
+        By which it is known; empty for the hash of its parts.
+
+    Raises
+    ------
+    DefinitionError
+        If no pod can have it.
+    """
+    if not isinstance(value, dict) or set(value) != _PARTS:
+        raise DefinitionError(f"it is no object with {', '.join(sorted(_PARTS))}")
+    claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
+    if not _are_objects(claims, _MOST_CLAIMS):
+        raise DefinitionError(f"claims: allowed: at most {_MOST_CLAIMS} specs of claims by name")
+    for name, spec in claims.items():
+        for where, _, size in wrong_sizes(spec, f"claims.{name}"):
+            raise DefinitionError(f"{where}: found {str(size)[:80]!r}, allowed: {SIZE_ALLOWED}")
+    if not isinstance(containers, list) or not 0 < len(containers) <= _MOST_CONTAINERS:
+        raise DefinitionError(f"containers: allowed: a list of 1 to {_MOST_CONTAINERS}")
+    if not all(map(_is_container, containers)):
+        raise DefinitionError(f"containers: allowed: {', '.join(sorted(_CONTAINER_FIELDS))}")
+    if not isinstance(node_fields, dict) or not set(node_fields) <= _NODE_FIELDS:
+        raise DefinitionError(f"node_fields: allowed: {', '.join(sorted(_NODE_FIELDS))}")
+    if _is_deep(value):
+        raise DefinitionError(f"it has more than {_MOST_LEVELS} levels")
+    found = identity or shape_id(claims, containers, node_fields)
+    shape = Shape(found, claims, tuple(containers), node_fields)
+    _try_out(shape)
+    return shape
+
+
+def _try_out(shape: Shape) -> None:
+    """Whether pods can be made of it: what is wrong deep inside shows then."""
+    try:
+        bare_pod(kind_of(shape))
+        simulated_user(shape, "default")
+        simulated_placeholder(shape, "default")
+    except Exception as error:
+        raise DefinitionError(f"no pod can be made of it: {error or type(error).__name__}") from error
+
+
+def _is_deep(value: object) -> bool:
+    """Whether there is so much inside one another that those who walk through it might not come to its end."""
+    level = [value]
+    for _ in range(_MOST_LEVELS):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _are_objects(value: object, most: int) -> bool:
+    return isinstance(value, dict) and len(value) <= most and all(isinstance(each, dict) for each in value.values())
+
+
+def _is_container(value: object) -> bool:
+    if not isinstance(value, dict) or not set(value) <= _CONTAINER_FIELDS:
+        return False
+    requests: Any = value.get("requests")
+    if not isinstance(requests, dict):
+        return False
+    return all(isinstance(amount, str) and _is_quantity(amount) for amount in requests.values())
+
+
+def _is_quantity(amount: str) -> bool:
+    try:
+        return is_size(amount) or not Quantity.parse(amount)
+    except ValueError:
+        return False

@@ -1,0 +1,41 @@
+"""Pods of which it is not known whether they fit, as the search for their devices takes too long."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dra_spawner.dra.budget import SearchStopped
+from dra_spawner.placeholders.planner.search_ledger import SearchPostponed
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+__all__ = ["Unknown", "surely_fits", "why_unknown"]
+
+
+class Unknown(StrEnum):
+    """Why it is not known whether a pod fits."""
+
+    #: The search for its devices took too long.
+    STOPPED = "stopped"
+    #: Searches for other pods took the time that there was; it has its turn soon.
+    POSTPONED = "postponed"
+
+
+def why_unknown(pod: Pod, stopped: SearchStopped) -> tuple[Unknown, str]:
+    """Why it is not known whether a pod fits, and the same for people."""
+    if isinstance(stopped, SearchPostponed):
+        reason = "it is not known yet whether it fits: searches for other servers took the time of this round"
+        return Unknown.POSTPONED, reason
+    names = ", ".join(each.claim or each.name for each in pod.claims) or "its extended resources"
+    return Unknown.STOPPED, (
+        f"it is not known whether it fits: the search for devices of {names} was stopped after {stopped.steps:,} steps,"
+        f" and no placeholder makes way for it; {stopped.reason}"
+    )
+
+
+def surely_fits(snapshot: Snapshot, pod: Pod, node: str) -> bool:
+    """Whether a pod fits on a node; not if that is not known."""
+    try:
+        return snapshot.fits_on(pod, node, explain=False).fits
+    except SearchStopped:
+        return False

@@ -1,0 +1,341 @@
+"""The cluster at one moment, as decisions about placeholders see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from types import MappingProxyType
+
+from dra_spawner import names
+from dra_spawner.dra.node_selector import NodeSelector
+from dra_spawner.dra.taints import tolerates
+from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.search_ledger import SearchLedger
+from dra_spawner.placeholders.planner.shapes import is_extended_resource
+from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+_NO_PLACE = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """For whom a warm claim is kept.
+
+    Attributes
+    ----------
+    pod
+        Name of the user's pod.
+    until
+        When that ends if the pod does not come.
+    since
+        When that was promised, as far as is known.
+    """
+
+    pod: str
+    until: datetime
+    since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Placeholder:
+    """A placeholder's pod, with what it keeps."""
+
+    pod: Pod
+    shape: str
+    claims: tuple[ObjectKey, ...] = ()
+    reservation: Reservation | None = None
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey.of(self.pod)
+
+    @property
+    def node(self) -> str:
+        return self.pod.node_name
+
+    @property
+    def is_pending(self) -> bool:
+        return not self.pod.node_name
+
+    def is_promised_to(self, pod: Pod) -> bool:
+        """Whether its place, which has no claim that could be handed over, is kept for this pod."""
+        kept_for = self.reservation.pod if self.reservation is not None else ""
+        return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether its container runs: its node could do what a server needs there, preparing its devices included."""
+        return self.pod.is_running and not self.pod.has_unhealthy_device
+
+    @property
+    def is_free(self) -> bool:
+        """Whether it holds a place for whoever comes."""
+        return not self.is_pending and self.reservation is None
+
+
+class View:
+    """Placeholders, users' servers and nodes at one moment.
+
+    Parameters
+    ----------
+    snapshot
+        The whole cluster. Decisions try things out in it and leave it as it was.
+    now
+        The time.
+    namespaces
+        Where users' servers and placeholders live, apart (`Namespaces`) or in the same ones; None is everywhere.
+    stale
+        How old the knowledge of the cluster may be.
+    known
+        Of the view before, which makes this one cheap; the older one is not to be used any more then.
+    promised
+        Reservations of placeholders that the snapshot may not show yet.
+    ending
+        Placeholders that are being deleted, which it may not show yet, either.
+    scheduler_says
+        Why the scheduler found no node for a pod; empty if it says nothing.
+    problem
+        Why the cluster cannot be trusted at present (its API fails); empty if it can.
+    searches
+        What searches for devices may cost. What costs more raises SearchStopped, and is neither a yes nor a no.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        now: datetime,
+        *,
+        namespaces: Namespaces | Collection[str] | None = None,
+        stale: timedelta = timedelta(0),
+        problem: str = "",
+        known: Known | None = None,
+        promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
+        ending: Collection[ObjectKey] = (),
+        scheduler_says: Callable[[Pod], str] = lambda pod: "",
+        searches: SearchLedger | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.searches = searches if searches is not None else SearchLedger()
+        self.searches.begin(now)
+        snapshot.limit_searches(self.searches)
+        self.scheduler_says = scheduler_says
+        self.now = now
+        self.stale = stale
+        self.problem = problem
+        self.known = known if known is not None else Known()
+        self.known.look(snapshot, namespaces)
+        self.placeholders: dict[ObjectKey, Placeholder] = {}
+        self.own_shapes: Mapping[ObjectKey, str] | None = None
+        """What servers that wait are found to ask for, where their labels are not believed (`OwnShapes`)."""
+        self.leaving: list[Pod] = []
+        """Placeholders that are being deleted, or have ended."""
+        # In an order that does not depend on who knew what when.
+        for key, pod in sorted(self.known.placeholders.items(), key=_by_key):
+            if pod.is_deleted or pod.is_finished or key in ending:
+                self.leaving.append(pod)
+            else:
+                self.placeholders[key] = self._placeholder(pod, promised.get(key))
+        # What is known goes on to change; a view does not.
+        self.users: dict[ObjectKey, Pod] = self.known.users.copy()
+        self.users_of_node: dict[str, tuple[Pod, ...]] = self.known.users_of_node.copy()
+        self.pullers: dict[str, tuple[Pod, ...]] = self.known.pullers.copy()
+        """Pods that pull images, by node."""
+        self._waiting = tuple(self.known.waiting.values())
+        self._warm_claims = tuple(claim for _, claim in sorted(self.known.warm_claims.items(), key=_by_key))
+
+    # --- placeholders and users ------------------------------------------------------------------------------------
+
+    @cached_property
+    def placeholders_of_node(self) -> dict[str, list[Placeholder]]:
+        found: dict[str, list[Placeholder]] = {}
+        for placeholder in self.placeholders.values():
+            if not placeholder.is_pending:
+                found.setdefault(placeholder.node, []).append(placeholder)
+        return found
+
+    @cached_property
+    def placeholders_of_shape(self) -> dict[str, list[Placeholder]]:
+        found: dict[str, list[Placeholder]] = {}
+        for placeholder in self.placeholders.values():
+            found.setdefault(placeholder.shape, []).append(placeholder)
+        return found
+
+    @cached_property
+    def departing(self) -> list[Pod]:
+        """Those that leave and are soon gone: on a node that is lost nobody ends them."""
+        nodes = self.snapshot.nodes
+        return [pod for pod in self.leaving if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
+
+    @cached_property
+    def waiting_users(self) -> list[Pod]:
+        """Users' pods without a node in the order of the scheduler's queue: the most important, then the oldest."""
+        waiting = [pod for pod in self._waiting if not pod.is_deleted]
+        return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+
+    @cached_property
+    def holder_of(self) -> dict[ObjectKey, Placeholder]:
+        """The placeholder that keeps a claim, by claim."""
+        return {key: each for each in self.placeholders.values() for key in each.claims}
+
+    def shape_of(self, pod: Pod) -> str:
+        """Id of the shape of a server that waits; empty if it has none, or if what it says of itself is not so."""
+        if self.own_shapes is not None:
+            return self.own_shapes.get(ObjectKey.of(pod), "")
+        return pod.labels.get(names.SHAPE, "")
+
+    def is_forsaken(self, placeholder: Placeholder) -> bool:
+        """Whether the pod that a placeholder's claims are promised to has come without them."""
+        promise = placeholder.reservation
+        return (
+            promise is not None
+            and bool(placeholder.claims)
+            and self.came_without(placeholder.pod.namespace, promise, placeholder.claims)
+        )
+
+    def came_without(self, namespace: str, promise: Reservation, claims: Collection[ObjectKey]) -> bool:
+        """Whether the pod that claims are promised to has come, and names none of them.
+
+        It was made without the answer, which came too late or never. Nobody else is promised them, ever.
+        """
+        if promise.since is None:
+            return False
+        pod = self.users.get(ObjectKey(namespace, promise.pod))
+        if pod is None or pod.is_deleted or not pod.created:
+            return False
+        # Of the same name may be one that was there before. A pod's stamp has whole seconds.
+        is_later = age(pod.created, promise.since.replace(microsecond=0)) <= timedelta(0)
+        return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
+
+    def warm(self, shape: str) -> list[Placeholder]:
+        """Free placeholders of a shape that run, on nodes that are ready for users."""
+        return [
+            each
+            for each in self.placeholders_of_shape.get(shape, ())
+            if each.is_free and each.is_proven and is_ready_for_users(self.snapshot.nodes.get(each.node))
+        ]
+
+    def warm_claims(self) -> tuple[TrackedClaim, ...]:
+        """All claims that were made for placeholders, by their labels and their namespace."""
+        return self._warm_claims
+
+    def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
+        """Pods of users and placeholders that name a claim, the oldest first."""
+        return tuple(sorted(self.known.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
+
+    def _placeholder(self, pod: Pod, promised: Reservation | None) -> Placeholder:
+        keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
+        reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
+        reservation = next((each for each in reservations if each is not None), None)
+        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), keys, reservation or promised)
+
+    # --- nodes -----------------------------------------------------------------------------------------------------
+
+    def age_of_node(self, name: str) -> timedelta:
+        """Since a node was made; none if that is not known."""
+        created = self.known.created.get(name)
+        return self.now - created if created is not None else timedelta(0)
+
+    def nodes_younger_than(self, limit: timedelta) -> Iterator[NodeState]:
+        """Nodes that were made less than so long ago, or nobody knows when; those made last first."""
+        since = self.now - limit
+        for name in self.known.newest_nodes():
+            moment = self.known.created[name]
+            if moment is None or moment > since:
+                yield self.snapshot.nodes[name]
+
+    def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
+        """Nodes that have one of the labels that are given to few, whatever its value."""
+        return [(name, self.snapshot.nodes[name]) for name in sorted(self.known.labelled[label])]
+
+
+def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:
+    return item[0]
+
+
+def newest_first(placeholder: Placeholder) -> tuple[int, ...]:
+    """Sorting key: the one made last comes first; it is missed least."""
+    return (*(-ord(each) for each in placeholder.pod.created), *map(ord, placeholder.pod.name))
+
+
+def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
+    """For whom a warm claim is kept, as its labels say; labels that make no sense say nobody."""
+    if tracked is None:
+        return None
+    pod, until = tracked.labels.get(names.RESERVED_FOR, ""), tracked.labels.get(names.RESERVED_UNTIL, "")
+    moment = moment_of(until)
+    since = moment_of(tracked.labels.get(names.RESERVED_SINCE, ""))
+    return Reservation(pod, moment, since) if pod and moment is not None else None
+
+
+def moment_of(seconds: str) -> datetime | None:
+    """A label's time; None if it is none."""
+    if not seconds.isascii() or not seconds.isdigit() or len(seconds) > 11:
+        return None
+    return datetime.fromtimestamp(int(seconds), UTC)
+
+
+def label_of(moment: datetime) -> str:
+    """A time as a label's value."""
+    return str(int(moment.timestamp()))
+
+
+def age(created: str, now: datetime) -> timedelta:
+    """Since a ``creationTimestamp``; none if there is none."""
+    try:
+        return now - datetime.fromisoformat(created)
+    except (ValueError, TypeError):
+        return timedelta(0)
+
+
+def wants_devices(pod: Pod) -> bool:
+    """Whether a pod asks for devices, for which the scheduler preempts nobody."""
+    return bool(pod.claims) or any(is_extended_resource(name) for name in pod.requests)
+
+
+def is_labelled(state: NodeState | None, label: str) -> bool:
+    """Whether a node has a label of ours."""
+    return state is not None and state.node.labels.get(label) == names.TRUE
+
+
+def is_ready_for_users(state: NodeState | None) -> bool:
+    """Whether users' servers may go to a node, as its label says."""
+    return state is not None and names.IMAGES_READY in state.node.labels
+
+
+def is_open(state: NodeState, pod: Pod) -> bool:
+    """Whether a pod may run on a node, whatever is free there at present."""
+    node = state.node
+    if node.is_unschedulable or not node.is_ready:
+        return False
+    return allows(state, pod)
+
+
+def allows(state: NodeState, pod: Pod) -> bool:
+    """Whether a node is of a kind that a pod may run on."""
+    node = state.node
+    return pod.wants_node(node.name, node.labels) and all(
+        any(tolerates(toleration, taint) for toleration in pod.tolerations)
+        for taint in node.taints
+        if taint.effect in _NO_PLACE and not taint.key.startswith("node.kubernetes.io/")
+    )
+
+
+def without_label(pod: Pod, label: str) -> Pod:
+    """The pod as if it required nothing of a node's label; the very pod if it does not."""
+    required = pod.required_nodes
+    selector = {key: value for key, value in pod.node_selector.items() if key != label}
+    if required is not None:
+        terms = tuple(
+            replace(term, match_expressions=tuple(each for each in term.match_expressions if each.key != label))
+            for term in required.terms
+        )
+        if terms != required.terms:
+            # A term that asked for this label alone leaves any node open.
+            rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
+            return replace(pod, node_selector=selector, required_nodes=rest)
+    return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod

@@ -1,0 +1,85 @@
+"""Parts of zero-to-jupyterhub that do what this project does, too: found, told, and left alone."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import Final
+
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["ChartParts"]
+
+log = logging.getLogger(__name__)
+
+_COMPONENT: Final = "component"
+_PLACEHOLDER: Final = "user-placeholder"
+_SCHEDULER: Final = "user-scheduler"
+_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+_MANAGER: Final = "dra-spawner"
+
+_SENTENCES: Final = {
+    _PLACEHOLDER: "The chart's own placeholders run here, too ({names}): they know nothing of devices, and keep places "
+    "that are kept already. Set scheduling.userPlaceholder.enabled: false in the Helm values.",
+    _SCHEDULER: "The chart's own scheduler runs here, too ({names}): up to chart 4.4 it cannot place pods with "
+    "devices, and it counts placeholders for users. Set scheduling.userScheduler.enabled: false in the Helm values.",
+}
+
+
+@dataclass
+class ChartParts:
+    """Looks out for them.
+
+    Attributes
+    ----------
+    watch
+        What is known of the cluster.
+    namespaces
+        The hub's and the servers'.
+    with_placeholders
+        Whether the chart's placeholders are among them: beside none of ours they do what they are for.
+    """
+
+    watch: ClusterWatch
+    namespaces: Collection[str]
+    with_placeholders: bool = True
+    _found: dict[str, set[ObjectKey]] = field(init=False)
+    _told: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        parts = (_PLACEHOLDER, _SCHEDULER) if self.with_placeholders else (_SCHEDULER,)
+        self._found = {part: set() for part in parts}
+        for key in self.watch.snapshot.pods:
+            self._look_at(key)
+        self.watch.on_change(self._note)
+
+    def problems(self) -> tuple[str, ...]:
+        """What to do about each part that is there."""
+        return tuple(_sentence(part, keys) for part, keys in self._found.items() if keys)
+
+    def _note(self, change: Change) -> None:
+        if change.kind is Kind.POD:
+            self._look_at(change.key)
+
+    def _look_at(self, key: ObjectKey) -> None:
+        if key.namespace not in self.namespaces:
+            return
+        pod = self.watch.snapshot.pods.get(key)
+        part = pod.labels.get(_COMPONENT, "") if pod is not None and not pod.is_finished else ""
+        is_ours = pod is not None and pod.labels.get(_MANAGED_BY) == _MANAGER
+        for each, keys in self._found.items():
+            if each == part and not is_ours:
+                keys.add(key)
+                if each not in self._told:
+                    self._told.add(each)
+                    log.warning("%s", _sentence(each, keys))
+            else:
+                keys.discard(key)
+
+
+def _sentence(part: str, keys: Collection[ObjectKey]) -> str:
+    names = f"pod {min(keys)}" if len(keys) == 1 else f"pod {min(keys)} and {len(keys) - 1} more"
+    return _SENTENCES[part].format(names=names)

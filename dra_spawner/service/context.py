@@ -1,0 +1,131 @@
+"""What the web handlers are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry
+
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.leader import LeaderElector
+from dra_spawner.placeholders.controller.availability import Availability
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.service.chart_parts import ChartParts
+from dra_spawner.service.http.replica_addresses import ReplicaAddresses
+from dra_spawner.service.http.replica_signature import ReplicaSignatures
+from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
+from dra_spawner.service.metrics.time_metrics import IdleDevices, register_times
+from dra_spawner.service.node_figures import NodeFigures
+
+__all__ = ["Readiness", "Role", "ServiceContext"]
+
+
+class Role(StrEnum):
+    """The part of this replica."""
+
+    LEADER = "leader"
+    STANDBY = "standby"
+    UNKNOWN = "unknown"  # nobody is known to lead
+
+
+@dataclass(frozen=True, slots=True)
+class Readiness:
+    """Whether answers of this replica are worth anything."""
+
+    ready: bool
+    role: Role
+    reasons: tuple[str, ...] = ()
+    """Why it is not ready, for anybody to read: they name nothing of the cluster."""
+
+
+@dataclass
+class ServiceContext:
+    """The parts of the service, as far as they are there already: it listens before it has found the cluster."""
+
+    web: WebSettings
+    decisions: DecisionLog
+    max_staleness_seconds: float
+    """Older knowledge is no ground for decisions."""
+    node_pool_labels: tuple[str, ...] = ()
+    """Labels that say which kind of node one is; the first one that a node has counts."""
+    watch: ClusterWatch | None = None
+    figures: NodeFigures | None = None
+    elector: LeaderElector | None = None
+    keeper: PlaceholderKeeper | None = None
+    availability: Availability | None = None
+    chart_parts: ChartParts | None = None
+    settings_problems: tuple[str, ...] = ()
+    """What is set and is no setting."""
+    startup_problem: str = ""
+    """Why the cluster is not followed yet."""
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    registry: CollectorRegistry = field(default_factory=CollectorRegistry)
+    """What ``metrics`` shows."""
+    idle_devices: IdleDevices = field(default_factory=IdleDevices)
+    signatures: ReplicaSignatures = field(init=False)
+    """Of what replicas tell each other."""
+
+    def __post_init__(self) -> None:
+        self.signatures = ReplicaSignatures(self.web.own_token)
+        self.registry.register(self.idle_devices)
+
+    def follow(self, watch: ClusterWatch, keeper: PlaceholderKeeper | None = None) -> None:
+        """Answer for this cluster, and what is kept there, from now on."""
+        self.watch, self.startup_problem = watch, ""
+        self.figures = NodeFigures(watch, self.node_pool_labels)
+        self.keeper = keeper
+        if keeper is not None:
+            namespaces = {keeper.settings.hub_namespace, keeper.settings.placeholders.namespace}
+            self.chart_parts = ChartParts(watch, namespaces, with_placeholders=keeper.is_on)
+            self.availability = Availability(keeper)
+            register_placeholders(self.registry, keeper)
+            register_times(self.registry, keeper)
+
+    @property
+    def replicas(self) -> ReplicaAddresses:
+        """Where the other replicas answer."""
+        if self.elector is None:
+            return ReplicaAddresses(self.watch)
+        return ReplicaAddresses(self.watch, self.elector.namespace, self.elector.url, self.elector.leader_url)
+
+    @property
+    def role(self) -> Role:
+        if self.elector is None or not (self.elector.is_leader or self.elector.leader):
+            return Role.UNKNOWN
+        return Role.LEADER if self.elector.is_leader else Role.STANDBY
+
+    def readiness(self) -> Readiness:
+        """Whether the cluster is known, freshly, and it is known who leads."""
+        reasons = []
+        if self.watch is None:
+            reasons.append("The cluster is not found yet.")
+        elif not self.watch.synced:
+            reasons.append("Not everything in the cluster was seen yet.")
+        elif self.watch.staleness_seconds() > self.max_staleness_seconds:
+            limit = self.max_staleness_seconds
+            reasons.append(
+                f"What is known of the cluster is {self.watch.staleness_seconds():.0f} s old ({limit:g} s may be)."
+            )
+        if self.role is Role.UNKNOWN:
+            reasons.append("It is not known which replica leads.")
+        return Readiness(not reasons, self.role, tuple(reasons))
+
+    def problems(self) -> tuple[str, ...]:
+        """All that is wrong, with the rule to add where a right is missing; for those who may read."""
+        found = [*self.settings_problems, *([self.startup_problem] if self.startup_problem else [])]
+        if self.watch is not None:
+            found += self.watch.problems()
+        if self.elector is not None and self.elector.problem:
+            found.append(f"The leader cannot be elected: {self.elector.problem}.")
+        if problem := self.replicas.problem:
+            found.append(problem)
+        if self.keeper is not None:
+            found += self.keeper.problems()
+        if self.chart_parts is not None:
+            found += self.chart_parts.problems()
+        return tuple(found)

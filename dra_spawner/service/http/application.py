@@ -1,0 +1,77 @@
+"""The tornado application: which address is answered by what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tornado.web import Application, StaticFileHandler, URLSpec
+
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http import handlers, placeholder_handlers, waiting_handlers
+from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
+from dra_spawner.service.http.guarded_handler import GuardedHandler
+from dra_spawner.service.http.page import NodesPage
+from dra_spawner.service.http.placement_handler import PlacementsHandler
+from dra_spawner.service.metrics.service_metrics import register
+
+__all__ = ["Address", "web_application"]
+
+_HERE = Path(__file__).parent
+
+Address = tuple[str, type[SecureHandler]]
+"""Pattern below the service's prefix, and who answers."""
+
+#: Who is answered what is in tests/adversary/test_requests.py, with a row for each.
+ADDRESSES: tuple[Address, ...] = (
+    ("", NodesPage),
+    ("api/status", handlers.StatusHandler),
+    ("api/nodes", handlers.NodesHandler),
+    ("api/decisions", handlers.DecisionsHandler),
+    ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
+    ("api/placements", PlacementsHandler),
+    ("api/profiles", placeholder_handlers.ProfilesHandler),
+    ("api/waiting", waiting_handlers.WaitingHandler),
+    ("metrics", handlers.MetricsHandler),
+    ("healthz", handlers.AliveHandler),
+    ("readyz", handlers.ReadyHandler),
+    ("oauth_callback", CallbackHandler),
+)
+
+
+class _StaticHandler(GuardedHandler, StaticFileHandler):
+    """Files that everybody may have."""
+
+    def set_default_headers(self) -> None:
+        self.clear_header("Server")
+        self.set_header("X-Content-Type-Options", "nosniff")
+
+    def set_extra_headers(self, path: str) -> None:
+        self.set_header("Cache-Control", "max-age=3600")
+
+
+def web_application(
+    context: ServiceContext,
+    *,
+    cookie_secret: bytes,
+    more: Sequence[Address] = (),
+    log_function: Callable[[Any], None] | None = None,
+) -> Application:
+    """All handlers of the service; what needs the cluster answers 503 until the context follows one."""
+    register(context)
+    prefix, arguments = context.web.prefix, {"context": context}
+    rules = [URLSpec(f"{prefix}{pattern}", handler, arguments) for pattern, handler in (*ADDRESSES, *more)]
+    rules.append(URLSpec(f"{prefix}static/(.*)", _StaticHandler, {"path": str(_HERE / "static")}))
+    if prefix != "/":
+        # The kubelet asks the pod itself.
+        rules.append(URLSpec("/healthz", handlers.AliveHandler, arguments))
+        rules.append(URLSpec("/readyz", handlers.ReadyHandler, arguments))
+    return Application(
+        rules,
+        default_handler_class=handlers.NotFoundHandler,
+        default_handler_args=arguments,
+        template_path=str(_HERE / "templates"),
+        cookie_secret=cookie_secret,
+        log_function=log_function or (lambda handler: None),
+    )

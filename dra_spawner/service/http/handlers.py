@@ -1,0 +1,192 @@
+"""What the service answers."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from tornado.web import HTTPError
+
+from dra_spawner import __version__
+from dra_spawner.history.decision_log import NumberedDecision
+from dra_spawner.service.context import Role
+from dra_spawner.service.http.authentication import ApiHandler, SecureHandler
+from dra_spawner.service.http.passing_on import LeadersHandler, ReplicaHandler, leaders_answers, why_not_the_leaders
+from dra_spawner.service.node_figures import NodeFigures
+
+__all__ = [
+    "AliveHandler",
+    "DecisionsHandler",
+    "MetricsHandler",
+    "NodesHandler",
+    "NotFoundHandler",
+    "ReadyHandler",
+    "StatusHandler",
+    "decision_json",
+    "each_once",
+]
+
+
+class AliveHandler(SecureHandler):
+    """``/healthz``: the process runs, and its event loop turns."""
+
+    def get(self) -> None:
+        self.write_json({"alive": True})
+
+
+class ReadyHandler(SecureHandler):
+    """``/readyz``: whether what this replica says of the cluster is worth anything; 503 if not."""
+
+    def get(self) -> None:
+        readiness = self.context.readiness()
+        self.set_status(200 if readiness.ready else 503)
+        self.write_json({"ready": readiness.ready, "role": readiness.role, "reasons": readiness.reasons})
+
+
+class StatusHandler(ReplicaHandler):
+    """``GET api/status``: what the service is about, and all that is wrong, with what the leader says is."""
+
+    async def get(self) -> None:
+        context = self.context
+        readiness = context.readiness()
+        if self.is_passed_on and readiness.role is not Role.LEADER:
+            raise HTTPError(503, "This replica does not lead.")
+        watch, elector = context.watch, context.elector
+        problems = context.problems()
+        if readiness.role is Role.STANDBY and not self.is_passed_on:
+            answers = await leaders_answers(context, "api/status")
+            problems = each_once(problems, answers[0]["problems"] if answers else [why_not_the_leaders(context)])
+        self.write_json(
+            {
+                "version": __version__,
+                "ready": readiness.ready,
+                "reasons": readiness.reasons,
+                "problems": problems,
+                "role": readiness.role,
+                "identity": elector.identity if elector is not None else "",
+                "leader": elector.leader if elector is not None else "",
+                "staleness_seconds": _finite(watch.staleness_seconds()) if watch is not None else None,
+                "resources": [
+                    {
+                        "resource": each.resource,
+                        "state": each.state,
+                        "synced": each.synced,
+                        "staleness_seconds": _finite(each.staleness_seconds),
+                        "objects": each.objects,
+                        "problem": each.problem,
+                    }
+                    for each in (watch.status() if watch is not None else ())
+                ],
+            }
+        )
+
+
+class NodesHandler(ApiHandler):
+    """``GET api/nodes``: nodes with their devices, who uses them, and how full they are in both ways.
+
+    Query: ``limit`` and ``after`` (a name) for one page after the other, ``name`` for one node.
+    """
+
+    async def get(self) -> None:
+        figures = required(self.context.figures)
+        name = self.get_query_argument("name", "")
+        nodes, after = await figures.nodes(
+            after=self.get_query_argument("after", ""), limit=self.number("limit", 100), name=name
+        )
+        if name and not nodes:
+            raise HTTPError(404, "There is no node of this name.")
+        watch = self.context.watch
+        assert watch is not None
+        self.write_json(
+            {
+                "items": nodes,
+                "next": after,
+                "total": len(watch.snapshot.nodes),
+                "staleness_seconds": _finite(watch.staleness_seconds()),
+                "broken": [str(each) for each in watch.snapshot.broken],
+            }
+        )
+
+
+class DecisionsHandler(LeadersHandler):
+    """``GET api/decisions``: what was decided when and why, newest first.
+
+    Query: ``limit``, ``after`` (a number, for what is new since), and ``kind``, ``profile``, ``node`` to choose.
+    """
+
+    address = "api/decisions"
+
+    async def own_answer(self) -> dict[str, Any]:
+        wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
+        found = self.context.decisions.newest(
+            self.number("limit", 100),
+            after=self.number("after", 0, most=10**15),
+            matches=lambda decision: all(
+                not value or getattr(decision, name) == value for name, value in wanted.items()
+            ),
+        )
+        return {"items": [decision_json(each) for each in found], "total": self.context.decisions.count}
+
+
+class MetricsHandler(ApiHandler):
+    """``GET metrics``, for Prometheus."""
+
+    @property
+    def is_protected(self) -> bool:
+        return self.web.authenticate_metrics
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return super().wanted_scopes | self.web.metrics_scopes
+
+    async def get(self) -> None:
+        context = self.context
+        if context.figures is not None:
+            await context.figures.refresh()
+            if context.watch is not None and context.watch.synced:
+                context.idle_devices.note(context.figures.by_class, counts=context.role is Role.LEADER)
+        self.set_header("Content-Type", CONTENT_TYPE_LATEST)
+        self.finish(generate_latest(self.context.registry))
+
+
+class NotFoundHandler(SecureHandler):
+    """Everything else."""
+
+    def prepare(self) -> None:
+        raise HTTPError(404)
+
+
+def required(figures: NodeFigures | None) -> NodeFigures:
+    """The figures; 503 while the cluster is not found."""
+    if figures is None:
+        raise HTTPError(503, "The cluster is not found yet.")
+    return figures
+
+
+def each_once(*problems: Iterable[str]) -> tuple[str, ...]:
+    """Each once."""
+    return tuple(dict.fromkeys(itertools.chain(*problems)))
+
+
+def decision_json(numbered: NumberedDecision) -> dict[str, Any]:
+    """A decision as programs read it."""
+    decision = numbered.decision
+    return {
+        "number": numbered.number,
+        "at": decision.at.isoformat(),
+        "kind": decision.kind,
+        "subject": decision.subject,
+        "reason": decision.reason,
+        "code": decision.code,
+        "node": decision.node,
+        "profile": decision.profile,
+        "outcome": decision.outcome,
+        "details": dict(decision.details),
+    }
+
+
+def _finite(seconds: float) -> float | None:
+    """JSON knows no infinity."""
+    return round(seconds, 3) if seconds != float("inf") else None

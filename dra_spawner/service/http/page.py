@@ -1,0 +1,174 @@
+"""The page for people: nodes, what is kept on them, and why."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tornado.httputil import url_concat
+
+from dra_spawner import names
+from dra_spawner.service.context import Role, ServiceContext
+from dra_spawner.service.http.authentication import PageHandler
+from dra_spawner.service.http.handlers import decision_json, each_once
+from dra_spawner.service.http.passing_on import leaders_answers, why_not_the_leaders
+from dra_spawner.service.http.placeholder_handlers import not_ready_because, placeholders_json, profiles_json, stop_json
+from dra_spawner.service.http.waiting_handlers import waiting_json
+
+__all__ = ["NodesPage"]
+
+#: On the page; programs ask for all.
+_PLACEHOLDERS_SHOWN = 100
+_DECISIONS_SHOWN = 20
+_WAITING_SHOWN = 50
+#: Until a browser gets the page anew; it stays where it was scrolled to.
+_REFRESH_SECONDS = 30
+#: Of so many nodes that users may not go to it is found out why, which takes milliseconds on a big cluster.
+_NODES_EXPLAINED = 10
+_WORDS = {
+    "warm": "at once, kept ready",
+    "fresh": "now, there is room",
+    "yield": "in a moment, placeholders make way",
+    "scale-up": "when another node has come",
+    "never": "never",
+}
+"""What each `PlacementKind` means to people."""
+
+
+_MEANINGS = {
+    "ready for users": "it has the images of all choices that can run there, and all devices that its kind has",
+    "late": "something is missing, but users may go there: servers run there, or it was waited for long enough"
+    " (ready_deadline_seconds)",
+    "not for users yet": "something is missing: servers that asked for a place do not go there",
+    "draws placeholders": "the newest node: placeholders prefer it, so that places come up where nobody is yet",
+    "draining": "no user is there and others have room: placeholders leave it, so that the autoscaler takes it",
+}
+"""What is said of nodes, by words."""
+
+
+class NodesPage(PageHandler):
+    """``GET`` of the service itself: the nodes, for people."""
+
+    async def get(self) -> None:
+        nodes: list[dict[str, Any]] = []
+        shown_after, after = self.get_query_argument("after", ""), ""
+        refreshes = self.get_query_argument("refresh", "") != "off"
+        watch = self.context.watch
+        if self.context.figures is not None:
+            nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
+        readiness = self.context.readiness()
+        marks = _marks(self.context, nodes)
+        told = await self._told()
+        await self.render(
+            "nodes.html",
+            nodes=nodes,
+            profiles=await profiles_json(self.context),
+            words=_WORDS,
+            told=told,
+            span=_span,
+            marks=lambda node: marks[node["name"]],
+            meanings=_MEANINGS if any(marks.values()) else {},
+            context=self.context,
+            total=len(watch.snapshot.nodes) if watch is not None else 0,
+            age=_age(watch.staleness_seconds()) if watch is not None else "never",
+            percent=lambda value: f"{value:.0%}",
+            readiness=readiness,
+            problems=each_once(self.context.problems(), told.problems),
+            user=self.hub_user["name"],
+            web=self.web,
+            refresh_seconds=_REFRESH_SECONDS if refreshes else 0,
+            other_refresh=self._address(after=shown_after, refresh="off" if refreshes else ""),
+            next_nodes=self._address(after=after, refresh="" if refreshes else "off") if after else "",
+        )
+
+    def _address(self, **query: str) -> str:
+        """Of this page, with what is not empty of a query."""
+        return url_concat(self.web.url(""), [(name, value) for name, value in query.items() if value])
+
+    async def _told(self) -> _Told:
+        """What the leader tells, or this replica where that does not answer, and then why."""
+        context = self.context
+        addresses = (
+            f"api/placeholders?limit={_PLACEHOLDERS_SHOWN}",
+            f"api/waiting?limit={_WAITING_SHOWN}",
+            f"api/decisions?limit={_DECISIONS_SHOWN}",
+            "api/status",
+        )
+        if context.role is Role.STANDBY and (answers := await leaders_answers(context, *addresses)) is not None:
+            kept, waiting, decisions, status = answers
+            return _Told(
+                kept["items"],
+                kept["total"],
+                kept["stop"],
+                waiting["items"],
+                waiting["total"],
+                decisions["items"],
+                status["problems"],
+            )
+        keeper = context.keeper
+        placeholders = placeholders_json(keeper, context) if keeper is not None else []
+        waits = waiting_json(keeper) if keeper is not None else []
+        why = why_not_the_leaders(context) if context.role is Role.STANDBY else ""
+        return _Told(
+            placeholders[:_PLACEHOLDERS_SHOWN],
+            len(placeholders),
+            stop_json(keeper) if keeper is not None else None,
+            waits[:_WAITING_SHOWN],
+            len(waits),
+            [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
+            [why] if why else [],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the page shows and only the leader knows, as the API answers it: so much of it as is shown, and how much
+    there is.
+    """
+
+    placeholders: Sequence[Mapping[str, Any]]
+    all_placeholders: int
+    stop: Mapping[str, Any] | None
+    waiting: Sequence[Mapping[str, Any]]
+    all_waiting: int
+    decisions: Sequence[Mapping[str, Any]]
+    problems: Sequence[str]
+    """What is wrong at the leader, or that it does not answer."""
+
+
+def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """What our labels on each node say, and what keeps users from it."""
+    keeper = context.keeper
+    keeps = keeper is not None and keeper.is_on and bool(keeper.policy.shapes)
+    asked = itertools.count(1)
+    found: dict[str, list[str]] = {}
+    for node in nodes:
+        node_labels, marks = node["labels"], found.setdefault(node["name"], [])
+        ready = node_labels.get(names.IMAGES_READY)
+        if ready is not None:
+            marks.append("late" if ready == names.LATE else "ready for users")
+        elif keeps and keeper is not None and next(asked) <= _NODES_EXPLAINED:
+            marks.append(f"not for users yet: {not_ready_because(keeper, keeper.view(), node['name'])}")
+        elif keeps:
+            marks.append("not for users yet")
+        if node_labels.get(names.ATTRACT) == names.TRUE:
+            marks.append("draws placeholders")
+        if node_labels.get(names.DRAINING) == names.TRUE:
+            marks.append("draining")
+    return found
+
+
+def _age(seconds: float) -> str:
+    if seconds == float("inf"):
+        return "not complete yet"
+    return "now" if seconds < 60 else f"{seconds:.0f} s ago"
+
+
+def _span(seconds: float) -> str:
+    """How long something has been, roughly."""
+    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit}"
+    return f"{max(seconds, 0):.0f} s"

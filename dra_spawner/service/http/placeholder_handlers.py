@@ -1,0 +1,196 @@
+"""Answers about placeholders, and about what can be had."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from tornado.web import HTTPError
+
+from dra_spawner import names
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.placeholders.controller.availability import ChoiceAvailability, PlaceholderState, state_of
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.scheduling_reasons import why_there
+from dra_spawner.placeholders.planner.placement import Placement
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.readiness import why_not_ready
+from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.view import Placeholder, View, age
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.passing_on import LeadersHandler, ReplicaHandler
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+
+__all__ = [
+    "KeeperHandler",
+    "PlaceholdersHandler",
+    "ProfilesHandler",
+    "not_ready_because",
+    "placeholders_json",
+    "placement_json",
+    "profiles_json",
+    "stop_json",
+]
+
+
+class KeeperHandler(ReplicaHandler):
+    """Has what is kept."""
+
+    @property
+    def keeper(self) -> PlaceholderKeeper:
+        """503 while the cluster is not found."""
+        if self.context.keeper is None:
+            raise HTTPError(503, "The cluster is not found yet.")
+        return self.context.keeper
+
+
+class PlaceholdersHandler(KeeperHandler, LeadersHandler):
+    """``GET api/placeholders``: each placeholder, where it is, and why.
+
+    Query: ``limit``.
+    """
+
+    address = "api/placeholders"
+
+    async def own_answer(self) -> dict[str, Any]:
+        items = placeholders_json(self.keeper, self.context)
+        stop = stop_json(self.keeper)
+        frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
+        limit = self.number("limit", len(items))
+        return {"items": items[:limit], "total": len(items), "frozen": frozen, "stop": stop}
+
+
+class ProfilesHandler(KeeperHandler):
+    """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run.
+
+    Query: ``name`` for one, which may be any combination of options.
+    """
+
+    async def get(self) -> None:
+        keeper = self.keeper
+        name = self.get_query_argument("name", "")
+        items = await profiles_json(self.context, name)
+        if name and not items:
+            raise HTTPError(404, "The hub publishes no choice of this name.")
+        self.write_json({"items": items, "total": len(items), "problem": keeper.shapes.problem if keeper.is_on else ""})
+
+
+def placement_json(placement: Placement) -> dict[str, Any]:
+    """How a server gets its place, and why so."""
+    return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
+
+
+def stop_json(keeper: PlaceholderKeeper) -> dict[str, Any] | None:
+    """Why nothing is tidied up at present, or nothing decided at all; None if nothing stands against it."""
+    stop = stop_of(keeper.view(), keeper.policy) if keeper.is_on else None
+    if stop is None:
+        return None
+    return {"rule": stop.rule, "reason": stop.reason, "nothing_is_decided": stop.is_frozen}
+
+
+# --- placeholders ----------------------------------------------------------------------------------------------------
+
+
+def placeholders_json(keeper: PlaceholderKeeper, context: ServiceContext) -> list[dict[str, Any]]:
+    """Each placeholder, by node and name."""
+    view = keeper.view()
+    decided = _last_decisions(context)
+    found = [
+        _placeholder_json(keeper, view, each.pod, state_of(view, each), each, decided)
+        for each in view.placeholders.values()
+    ]
+    found += [_placeholder_json(keeper, view, pod, PlaceholderState.LEAVING, None, decided) for pod in view.leaving]
+    return sorted(found, key=lambda each: (each["node"], each["name"]))
+
+
+def _placeholder_json(
+    keeper: PlaceholderKeeper,
+    view: View,
+    pod: Pod,
+    state: PlaceholderState,
+    placeholder: Placeholder | None,
+    decided: Mapping[str, Decision],
+) -> dict[str, Any]:
+    key = ObjectKey.of(pod)
+    observed = keeper.watch.observed(Kind.POD, key)
+    last = decided.get(f"Pod {key}")
+    made_because = observed.annotations.get(names.REASON, "") if observed is not None else ""
+    scheduled = observed.conditions.get("PodScheduled") if observed is not None else None
+    reservation = placeholder.reservation if placeholder is not None else None
+    denial = keeper.latest.denied.get(key) if keeper.latest is not None else None
+    shape, created = pod.labels.get(names.SHAPE, ""), pod.created
+    return {
+        "name": key.name,
+        "namespace": key.namespace,
+        "shape": shape,
+        "profiles": list(keeper.names_of(shape)),
+        "node": pod.node_name,
+        "state": state,
+        "created": created,
+        "age_seconds": round(age(created, keeper.now()).total_seconds()),
+        "claims": {each.name: each.claim for each in pod.claims if each.claim},
+        "promised_to": reservation.pod if reservation is not None else "",
+        "promised_until": _iso(reservation.until) if reservation is not None else None,
+        # Who decided may have been the leader before this one: the pod itself says why it was made.
+        "reason": last.reason if last is not None else made_because,
+        "there_because": why_there(view, pod),
+        "decided_at": last.at.isoformat() if last is not None else None,
+        # Known to the leader only.
+        "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
+        "warming_because": _warming_because(keeper, view, pod) if state is PlaceholderState.WARMING else "",
+        "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
+    }
+
+
+def _warming_because(keeper: PlaceholderKeeper, view: View, pod: Pod) -> str:
+    """Why a placeholder is not offered yet."""
+    if why := not_ready_because(keeper, view, pod.node_name):
+        return why
+    return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
+
+
+def not_ready_because(keeper: PlaceholderKeeper, view: View, node: str) -> str:
+    """Why servers do not go to a node yet."""
+    memory = keeper.latest.memory if keeper.latest is not None else Memory.fresh(keeper.now())
+    return why_not_ready(view, keeper.policy, memory, node)
+
+
+def _last_decisions(context: ServiceContext) -> dict[str, Decision]:
+    """The last decision about each subject that is still remembered."""
+    found: dict[str, Decision] = {}
+    for numbered in context.decisions.newest(limit=10**9):
+        found.setdefault(numbered.decision.subject, numbered.decision)
+    return found
+
+
+def _iso(moment: datetime) -> str:
+    return moment.isoformat()
+
+
+# --- profiles --------------------------------------------------------------------------------------------------------
+
+
+async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[str, Any]]:
+    """Each choice, by name; or one of them."""
+    if context.availability is None:
+        return []
+    return [_choice_json(each) for each in await context.availability.choices(name)]
+
+
+def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
+    headroom, placement, seats = choice.headroom, choice.placement, choice.seats
+    return {
+        "name": choice.name,
+        "shape": choice.shape,
+        "availability": placement_json(placement) if placement is not None else None,
+        "left_out": choice.left_out,
+        "headroom": {"min": headroom.min, "max": headroom.max, "floor": headroom.kept}
+        if headroom is not None
+        else None,
+        "placeholders": {state.value: seats.placeholders[state] for state in PlaceholderState},
+        "in_use": seats.used,
+        "waiting": seats.waiting,
+    }

@@ -1,0 +1,149 @@
+"""Where a server that is about to start gets its place: answered by the leader, to whom the others pass it on."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+from tornado.web import HTTPError
+
+from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.leader import NotLeading
+from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
+from dra_spawner.placeholders.controller.reservations import Frozen, Promise
+from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http.passing_on import ask_leader
+from dra_spawner.service.http.placeholder_handlers import KeeperHandler, placement_json
+from dra_spawner.service.http.replica_signature import SCHEME
+
+__all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
+
+log = logging.getLogger(__name__)
+
+#: Of a question: a definition is quoted in it, so that some of its characters are two or three.
+MOST_BODY_BYTES = 4 * MOST_BYTES
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+_LONGEST_NAME = 253
+_SHAPE = re.compile(r"[0-9a-f]{16}")
+_KEYS = ("shape", "pod", "namespace", "definition")
+#: The hub waits for a second.
+_LEADER_SECONDS = 0.8
+_MOST_ANSWER_BYTES = 2**16
+
+
+class PlacementsHandler(KeeperHandler):
+    """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: where a server gets its place.
+
+    With ``definition`` of a shape that no choice has by itself (`headroom.shape_definition`); who does not know that is
+    answered 404.
+
+    It is for the hub, which shows the service's own token, for another replica, which signs what it passes on, and for
+    whoever may manage the service. A login's cookie does not do: another site's page could send that, too.
+    """
+
+    def initialize(self, context: ServiceContext) -> None:
+        super().initialize(context)
+        self._body = bytearray()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Keep it: who asks is known by now, and the server bounds it."""
+        self._body += chunk
+
+    @property
+    def wanted_scopes(self) -> frozenset[str]:
+        return self.web.manage_scopes
+
+    async def prepare(self) -> None:
+        kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
+        token = token.strip()
+        if kind == SCHEME:
+            await super().prepare()
+            return
+        if kind.lower() not in ("token", "bearer") or not token:
+            self.refuse_stranger()
+        if not self.web.is_own_token(token):
+            await super().prepare()
+
+    async def post(self) -> None:
+        body = bytes(self._body)
+        if self.is_passed_on and not self.is_signed(body):
+            raise HTTPError(401, "No replica of this service has signed this body.")
+        question = _question(body)
+        try:
+            promise = await self.keeper.place(
+                question["shape"], question["namespace"], question["pod"], question.get("definition", "")
+            )
+        except UnknownShape:
+            self.set_status(404)
+            self.write_json({"kind": "unknown", "status": 404, "message": "The hub does not publish this shape."})
+            return
+        except DefinitionError as error:
+            raise HTTPError(400, "definition: %s.", error) from None
+        except NotLeading:
+            await self._pass_on(body)
+            return
+        except Frozen as error:
+            raise HTTPError(503, "Nothing is promised at present: %s.", error) from None
+        except KubernetesError as error:
+            log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
+            raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None
+        self.write_json(_promise_json(promise))
+
+    # --- other replicas ----------------------------------------------------------------------------------------------
+
+    async def _pass_on(self, body: bytes) -> None:
+        """Let the leader answer: a load balancer may send the hub to any replica."""
+        if not self.is_passed_on:
+            answer = await ask_leader(
+                self.context,
+                "POST",
+                "api/placements",
+                body,
+                seconds=_LEADER_SECONDS,
+                most_bytes=_MOST_ANSWER_BYTES,
+            )
+            if answer is not None:
+                self.set_status(answer.code)
+                self.write_json(json.loads(answer.body))
+                return
+        elector = self.context.elector
+        # The Lease may still name this one, which has not been able to renew it.
+        leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
+        who = f"; {leader} does" if leader else ", and it is not known who does"
+        raise HTTPError(503, "%s", f"This replica does not lead{who}.")
+
+
+def _question(body: bytes) -> dict[str, str]:
+    """The question, checked: path, what was found and what is allowed."""
+    try:
+        question = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPError(400, "The body must be JSON.") from None
+    if not isinstance(question, dict):
+        raise HTTPError(400, "The body must be a JSON object.")
+    unknown = sorted(set(map(str, question)) - set(_KEYS))
+    if unknown:
+        raise HTTPError(400, "%s: not known; allowed: %s.", unknown[0][:40], ", ".join(_KEYS))
+    definition = question.get("definition", "")
+    if not isinstance(definition, str) or len(definition) > MOST_BYTES:
+        raise HTTPError(400, "definition: allowed: JSON as text, %d bytes at most.", MOST_BYTES)
+    for key in ("shape", "pod", "namespace"):
+        value = question.get(key)
+        pattern = _SHAPE if key == "shape" else _NAME
+        if not isinstance(value, str) or len(value) > _LONGEST_NAME or not pattern.fullmatch(value):
+            allowed = "16 hexadecimal digits" if key == "shape" else "a name of a Kubernetes object"
+            found = f"found {value!r:.60}" if key in question else "nothing found"
+            raise HTTPError(400, "%s: %s; allowed: %s.", key, found, allowed)
+    return question
+
+
+def _promise_json(promise: Promise) -> dict[str, Any]:
+    placement = promise.placement
+    return {
+        **placement_json(placement),
+        "claims": dict(promise.claims),
+        "until": promise.until.isoformat() if promise.until is not None else None,
+    }

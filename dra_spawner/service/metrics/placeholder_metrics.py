@@ -1,0 +1,135 @@
+"""Prometheus metrics about placeholders and hand-overs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dra_spawner.placeholders.controller.availability import PlaceholderState, Seats, count_seats
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.planner.actions import Cause, Denial
+from dra_spawner.placeholders.planner.choice_names import is_combination
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.view import View, reservation_of
+
+__all__ = ["register_placeholders"]
+
+_PREFIX = "dra_spawner_"
+_BUCKETS = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60)
+#: Which state of a seat each state of a placeholder is.
+_SEATS = {
+    PlaceholderState.WARM: "free",
+    PlaceholderState.WARMING: "in_flight",
+    PlaceholderState.PENDING: "in_flight",
+    PlaceholderState.PROMISED: "held",
+}
+_SEAT_STATES = ("free", "held", "in_flight", "used")
+_CLAIM_STATES = ("free", "promised", "taken", "unallocated")
+
+
+def register_placeholders(registry: CollectorRegistry, keeper: PlaceholderKeeper) -> None:
+    """Let a registry show what is kept."""
+    histogram = Histogram(
+        f"{_PREFIX}hand_over_seconds",
+        "From the promise of a warm claim to the server's pod on its node",
+        buckets=_BUCKETS,
+        registry=registry,
+    )
+    keeper.hand_over_times.on_bound(histogram.observe)
+    registry.register(_Collector(keeper))
+
+
+class _Collector(Collector):
+    def __init__(self, keeper: PlaceholderKeeper) -> None:
+        self._keeper = keeper
+
+    def collect(self) -> Iterator[Metric]:
+        view = self._keeper.view()
+        yield self._seats(count_seats(view))
+        yield self._targets()
+        yield _claims(view)
+        yield from self._counts()
+        latest = self._keeper.latest
+        yield GaugeMetricFamily(
+            f"{_PREFIX}frozen",
+            "1 while the leader does nothing, as it cannot trust what it knows; 0 on others",
+            value=latest is not None and bool(latest.frozen),
+        )
+
+    def _seats(self, seats: dict[str, Seats]) -> Metric:
+        family = GaugeMetricFamily(
+            f"{_PREFIX}seats",
+            "Places by choice: kept and free, promised (held), waiting for a node or its images (in_flight), used",
+            labels=["profile", "state"],
+        )
+        # Every shape of a choice, and every shape of which there is something: a dashboard misses no series. Of
+        # combinations of options there would be too many.
+        keeper = self._keeper
+        named = {
+            shape
+            for shape in keeper.policy.shapes
+            if (name := keeper.name_of(shape)) in keeper.headroom or not is_combination(name)
+        }
+        for shape in sorted({*named, *seats}):
+            found = seats.get(shape, Seats())
+            numbers = Counter({"used": found.used})
+            for each, number in found.placeholders.items():
+                numbers[_SEATS.get(each, "")] += number
+            name = self._keeper.name_of(shape) or "other"
+            for state in _SEAT_STATES:
+                family.add_metric([name, state], numbers[state])
+        return _summed(family)
+
+    def _targets(self) -> Metric:
+        family = GaugeMetricFamily(
+            f"{_PREFIX}headroom_target", "Places wanted at all times, by choice", labels=["profile", "source"]
+        )
+        for name, headroom in sorted(self._keeper.settings.headroom.items()):
+            family.add_metric([name, "configured"], headroom.min)
+        return family
+
+    def _counts(self) -> Iterator[Metric]:
+        counts = self._keeper.counts
+        for name, text, label, values, found in (
+            ("placements", "Answers to where a server gets its place", "kind", PlacementKind, counts.placements),
+            ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
+            ("evictions_denied", "Placeholders that should go and may not yet", "rule", Denial, counts.denials),
+        ):
+            family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])
+            for value in values:
+                family.add_metric([value], found[value])  # type: ignore[index]
+            yield family
+
+
+def _claims(view: View) -> Metric:
+    numbers: Counter[str] = Counter()
+    held = {key for placeholder in view.placeholders.values() for key in placeholder.claims}
+    for tracked in view.warm_claims():
+        if tracked.key not in held:
+            numbers["taken"] += 1
+        elif reservation_of(tracked) is not None:
+            numbers["promised"] += 1
+        else:
+            numbers["free" if tracked.claim.is_allocated else "unallocated"] += 1
+    family = GaugeMetricFamily(
+        f"{_PREFIX}placeholder_claims", "Claims that were made for placeholders", labels=["state"]
+    )
+    for state in _CLAIM_STATES:
+        family.add_metric([state], numbers[state])
+    return family
+
+
+def _summed(family: GaugeMetricFamily) -> GaugeMetricFamily:
+    """With one sample for each set of labels: shapes that nobody publishes any more have one name."""
+    values: Counter[tuple[tuple[str, str], ...]] = Counter()
+    for sample in family.samples:
+        values[tuple(sorted(sample.labels.items()))] += int(sample.value)
+    family.samples = []
+    for labels, value in values.items():
+        known = dict(labels)
+        family.add_metric([known["profile"], known["state"]], value)
+    return family

@@ -1,0 +1,99 @@
+"""Prometheus metrics of the service."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client import GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from dra_spawner.kube.informers import InformerStatus
+from dra_spawner.service.context import Role, ServiceContext
+
+__all__ = ["register"]
+
+_PREFIX = "dra_spawner_"
+
+
+def register(context: ServiceContext) -> None:
+    """Let the context's registry show the service, its process and the devices."""
+    registry = context.registry
+    for collector in (ProcessCollector, PlatformCollector, GCCollector):
+        collector(registry=registry)
+    registry.register(_ServiceCollector(context))
+    registry.register(_DeviceCollector(context))
+
+
+class _ServiceCollector(Collector):
+    """How the service itself is."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def collect(self) -> Iterator[Metric]:
+        context = self._context
+        yield GaugeMetricFamily(
+            f"{_PREFIX}leader", "1 on the replica that acts, 0 on others", value=context.role is Role.LEADER
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}ready",
+            "1 while what this replica knows is good enough to decide",
+            value=context.readiness().ready,
+        )
+        decided_at = context.decisions.decided_at
+        age = (context.now() - decided_at).total_seconds() if decided_at is not None else float("nan")
+        yield GaugeMetricFamily(
+            f"{_PREFIX}decision_age_seconds", "Since it was last decided what to do; NaN if it never was", value=age
+        )
+        decisions = CounterMetricFamily(f"{_PREFIX}decisions", "Decisions since the start")
+        decisions.add_metric([], context.decisions.count)
+        yield decisions
+        if context.watch is not None:
+            yield GaugeMetricFamily(
+                f"{_PREFIX}staleness_seconds",
+                "Age of the oldest part of what is known of the cluster; +Inf while something was not seen yet",
+                value=context.watch.staleness_seconds(),
+            )
+            yield from _informers(context.watch.status())
+
+
+def _informers(status: tuple[InformerStatus, ...]) -> Iterator[Metric]:
+    objects = GaugeMetricFamily(f"{_PREFIX}objects", "Objects of the cluster that are known", labels=["resource"])
+    events = CounterMetricFamily(f"{_PREFIX}watch_events", "Changes that watches told of", labels=["resource"])
+    lists = CounterMetricFamily(f"{_PREFIX}watch_lists", "How often everything was listed", labels=["resource"])
+    for each in status:
+        objects.add_metric([each.resource], each.objects)
+        events.add_metric([each.resource], each.events)
+        lists.add_metric([each.resource], each.lists)
+    yield from (objects, events, lists)
+
+
+class _DeviceCollector(Collector):
+    """How full the devices are, as `NodeFigures.refresh` found last."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def collect(self) -> Iterator[Metric]:
+        figures = self._context.figures
+        if figures is None:
+            return
+        labels = ["class", "pool"]
+        ratio = GaugeMetricFamily(
+            f"{_PREFIX}device_utilization_ratio",
+            "Part of a class's devices that is in use, by kind of node (pool): of their capacity (share), or of their "
+            "number, where one with a single share counts (device)",
+            labels=[*labels, "kind"],
+        )
+        devices = GaugeMetricFamily(f"{_PREFIX}devices", "Devices of a class in complete pools", labels=labels)
+        for (device_class, pool), found in sorted(figures.by_class.items()):
+            devices.add_metric([device_class, pool], found.devices)
+            ratio.add_metric([device_class, pool, "share"], found.used / found.devices)
+            ratio.add_metric([device_class, pool, "device"], found.used_devices / found.devices)
+        yield from (ratio, devices)
+        yield GaugeMetricFamily(
+            f"{_PREFIX}nodes_with_unknown_utilization",
+            "Nodes of which it is not known how full they are; they are never drained",
+            value=figures.unknown_nodes,
+        )

@@ -1,0 +1,191 @@
+"""What profiles are checked against, asked of the API server: devices, classes, nodes, its version and feature gates.
+
+Whether a gate is on is not asked of anybody: claim templates that use each field are created by dry run, and what of
+them comes back tells. Nothing is stored, and no right is needed that starting servers does not need.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
+from dra_spawner.profiles.intel_gas.names import GAS_LABEL
+
+__all__ = ["ADMIN_ACCESS_LABEL", "decoded", "read_facts"]
+
+_RESOURCE_API: Final = "resource.k8s.io/v1"
+_ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
+_WEBHOOKS: Final = ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations")
+ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
+_VERSION = re.compile(r"(\d+)")
+
+T = TypeVar("T")
+
+
+async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
+    """Read what can be read; what the account may not read stays unknown.
+
+    Parameters
+    ----------
+    namespace
+        Where servers run; None where each user has one, of which nothing is asked then.
+
+    Raises
+    ------
+    KubernetesError
+        When the API server does not answer, or refuses the account altogether.
+    """
+    version = await _version(api)
+    classes, slices, nodes, own, attachments, dropped = await asyncio.gather(
+        _list(api, _RESOURCE_API, "deviceclasses"),
+        _list(api, _RESOURCE_API, "resourceslices"),
+        _list(api, "v1", "nodes"),
+        _namespace(api, namespace),
+        _attachments(api, namespace),
+        _dropped_fields(api, namespace),
+    )
+    webhooks, gas = await asyncio.gather(
+        _list(api, *_WEBHOOKS),
+        _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL)),
+    )
+    return ClusterFacts(
+        device_classes={item.name: item for item in decoded(DeviceClass.from_json, classes)}
+        if classes is not None
+        else None,
+        slices=decoded(ResourceSlice.from_json, slices) if slices is not None else None,
+        nodes=tuple(map(_lasting_parts, nodes)) if nodes is not None else None,
+        namespace=namespace or "",
+        namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
+        attachment_definitions=attachments[0],
+        attachment_namespaces=attachments[1],
+        webhooks=claim_webhooks(webhooks) if webhooks is not None else None,
+        gas_runs=bool(gas["items"]) if gas is not None else None,
+        kubernetes_version=version,
+        dropped_fields=dropped,
+    )
+
+
+async def _version(api: KubernetesApi) -> tuple[int, int] | None:
+    """Major and minor; providers write things like ``36+``."""
+    found = await api.get("/version")
+    numbers = [_VERSION.match(str(found.get(part, ""))) for part in ("major", "minor")]
+    return (int(numbers[0][1]), int(numbers[1][1])) if numbers[0] and numbers[1] else None
+
+
+async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
+    return await _readable(api.get(resource_path("v1", "namespaces", name=name))) if name else None
+
+
+async def _readable(answer: Any) -> JsonObject | None:
+    """An object, or nothing where the account may not read it or the API does not have it."""
+    try:
+        found: JsonObject = await answer
+    except KubernetesError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+    return found
+
+
+async def _attachments(
+    api: KubernetesApi, namespace: str | None
+) -> tuple[frozenset[str] | None, frozenset[str] | None]:
+    """NetworkAttachmentDefinitions, and the only namespaces of which they are; the hub's account may read its own."""
+    everywhere = _names(await _list(api, *_ATTACHMENTS))
+    if everywhere is not None or namespace is None:
+        return everywhere, None
+    own = _names(await _list(api, *_ATTACHMENTS, namespace))
+    return own, frozenset({namespace}) if own is not None else None
+
+
+async def _list(
+    api: KubernetesApi, group_version: str, plural: str, namespace: str | None = None
+) -> list[JsonObject] | None:
+    found = await _readable(api.list(resource_path(group_version, plural, namespace)))
+    return list(found["items"]) if found is not None else None
+
+
+def _lasting_parts(node: JsonObject) -> JsonObject:
+    """A node without what changes all the time, so that facts which say the same are equal."""
+    metadata = {
+        key: value for key, value in node["metadata"].items() if key not in ("resourceVersion", "managedFields")
+    }
+    status = {key: value for key, value in node.get("status", {}).items() if key not in ("conditions", "images")}
+    return {**node, "metadata": metadata, "status": status}
+
+
+def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
+    """Objects that make sense; whatever is wrong with another one, it is the fault of that one alone."""
+    found = []
+    for obj in objects:
+        with suppress(Exception):
+            found.append(decode(obj))
+    return tuple(found)
+
+
+def _names(objects: Iterable[JsonObject] | None) -> frozenset[str] | None:
+    if objects is None:
+        return None
+    return frozenset(f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in objects)
+
+
+# --- gates -----------------------------------------------------------------------------------------------------------
+
+_CLASS: Final = {"deviceClassName": "probe.example.com"}
+
+
+def _of_request(**more: Any) -> JsonObject:
+    return {"requests": [{"name": "probe", "exactly": {**_CLASS, **more}}]}
+
+
+#: Field -> the devices of a claim that use it.
+_PROBES: Final[Mapping[str, JsonObject]] = {
+    "capacity": _of_request(capacity={"requests": {"memory": "1Gi"}}),
+    "tolerations": _of_request(tolerations=[{"operator": "Exists"}]),
+    "adminAccess": _of_request(adminAccess=True),
+    "firstAvailable": {"requests": [{"name": "probe", "firstAvailable": [{"name": "probe", **_CLASS}]}]},
+    "distinctAttribute": {**_of_request(), "constraints": [{"distinctAttribute": "probe.example.com/probe"}]},
+}
+
+
+async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozenset[str] | None:
+    """Fields that do not come back from a dry run; None if the account may make no claim templates."""
+    if namespace is None:
+        return None
+    path = resource_path(_RESOURCE_API, "resourceclaimtemplates", namespace)
+    answers = await asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
+    if None in answers:
+        return None
+    return frozenset(field for field, dropped in zip(_PROBES, answers, strict=True) if dropped)
+
+
+async def _is_dropped(api: KubernetesApi, path: str, field: str, devices: JsonObject) -> bool | None:
+    template = {
+        "apiVersion": _RESOURCE_API,
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"generateName": "dra-spawner-probe-"},
+        "spec": {"spec": {"devices": devices}},
+    }
+    try:
+        created = await api.create(path, template, params={"dryRun": "All"})
+    except KubernetesError as error:
+        if error.status in (403, 404) and error.reason != "Invalid" and ADMIN_ACCESS_LABEL not in error.message:
+            return None
+        if error.status in (400, 403, 422):
+            # Without the field the rest makes no sense, except where access for administration was seen and refused.
+            return ADMIN_ACCESS_LABEL not in error.message
+        raise
+    return not _has(created["spec"]["spec"]["devices"], field)
+
+
+def _has(value: object, field: str) -> bool:
+    """Whether a key is anywhere in a value."""
+    if isinstance(value, Mapping):
+        return field in value or any(_has(each, field) for each in value.values())
+    return isinstance(value, list) and any(_has(each, field) for each in value)

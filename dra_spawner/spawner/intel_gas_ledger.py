@@ -1,0 +1,298 @@
+"""The ledger of Intel GPUs for one hub: reads nodes and pods, chooses cards, and remembers what it just gave away.
+
+What pods have been given stands in their annotations, so nothing is kept but what is not to be read yet: the cards of
+servers whose pod is being created. A hub that starts anew reads the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from weakref import WeakKeyDictionary
+
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
+from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
+from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus
+from dra_spawner.profiles.intel_gas.language import GpuWish
+from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, PodKey, add_use
+from dra_spawner.profiles.intel_gas.names import CardScheduler
+from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
+from dra_spawner.simulator.suitable_nodes import Surroundings
+
+#: How long what was read counts as new. Starts at the same time share it; what they take is remembered.
+_PODS_SECONDS = 1.0
+_NODES_SECONDS = 30.0
+#: Beyond that age what was read is no basis any more, if it cannot be read again.
+_OLDEST_SECONDS = 300.0
+_LIST_SECONDS = 3.0
+_PAGE_SIZE = 500
+
+
+class LedgerUnavailable(Exception):
+    """Raised where nodes and pods cannot be read, so that nobody knows what is free."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenCards:
+    """What a server was given.
+
+    Attributes
+    ----------
+    chosen
+        Node and cards.
+    tiles_per_card
+        There.
+    time
+        Nanoseconds since 1970, later than those of all servers before.
+    """
+
+    chosen: ChosenCards
+    tiles_per_card: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoCards:
+    """Why a server was given none: GAS chooses (``by_gas``), or there is no room."""
+
+    by_gas: bool = False
+    reason: str = ""
+
+
+@dataclass
+class _View:
+    """What was read, and when (seconds of the event loop's clock)."""
+
+    nodes: list[JsonObject] = field(default_factory=list)
+    nodes_at: float = float("-inf")
+    pods: list[JsonObject] = field(default_factory=list)
+    pods_at: float = float("-inf")
+
+
+class GpuLedger:
+    """Gives cards to the servers of one hub.
+
+    Parameters
+    ----------
+    namespace
+        Where the servers run; ``None`` for several namespaces.
+    log
+        For what goes wrong; no start fails because of it.
+    now, time_ns, chance
+        The clock, and a number from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        namespace: str | None,
+        log: logging.Logger | logging.LoggerAdapter[logging.Logger],
+        *,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        time_ns: Callable[[], int] = time.time_ns,
+        chance: Callable[[], float] = random.random,
+    ) -> None:
+        self._namespace = namespace
+        self._log = log
+        self._now = now
+        self._time_ns = time_ns
+        self._chance = chance
+        self._lock = asyncio.Lock()
+        self._view = _View()
+        self._rebuilt = RebuiltLedger(Ledger(), False, ())
+        self._surroundings = Surroundings()
+        self._gpus: tuple[NodeGpus, ...] = ()
+        self._reserved = Ledger()
+        self._reserved_until: dict[PodKey, datetime] = {}
+        self._reserved_pods: dict[PodKey, tuple[str, JsonObject]] = {}
+        self._sees_all_namespaces = True
+        self._warned: frozenset[str] = frozenset()
+        self._last_time = 0
+        self._cleaning: asyncio.Task[None] | None = None
+
+    async def give(
+        self, api: KubernetesApi, wish: GpuWish, pod: JsonObject, lifetime: timedelta
+    ) -> GivenCards | NoCards:
+        """Choose cards for a server and remember them until its pod is there.
+
+        Parameters
+        ----------
+        pod
+            As it will be created, with its limits, but without cards.
+        lifetime
+            How long they are kept for a pod that does not come.
+
+        Raises
+        ------
+        LedgerUnavailable
+            If nodes and pods cannot be read.
+        """
+        if wish.scheduler is CardScheduler.GAS:
+            return NoCards(by_gas=True)
+        async with self._lock:
+            await self._read(api)
+            if wish.scheduler is CardScheduler.AUTO and self._rebuilt.gas_runs:
+                return NoCards(by_gas=True)
+            key = pod_key(pod)
+            self.release(key)  # of an earlier start of the same server
+            nodes = self._nodes_for(pod)
+            if not nodes:
+                return NoCards(reason="no node with Intel GPUs is open to it")
+            names = [str(container["name"]) for container in containers_of(pod)]
+            chosen = choose(wish, nodes, self._uses(), names)
+            if chosen is None:
+                return NoCards(reason=f"no room on the cards of {len(nodes)} nodes")
+            self._last_time = max(self._time_ns(), self._last_time + 1)
+            self._reserved.assign(key, Assignment(chosen.node, self._last_time, chosen.containers))
+            self._reserved_until[key] = self._now() + lifetime
+            self._reserved_pods[key] = (chosen.node, pod)
+            gpus = next(each for each in nodes if each.node == chosen.node)
+            return GivenCards(chosen, gpus.capacity[wish.resource].tiles, self._last_time)
+
+    def release(self, pod: PodKey) -> None:
+        """Forget cards that were given to a server whose pod will not come."""
+        self._reserved.release(pod)
+        self._reserved_until.pop(pod, None)
+        self._reserved_pods.pop(pod, None)
+
+    def reserved(self) -> Collection[PodKey]:
+        """Servers that were given cards and whose pods have not been seen yet."""
+        return tuple(self._reserved)
+
+    # Reading
+
+    async def _read(self, api: KubernetesApi, *, anew: bool = False) -> None:
+        """Bring the view up to date (``anew``: even if it is just read), or make do with one that is not too old."""
+        clock = asyncio.get_running_loop().time
+        try:
+            if clock() - self._view.nodes_at > _NODES_SECONDS:
+                listed = await api.list(
+                    resource_path("v1", "nodes"), page_size=_PAGE_SIZE, timeout_seconds=_LIST_SECONDS
+                )
+                self._view.nodes, self._view.nodes_at = listed["items"], clock()
+            if anew or clock() - self._view.pods_at > _PODS_SECONDS:
+                self._view.pods, self._view.pods_at = await self._list_pods(api), clock()
+                self._rebuild()
+        except (KubernetesError, TimeoutError) as error:
+            if clock() - min(self._view.nodes_at, self._view.pods_at) > _OLDEST_SECONDS:
+                raise LedgerUnavailable(str(error)) from error
+            self._log.warning("Cards of Intel GPUs are given after an older view of the cluster: %s", error)
+
+    async def _list_pods(self, api: KubernetesApi) -> list[JsonObject]:
+        """Pods of all namespaces where that is allowed, else of the servers'."""
+        if self._sees_all_namespaces and self._namespace is not None:
+            try:
+                return await self._list_pods_of(api, None)
+            except KubernetesError as error:
+                if error.status != 403:
+                    raise
+                self._sees_all_namespaces = False
+                self._log.info("Cards of Intel GPUs in other namespaces than %s are not seen", self._namespace)
+        return await self._list_pods_of(api, self._namespace)
+
+    async def _list_pods_of(self, api: KubernetesApi, namespace: str | None) -> list[JsonObject]:
+        path = resource_path("v1", "pods", namespace)
+        listed = await api.list(path, page_size=_PAGE_SIZE, timeout_seconds=_LIST_SECONDS)
+        return [pod for pod in listed["items"] if not is_finished(pod)]
+
+    def _rebuild(self) -> None:
+        self._rebuilt = rebuild(self._view.pods)
+        # Those that are pinned to a node and not bound yet will take room there, too.
+        self._surroundings.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
+        self._gpus = tuple(gpus for node in self._view.nodes if (gpus := node_gpus(node)) is not None)
+        found = frozenset(self._rebuilt.warnings)
+        for warning in sorted(found - self._warned):
+            self._log.warning("Cards of Intel GPUs: %s", warning)
+        self._warned = found
+        for key in self._reserved:
+            seen, mine = self._rebuilt.ledger.get(key), self._reserved.get(key)
+            # Under the same name an older server may still be on its way out.
+            if seen and mine and (seen.time == mine.time or self._rebuilt.gas_runs):
+                self.release(key)
+        self._drop_stale()
+
+    def _drop_stale(self) -> tuple[PodKey, ...]:
+        stale = stale_assignments(self._reserved, (), self._reserved_until, self._now())
+        for key in stale:
+            self.release(key)
+        return stale
+
+    # Choosing
+
+    def _nodes_for(self, pod: JsonObject) -> list[NodeGpus]:
+        """Nodes with Intel GPUs on which the pod fits, cards apart."""
+        coming: dict[str, list[JsonObject]] = {}
+        for node, reserved in self._reserved_pods.values():
+            coming.setdefault(node, []).append(reserved)
+        open_nodes = self._surroundings.suitable_for(pod, coming)
+        return [gpus for gpus in self._gpus if gpus.node in open_nodes]
+
+    def _uses(self) -> dict[str, dict[str, CardUse]]:
+        uses = self._rebuilt.ledger.uses()
+        for key in self._reserved:
+            assignment = self._reserved.get(key)
+            if assignment is not None:
+                add_use(uses.setdefault(assignment.node, {}), assignment.containers)
+        return uses
+
+    # Cleaning
+
+    def begin_cleaning(self, api: KubernetesApi, interval: timedelta) -> None:
+        """Look for stale assignments now and then, for as long as the hub runs."""
+        if self._cleaning is None or self._cleaning.done():
+            self._cleaning = asyncio.create_task(self.clean_for_ever(api, interval))
+
+    def end_cleaning(self) -> None:
+        """Look no more."""
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+
+    async def clean_for_ever(
+        self,
+        api: KubernetesApi,
+        interval: timedelta,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+    ) -> None:
+        """Clean up after half the interval and up to a whole one more, again and again."""
+        while True:
+            await sleep(next_cleanup(interval, self._chance()).total_seconds())
+            try:
+                dropped = await self.clean_up(api)
+                if dropped:
+                    self._log.info("Cards of Intel GPUs taken back from servers that are gone: %s", dropped)
+            except LedgerUnavailable as error:
+                self._log.warning("Could not look for stale assignments of Intel GPUs: %s", error)
+            except Exception:
+                self._log.exception("Could not look for stale assignments of Intel GPUs")
+
+    async def clean_up(self, api: KubernetesApi) -> tuple[PodKey, ...]:
+        """Read pods anew, and take cards back from servers whose pods did not come or are gone."""
+        async with self._lock:
+            before = {*self._rebuilt.ledger, *self._reserved}
+            await self._read(api, anew=True)
+            return tuple(sorted(before - {*self._rebuilt.ledger, *self._reserved}))
+
+
+_LEDGERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str | None], GpuLedger]] = WeakKeyDictionary()
+
+
+def ledger_of(
+    api: KubernetesApi, namespace: str | None, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
+) -> GpuLedger:
+    """The one ledger of this hub for a cluster and a namespace (``None``: several)."""
+    ledgers = _LEDGERS.setdefault(asyncio.get_running_loop(), {})
+    key = (api.server, namespace)
+    if key not in ledgers:
+        ledgers[key] = GpuLedger(namespace, log)
+    return ledgers[key]
+
+
+def forget_ledgers() -> None:
+    """Forget what this loop's ledgers know, as a hub that starts anew does; their cleaning ends."""
+    for ledger in _LEDGERS.pop(asyncio.get_running_loop(), {}).values():
+        ledger.end_cleaning()

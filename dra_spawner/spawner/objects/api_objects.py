@@ -1,0 +1,68 @@
+"""Manifests, and where they go in the API; what marks those that this project makes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dra_spawner.kube.api import JsonObject, resource_path
+
+RESOURCE_API = "resource.k8s.io/v1"
+TEMPLATES = "resourceclaimtemplates"
+CLAIMS = "resourceclaims"
+
+MANAGED_BY: Mapping[str, str] = {"app.kubernetes.io/managed-by": "dra-spawner"}
+COMPONENT_LABEL = "app.kubernetes.io/component"
+#: Of every template that a DRASpawner made, and of the claims made from it.
+TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "device-claim"}
+#: Of a companion object that one start made for itself.
+COMPANION_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "companion"}
+#: Of everything that several starts use together.
+STANDING_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "standing"}
+
+#: On the pod, its templates and claims: which start they belong to.
+START_ANNOTATION = "hub.jupyter.org/dra-start"
+#: On what a start makes: when that start is over, so that any hub may judge what another one left.
+START_ENDS_ANNOTATION = "hub.jupyter.org/dra-start-ends"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiObject:
+    """A manifest of a namespaced kind.
+
+    Attributes
+    ----------
+    plural
+        The resource's name in paths.
+    """
+
+    plural: str
+    manifest: JsonObject
+
+    @property
+    def api_version(self) -> str:
+        """Group and version."""
+        return str(self.manifest["apiVersion"])
+
+    @property
+    def name(self) -> str:
+        """``metadata.name``."""
+        return str(self.manifest["metadata"]["name"])
+
+    @property
+    def description(self) -> str:
+        """For messages."""
+        return f"{self.manifest['kind']} {self.name}"
+
+    def collection(self, namespace: str) -> str:
+        """Path of the objects of its kind."""
+        return resource_path(self.api_version, self.plural, namespace)
+
+    def path(self, namespace: str) -> str:
+        """Path of the object itself."""
+        return resource_path(self.api_version, self.plural, namespace, self.name)
+
+
+def label_selector(labels: Mapping[str, str]) -> str:
+    """Labels as a list request wants them."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())

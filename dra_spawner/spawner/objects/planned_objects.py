@@ -1,0 +1,138 @@
+"""From a plan to the objects of one start: names, labels, annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from kubespawner.slugs import is_valid_label, safe_slug
+
+from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner.profiles import ClaimPlan, template_manifest
+from dra_spawner.profiles.claims import Companion
+from dra_spawner.profiles.standing_claims import Scope, content_digest, scope_of, standing_claim_manifest
+from dra_spawner.spawner.objects.api_objects import (
+    CLAIMS,
+    COMPANION_LABELS,
+    START_ANNOTATION,
+    TEMPLATE_LABELS,
+    ApiObject,
+)
+from dra_spawner.spawner.objects.standing_objects import StandingObject
+from dra_spawner.spawner.objects.start_objects import StartObjects, new_nonce
+
+_SLUG_LENGTH = 32
+#: Of the labels and annotations that KubeSpawner gives all objects: those about one user's server.
+_PERSONAL = ("hub.jupyter.org/username", "hub.jupyter.org/servername")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server that is started.
+
+    Attributes
+    ----------
+    groups
+        The user's, in the hub.
+    labels, annotations
+        Of all of its objects.
+    """
+
+    user: str
+    groups: Collection[str]
+    pod_name: str
+    namespace: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+def plan_objects(
+    api: KubernetesApi, plan: ClaimPlan, server: Server, ends: datetime, nonce: str | None = None
+) -> StartObjects:
+    """Everything that a start makes beside its pod.
+
+    Parameters
+    ----------
+    ends
+        When the start is over at the latest.
+    nonce
+        Part of names; a new one if there is none.
+
+    Raises
+    ------
+    NotInGroup
+        If a claim is for groups that the user is in none of.
+    """
+    nonce = nonce or new_nonce()
+    templates = {
+        claim.name: template_manifest(
+            claim,
+            name=f"{server.pod_name}-{claim.name}-{nonce}",
+            namespace=server.namespace,
+            labels={**server.labels, **TEMPLATE_LABELS},
+            annotations={**server.annotations, START_ANNOTATION: nonce},
+        )
+        for claim in plan.claims
+        if claim.spec is not None and claim.sharing is None
+    }
+    standing = _standing_claims(plan, server)
+    standing |= {each.name: _standing_companion(each, server) for each in plan.companions if each.shared}
+    companions = [_own_companion(each, server, nonce) for each in plan.companions if not each.shared]
+    return StartObjects(api, server.namespace, nonce, ends, templates, companions, standing)
+
+
+def names_for_pod(objects: StartObjects) -> dict[str, str]:
+    """Name of the template or of the shared claim by the claim's name."""
+    names = {name: template["metadata"]["name"] for name, template in objects.templates.items()}
+    return names | {name: each.object.name for name, each in objects.standing.items() if each.object.plural == CLAIMS}
+
+
+def _standing_claims(plan: ClaimPlan, server: Server) -> dict[str, StandingObject]:
+    standing = {}
+    for claim in plan.claims:
+        if claim.sharing is None:
+            continue
+        scope = scope_of(claim.sharing, server.user, server.groups)
+        manifest = standing_claim_manifest(
+            claim,
+            scope,
+            slug=safe_slug(scope.name or scope.by.value, max_length=_SLUG_LENGTH),
+            labels={**_impersonal(server.labels), **_scope_labels(scope)},
+            annotations={**_impersonal(server.annotations), "hub.jupyter.org/dra-shared-by": str(scope)},
+        )
+        digest = content_digest(str(scope), claim.name, claim.spec)
+        standing[claim.name] = StandingObject(ApiObject(CLAIMS, manifest), digest, claim.sharing.keep_seconds)
+    return standing
+
+
+def _scope_labels(scope: Scope) -> dict[str, str]:
+    value = safe_slug(scope.name, is_valid=is_valid_label) if scope.name else ""
+    return {f"hub.jupyter.org/shared-by-{scope.by}": value}
+
+
+def _standing_companion(companion: Companion, server: Server) -> StandingObject:
+    digest = content_digest(companion.plural, companion.manifest)
+    manifest = _labelled(companion, _impersonal(server.labels), _impersonal(server.annotations))
+    return StandingObject(ApiObject(companion.plural, manifest), digest, may_be_foreign=True)
+
+
+def _own_companion(companion: Companion, server: Server, nonce: str) -> ApiObject:
+    manifest = _labelled(companion, {**server.labels, **COMPANION_LABELS}, server.annotations)
+    manifest["metadata"]["name"] = f"{server.pod_name}-{companion.name}-{nonce}"
+    return ApiObject(companion.plural, manifest)
+
+
+def _labelled(companion: Companion, labels: Mapping[str, str], annotations: Mapping[str, str]) -> JsonObject:
+    metadata = companion.manifest["metadata"]
+    marked = {
+        **metadata,
+        "labels": {**metadata.get("labels", {}), **labels},
+        "annotations": {**metadata.get("annotations", {}), **annotations},
+    }
+    return {**companion.manifest, "metadata": marked}
+
+
+def _impersonal(marks: Mapping[str, str]) -> dict[str, str]:
+    """Labels or annotations without those of the one server that happens to be the first."""
+    return {key: value for key, value in marks.items() if key not in _PERSONAL}

@@ -1,0 +1,233 @@
+"""The account of VLANs in a ConfigMap, written by compare-and-swap.
+
+Every change reads the ConfigMap, decides, and replaces just the version that it read (``resourceVersion``). If another
+hub, or an administrator, was faster, the API server answers 409 and everything begins anew. What cannot be read is
+never written over. If the ConfigMap is not there, it is made from the pods, which carry their VLAN.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.vlan_policy import VlanPolicy
+from dra_spawner.profiles.vlans import (
+    Assignment,
+    Leases,
+    LeasesCorrupt,
+    VlanPod,
+    VlanRefusal,
+    VlanRefused,
+    assign,
+    contested,
+    leases_data,
+    leases_from_data,
+    reconcile,
+    release,
+)
+
+#: The one ConfigMap, in the namespace of the hub's servers; helm-values/rbac.yaml names it, too.
+CONFIG_MAP = "dra-spawner-vlans"
+#: On a pod: the VLAN that was given to it. A label, so that those pods are found.
+VLAN_LABEL = "hub.jupyter.org/vlan"
+#: On a pod: to whom, and at which start.
+OWNER_ANNOTATION = "hub.jupyter.org/vlan-owner"
+LEASE_ANNOTATION = "hub.jupyter.org/vlan-lease"
+
+#: How often a change is tried before it is given up.
+MAX_TRIES = 12
+_FIRST_WAIT_SECONDS = 0.05
+_LONGEST_WAIT_SECONDS = 2.0
+
+_Answer = TypeVar("_Answer")
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
+
+
+def turn_of(namespace: str) -> asyncio.Lock:
+    """Keeps the starts of one hub from being each other's conflicts; what is safe does not depend on it."""
+    locks = _turns.setdefault(asyncio.get_running_loop(), {})
+    return locks.setdefault(namespace, asyncio.Lock())
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """What a reconciliation did: servers whose VLANs were freed, pods that got an entry, VLANs with several owners."""
+
+    freed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    contested: tuple[int, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.freed or self.added)
+
+
+class VlanLeases:
+    """Takes VLANs for starts, and gives them back.
+
+    Parameters
+    ----------
+    namespace
+        Of the ConfigMap.
+    pods_namespace
+        Where servers run; ``None`` means every namespace (``enable_user_namespaces``).
+    turn
+        Entered for each try of a change; see `turn_of`.
+    now, sleep, jitter
+        Time and chance; ``jitter`` gives a number from 0 to 1.
+
+    Every method raises `KubernetesError` if the API server refuses, or does not answer in `MAX_TRIES` tries, and
+    `LeasesCorrupt` if the ConfigMap cannot be read.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesApi,
+        namespace: str,
+        pods_namespace: str | None,
+        *,
+        turn: AbstractAsyncContextManager[object] | None = None,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._pods_namespace = pods_namespace
+        self._turn = turn or nullcontext()
+        self._now = now
+        self._sleep = sleep
+        self._jitter = jitter
+
+    async def acquire(
+        self, policy: VlanPolicy, name: str, *, server: str, start: str, until: datetime
+    ) -> int | VlanRefused:
+        """A VLAN for a start; see `assign`. It may be asked again for the same start.
+
+        If all are in use, those of servers that are gone are freed first.
+        """
+
+        async def take(leases: Leases) -> tuple[int | VlanRefused, Leases]:
+            found = assign(leases, policy, name, server, start, until)
+            if isinstance(found, VlanRefused) and found.reason in (VlanRefusal.EXHAUSTED, VlanRefusal.BUSY):
+                leases = reconcile(leases, await self._pods(), self._now())
+                found = assign(leases, policy, name, server, start, until)
+            if isinstance(found, Assignment):
+                return found.vlan, found.leases
+            return found, leases
+
+        return await self._change(take, create=True)
+
+    async def release(self, server: str, start: str | None = None) -> bool:
+        """Give back what a start of a server had, or all its starts, but not while their pods are there.
+
+        Returns
+        -------
+        bool
+            Whether nothing is left to give back.
+        """
+
+        async def give_back(leases: Leases) -> tuple[bool, Leases]:
+            wanted = release(leases, server, start, ())
+            if wanted == leases:
+                return True, leases
+            after = release(leases, server, start, await self._pods())
+            return after == wanted, after
+
+        return await self._change(give_back, create=False)
+
+    async def reconcile(self) -> Reconciled:
+        """Bring the account in line with the pods: what a killed hub has left is freed, what is missing is added."""
+
+        async def compare(leases: Leases) -> tuple[Reconciled, Leases]:
+            after = reconcile(leases, await self._pods(), self._now())
+            gone, new = _servers(leases) - _servers(after), _servers(after) - _servers(leases)
+            return Reconciled(tuple(sorted(gone)), tuple(sorted(new)), contested(after, leases)), after
+
+        return await self._change(compare, create=False)
+
+    async def _change(self, decide: Callable[[Leases], Awaitable[tuple[_Answer, Leases]]], *, create: bool) -> _Answer:
+        """Read, decide and write until nobody came in between."""
+        wait = _FIRST_WAIT_SECONDS
+        for left in reversed(range(MAX_TRIES)):
+            try:
+                async with self._turn:
+                    return await self._try(decide, create)
+            except KubernetesError as error:
+                again = error.retryable or error.conflict or error.already_exists or error.not_found
+                if not again or not left:
+                    raise
+            await self._sleep(wait * (0.5 + self._jitter() / 2))
+            wait = min(wait * 2, _LONGEST_WAIT_SECONDS)
+        raise AssertionError("the last try returns or raises")
+
+    async def _try(self, decide: Callable[[Leases], Awaitable[tuple[_Answer, Leases]]], create: bool) -> _Answer:
+        found = await self._read()
+        if found is None:
+            # New, or somebody has removed it while servers run.
+            before = reconcile({}, await self._pods(), self._now())
+        else:
+            before = leases_from_data(found.get("data"))
+        answer, after = await decide(before)
+        if found is None:
+            if after and (create or before):
+                await self._create(after)
+        elif after != before:
+            body = {**found, "data": leases_data(after)}
+            await self._api.replace(resource_path("v1", "configmaps", self._namespace, CONFIG_MAP), body)
+        return answer
+
+    async def _read(self) -> JsonObject | None:
+        try:
+            found = await self._api.get(resource_path("v1", "configmaps", self._namespace, CONFIG_MAP))
+        except KubernetesError as error:
+            if error.not_found:
+                return None
+            raise
+        if found.get("binaryData"):
+            raise LeasesCorrupt("it has binaryData")
+        return found
+
+    async def _create(self, leases: Leases) -> None:
+        body = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": CONFIG_MAP, "labels": {"app.kubernetes.io/managed-by": "dra-spawner"}},
+            "data": leases_data(leases),
+        }
+        await self._api.create(resource_path("v1", "configmaps", self._namespace), body)
+
+    async def _pods(self) -> tuple[VlanPod, ...]:
+        answer = await self._api.list(resource_path("v1", "pods", self._pods_namespace), label_selector=VLAN_LABEL)
+        return vlan_pods(answer["items"])
+
+
+def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[str, str]]:
+    """Labels and annotations of a pod in a VLAN; by them the account can be made anew."""
+    return {VLAN_LABEL: str(vlan)}, {OWNER_ANNOTATION: owner, LEASE_ANNOTATION: start}
+
+
+def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
+    """Those of a list that are in a VLAN; a pod whose containers have all ended for good is not any more."""
+    found = []
+    for pod in pods:
+        metadata = pod["metadata"]
+        annotations = metadata.get("annotations") or {}
+        vlan = (metadata.get("labels") or {}).get(VLAN_LABEL, "")
+        owner = annotations.get(OWNER_ANNOTATION)
+        ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
+        if not ended and owner and vlan.isascii() and vlan.isdigit() and 1 <= int(vlan) <= 4094:
+            server = f"{metadata['namespace']}/{metadata['name']}"
+            found.append(VlanPod(int(vlan), owner, server, annotations.get(LEASE_ANNOTATION, "")))
+    return tuple(found)
+
+
+def _servers(leases: Leases) -> set[str]:
+    return {f"{holder.server} (VLAN {vlan})" for vlan, holders in leases.items() for holder in holders if holder.server}

@@ -1,0 +1,133 @@
+"""The proxy that fails requests: what passes, what does not, and what the API server has heard of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, KubernetesTimeout, KubernetesUnavailable
+from tests.cluster.fault_proxy import Fault, FaultProxy, Request
+from tests.cluster.under_test import ClusterUnderTest
+
+
+@pytest_asyncio.fixture
+async def proxy(cluster: ClusterUnderTest) -> AsyncIterator[FaultProxy]:
+    async with cluster.fault_proxy() as proxy:
+        yield proxy
+
+
+@pytest_asyncio.fixture
+async def api(cluster: ClusterUnderTest, proxy: FaultProxy) -> AsyncIterator[KubernetesApi]:
+    """The hub's account, through the proxy."""
+    async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig_for(proxy.url)) as api:
+        yield api
+
+
+def secret(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+
+
+async def exists(cluster: ClusterUnderTest, name: str) -> bool:
+    names = [item["metadata"]["name"] for item in (await cluster.admin.list(cluster.path("secrets")))["items"]]
+    return name in names
+
+
+async def test_requests_pass_and_are_recorded(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    await api.create(cluster.path("secrets"), secret("a"))
+    await api.get(cluster.path("secrets", "a"))
+    await api.list(cluster.path("secrets"))
+    await api.delete(cluster.path("secrets", "a"))
+    path = cluster.path("secrets")
+    assert proxy.requests == [
+        Request("create", path, "secrets", cluster.namespace, "a"),
+        Request("get", f"{path}/a", "secrets", cluster.namespace, "a"),
+        Request("list", path, "secrets", cluster.namespace, ""),
+        Request("delete", f"{path}/a", "secrets", cluster.namespace, "a"),
+    ]
+    assert proxy.count("create") == proxy.count("get", "secrets") == 1
+    assert proxy.count(resource="pods") == 0
+
+
+async def test_watch_passes_as_it_happens(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    version = (await api.list(cluster.path("secrets")))["metadata"]["resourceVersion"]
+    changes = api.watch(cluster.path("secrets"), resource_version=version, watch_seconds=30)
+    first = asyncio.ensure_future(anext(changes))
+    await api.create(cluster.path("secrets"), secret("a"))
+    async with asyncio.timeout(10):
+        event_type, obj = await first
+    assert (event_type, obj["metadata"]["name"]) == ("ADDED", "a")
+    await changes.aclose()
+    assert proxy.count("watch", "secrets") == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "error_class", "carried_out"),
+    [
+        pytest.param(Fault.refuse(), KubernetesUnavailable, False, id="refuse"),
+        pytest.param(Fault.hold(), KubernetesTimeout, False, id="hold"),
+        pytest.param(Fault.lose_answer(), KubernetesUnavailable, True, id="lose-answer"),
+        pytest.param(Fault.hold_answer(), KubernetesTimeout, True, id="hold-answer"),
+        pytest.param(Fault.answer(403, "Forbidden", "exceeded quota"), KubernetesError, False, id="answer"),
+    ],
+)
+async def test_faults(
+    cluster: ClusterUnderTest,
+    proxy: FaultProxy,
+    api: KubernetesApi,
+    fault: Fault,
+    error_class: type[KubernetesError],
+    carried_out: bool,
+):
+    proxy.fail(fault, verb="create", resource="secrets")
+    with pytest.raises(KubernetesError) as raised:
+        await api.create(cluster.path("secrets"), secret("a"), timeout_seconds=1.0)
+    assert type(raised.value) is error_class
+    assert await exists(cluster, "a") == carried_out
+    await api.create(cluster.path("secrets"), secret("b"))  # only the first was to fail
+    assert proxy.count("create") == 2
+
+
+async def test_answer_is_a_status(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    proxy.fail(Fault.answer(429, retryAfterSeconds=7), verb="list")
+    with pytest.raises(KubernetesError) as raised:
+        await api.list(cluster.path("secrets"))
+    error = raised.value
+    assert (error.status, error.reason, error.retry_after_seconds) == (429, "TooManyRequests", 7)
+    assert error.retryable
+
+
+async def test_nth_of_the_matching_and_how_many(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    proxy.fail(Fault.answer(500), verb="get", name="wanted", nth=2, times=2)
+    outcomes = []
+    for name in ("wanted", "other", "wanted", "other", "wanted", "wanted"):
+        with pytest.raises(KubernetesError) as raised:
+            await api.get(cluster.path("secrets", name))
+        outcomes.append(raised.value.status)
+    assert outcomes == [404, 404, 500, 404, 500, 404]
+    proxy.fail(Fault.answer(500), times=None)
+    for _ in range(3):
+        with pytest.raises(KubernetesError, match="500"):
+            await api.list(cluster.path("secrets"))
+    proxy.heal()
+    await api.list(cluster.path("secrets"))
+
+
+async def test_a_watch_can_be_broken_off(cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi):
+    proxy.fail(Fault.refuse(), verb="watch", times=None)
+    with pytest.raises(KubernetesUnavailable):
+        await anext(api.watch(cluster.path("secrets")))
+
+
+async def test_the_client_itself_repeats_what_may_be_repeated(
+    cluster: ClusterUnderTest, proxy: FaultProxy, api: KubernetesApi
+):
+    """aiohttp sends GET, PUT and DELETE once more over a fresh connection; POST and PATCH never."""
+    await api.create(cluster.path("secrets"), secret("a"))
+    proxy.fail(Fault.lose_answer(), verb="delete")
+    with pytest.raises(KubernetesError) as raised:
+        await api.delete(cluster.path("secrets", "a"))
+    assert raised.value.not_found  # the first DELETE has done it
+    assert proxy.count("delete") == 2

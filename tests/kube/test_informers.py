@@ -1,0 +1,119 @@
+"""Informers pass over what is wrong with one object: in what is read, and in who is told of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from kubernetes_asyncio.client import ApiClient, Configuration
+
+from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner.kube.informers import Informer, InformerEnded, Resource, wait_informers_ended
+from dra_spawner.simulator.claims import ObjectKey
+from tests.integration.hub_process import eventually
+
+RESOURCE = Resource("ConfigMap", "v1", "configmaps")
+DEEP = "[" * 5000 + "]" * 5000
+
+
+def config_map(name: str, version: str = "1", more: str = "1") -> str:
+    metadata = json.dumps({"name": name, "namespace": "n", "uid": name, "resourceVersion": version})
+    return f'{{"kind":"ConfigMap","apiVersion":"v1","metadata":{metadata},"more":{more}}}'
+
+
+@asynccontextmanager
+async def answering(items: list[str], events: list[str]) -> AsyncIterator[KubernetesApi]:
+    """An API server that lists these texts once, and then tells of these."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if "watch" not in request.query:
+            page = f'{{"metadata":{{"resourceVersion":"1"}},"items":[{",".join(items)}]}}'
+            return web.Response(text=page, content_type="application/json")
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for event in events:
+            await response.write(event.encode() + b"\n")
+        await asyncio.Event().wait()
+        return response
+
+    app = web.Application()
+    app.router.add_get("/api/v1/configmaps", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        client = ApiClient(Configuration(host=f"http://127.0.0.1:{runner.addresses[0][1]}"))
+        async with KubernetesApi(client, owns_client=True) as api:
+            yield api
+    finally:
+        await runner.cleanup()
+
+
+class Receiving:
+    """Notes what it is told; cannot bear some objects."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.unbearable: set[str] = set()
+
+    def put(self, obj: JsonObject) -> None:
+        if obj["metadata"]["name"] in self.unbearable:
+            raise LookupError("unbearable (injected by a test)")
+        self.names.append(obj["metadata"]["name"])
+
+    def remove(self, key: ObjectKey) -> None:
+        if key.name in self.unbearable:
+            raise LookupError("unbearable (injected by a test)")
+        self.names.remove(key.name)
+
+
+def event(kind: str, obj: str) -> str:
+    return f'{{"type":"{kind}","object":{obj}}}'
+
+
+async def test_one_object_that_is_wrong_costs_no_other() -> None:
+    items = [
+        "{}",
+        "5",
+        '{"metadata":{"name":["x"]}}',
+        config_map("deep", more=DEEP),
+        config_map("bad"),
+        config_map("a"),
+    ]
+    events = [
+        event("ADDED", config_map("later", "2", DEEP)),
+        event("MODIFIED", config_map("bad", "3")),
+        event("DELETED", config_map("a", "4", DEEP)),
+        event("ADDED", config_map("b", "5")),
+    ]
+    receiver = Receiving()
+    receiver.unbearable.add("bad")
+    async with answering(items, events) as api:
+        informer = Informer(api, RESOURCE, receiver)
+        task = asyncio.create_task(informer.run(), name="informer")
+        try:
+            await eventually(lambda: "b" in receiver.names, "all is told")
+            assert receiver.names == ["deep", "later", "b"]
+            status = informer.status
+            assert (status.lists, status.events, status.objects) == (1, 4, 4)
+            assert status.problem == "ConfigMap n/bad cannot be taken in (LookupError: unbearable (injected by a test))"
+            assert informer.resource_version == "5"
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_what_it_ends_by_is_told() -> None:
+    def clock() -> float:
+        raise OSError("no clock (injected by a test)")
+
+    async with answering([], []) as api:
+        informer = Informer(api, RESOURCE, Receiving(), clock=clock)
+        task = asyncio.create_task(informer.run(), name="informer of configmaps")
+        with pytest.raises(InformerEnded, match="the informer of configmaps has ended") as ended:
+            await wait_informers_ended((task,))
+        assert isinstance(ended.value.__cause__, OSError)

@@ -1,0 +1,264 @@
+"""Objects that several starts use: whatever happens at the same time, nobody loses one, and none stays for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, START_ANNOTATION, ApiObject
+from dra_spawner.spawner.objects.leftovers import Sweep
+from dra_spawner.spawner.objects.standing_objects import (
+    KEEP_ANNOTATION,
+    StandingGoing,
+    StandingObject,
+    StandingRefused,
+    forget_users,
+    hold,
+    is_due,
+    users_of,
+)
+from tests.cluster.under_test import ClusterUnderTest
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+LATER = NOW + timedelta(hours=1)
+CONFIG_MAPS = ("v1", "configmaps")
+
+
+def claim(**more: Any) -> StandingObject:
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
+    manifest = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "shared-physics-gpu"},
+        "spec": {"devices": {"requests": [request]}},
+    }
+    return StandingObject(ApiObject(CLAIMS, manifest), "d1", **more)
+
+
+def config_map(**more: Any) -> StandingObject:
+    manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vlan-42"}, "data": {"vlan": "42"}}
+    return StandingObject(ApiObject("configmaps", manifest), "d1", **more)
+
+
+class Interrupted(KubernetesApi):
+    """Lets something else happen just before each delete."""
+
+    def __init__(self, api: KubernetesApi, before_delete: Callable[[], Awaitable[Any]]) -> None:
+        self.__dict__.update(api.__dict__)
+        self._before_delete = before_delete
+
+    async def delete(self, path: str, **options: Any) -> Any:
+        await self._before_delete()
+        return await super().delete(path, **options)
+
+
+async def there(cluster: ClusterUnderTest, standing: StandingObject) -> dict[str, Any] | None:
+    try:
+        return await cluster.admin.get(standing.object.path(cluster.namespace))
+    except KubernetesError as error:
+        if not error.not_found:
+            raise
+        return None
+
+
+async def test_the_first_makes_it_and_the_last_removes_it(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    path = shared.object.path(namespace)
+    for nonce in ("a", "b", "a"):
+        assert await hold(api, namespace, shared, nonce, LATER)
+    found = await there(cluster, shared)
+    assert users_of(found) == {"a": LATER, "b": LATER}
+    assert found["metadata"]["labels"].items() >= STANDING_LABELS.items()
+    assert not await forget_users(api, path, ("a",), NOW)
+    assert await forget_users(api, path, ("b",), NOW)
+    assert await there(cluster, shared) is None
+    assert not await forget_users(api, path, ("b",), NOW)
+
+
+async def test_a_start_between_the_last_look_and_the_removal_keeps_it(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    await hold(api, namespace, shared, "a", LATER)
+    uid = (await there(cluster, shared))["metadata"]["uid"]
+    interrupted = Interrupted(api, lambda: hold(api, namespace, shared, "b", LATER))
+    assert not await forget_users(interrupted, shared.object.path(namespace), ("a",), NOW)
+    found = await there(cluster, shared)
+    assert (found["metadata"]["uid"], users_of(found)) == (uid, {"b": LATER})
+
+
+async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    await hold(api, namespace, shared, "a", LATER)
+    uid = (await there(cluster, shared))["metadata"]["uid"]
+    await forget_users(api, shared.object.path(namespace), ("a",), NOW)
+    await hold(api, namespace, shared, "b", LATER)
+    assert (await there(cluster, shared))["metadata"]["uid"] != uid
+
+
+async def test_first_starts_at_the_same_time_make_one(cluster):
+    shared = claim()
+    nonces = [f"n{number}" for number in range(12)]
+    held = await asyncio.gather(*(hold(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
+    assert all(held)
+    assert set(users_of(await there(cluster, shared))) == set(nonces)
+
+
+async def test_nobody_ever_loses_it(cluster):
+    """Many servers that come and go: while one holds the object, it is the same one, and is not being removed."""
+    shared, chance = config_map(), random.Random(1)
+    path = shared.object.path(cluster.namespace)
+
+    async def server(number: int) -> None:
+        for turn in range(6):
+            nonce = f"n{number}-{turn}"
+            await hold(cluster.admin, cluster.namespace, shared, nonce, LATER)
+            first = (await there(cluster, shared))["metadata"]
+            await asyncio.sleep(chance.random() / 50)
+            second = (await there(cluster, shared))["metadata"]
+            assert first["uid"] == second["uid"]
+            assert not second.get("deletionTimestamp")
+            await forget_users(cluster.admin, path, (nonce,), NOW)
+
+    await asyncio.gather(*map(server, range(8)))
+    assert await there(cluster, shared) is None
+
+
+async def test_one_that_is_being_removed_is_waited_for(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, config_map()
+    await hold(api, namespace, shared, "a", LATER)
+    path = shared.object.path(namespace)
+    await api.patch(path, {"metadata": {"finalizers": ["example.com/wait"]}})
+    await api.delete(path)
+    with pytest.raises(StandingGoing):
+        await hold(api, namespace, shared, "b", LATER)
+    await api.patch(path, {"metadata": {"finalizers": None}})
+    assert await hold(api, namespace, shared, "b", LATER)
+
+
+async def test_what_others_made_is_left_alone_or_refused(cluster):
+    api, namespace = cluster.admin, cluster.namespace
+    foreign = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "vlan-42"}}
+    (made,) = await cluster.publish(foreign)
+    assert not await hold(api, namespace, config_map(may_be_foreign=True), "a", LATER)
+    assert await there(cluster, config_map()) == made
+    with pytest.raises(StandingRefused, match="has to rename ConfigMap vlan-42"):
+        await hold(api, namespace, config_map(), "a", LATER)
+
+
+async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):
+    api, namespace, old = cluster.admin, cluster.namespace, config_map()
+    await hold(api, namespace, old, "a", LATER)
+    new = StandingObject(old.object, "d2")
+    with pytest.raises(StandingRefused, match="as it was set up before"):
+        await hold(api, namespace, new, "b", LATER)
+    await forget_users(api, old.object.path(namespace), ("a",), NOW)
+    assert await hold(api, namespace, new, "b", LATER)
+
+
+async def test_the_257th_is_told(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    await hold(api, namespace, shared, "a", LATER)
+    # Not pods, so that the claim controller leaves them.
+    others = [
+        {"apiGroup": "example.com", "resource": "things", "name": f"t{number}", "uid": f"u{number}"}
+        for number in range(256)
+    ]
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": others}
+    await api.patch(f"{shared.object.path(namespace)}/status", {"status": status})
+    with pytest.raises(StandingRefused, match="256 servers have it already"):
+        await hold(api, namespace, shared, "b", LATER)
+    # Not ours to remove as long as others have it.
+    assert not await forget_users(api, shared.object.path(namespace), ("a", "b"), NOW)
+    await api.patch(f"{shared.object.path(namespace)}/status", {"status": {"allocation": None, "reservedFor": None}})
+
+
+async def sweep(cluster: ClusterUnderTest, now: datetime, api: KubernetesApi | None = None) -> Sweep:
+    swept = Sweep(api or cluster.admin, cluster.namespace, timedelta(minutes=5), now)
+    await swept.run([CONFIG_MAPS])
+    return swept
+
+
+def pod(nonce: str) -> dict[str, Any]:
+    metadata = {"name": f"pod-{nonce}", "annotations": {START_ANNOTATION: nonce}}
+    spec = {"containers": [{"name": "c", "image": "example.com/i:1"}], "nodeSelector": {"there": "no"}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim()
+    for nonce, end in (("dead", NOW), ("runs", NOW), ("young", LATER)):
+        await hold(api, namespace, shared, nonce, end)
+    await cluster.publish(pod("runs"))
+    after = NOW + timedelta(minutes=1)
+    assert (await sweep(cluster, after)).errors == []
+    assert set(users_of(await there(cluster, shared))) == {"runs", "young"}
+    await forget_users(api, shared.object.path(namespace), ("young",), after)
+    await sweep(cluster, after)
+    assert set(users_of(await there(cluster, shared))) == {"runs"}
+    await api.delete(cluster.path("pods", "pod-runs"), grace_period_seconds=0)
+    await cluster.wait_gone(cluster.path("pods", "pod-runs"))
+    assert (await sweep(cluster, after)).done == [f"deleted resourceclaims {namespace}/shared-physics-gpu"]
+    assert await there(cluster, shared) is None
+
+
+@pytest.mark.parametrize(
+    ("keep", "later", "goes"),
+    [
+        pytest.param(600, timedelta(minutes=9), False, id="not yet"),
+        pytest.param(600, timedelta(minutes=11), True, id="then"),
+        pytest.param(None, timedelta(days=999), False, id="never"),
+    ],
+)
+async def test_one_that_is_to_be_kept(cluster, keep, later, goes):
+    api, namespace, shared = cluster.admin, cluster.namespace, claim(keep_seconds=keep)
+    await hold(api, namespace, shared, "a", LATER)
+    assert not await forget_users(api, shared.object.path(namespace), ("a",), NOW)
+    await sweep(cluster, NOW + later)
+    assert (await there(cluster, shared) is None) is goes
+
+
+async def test_one_that_cannot_be_removed_does_not_keep_the_others(cluster):
+    api, namespace = cluster.admin, cluster.namespace
+    marks = {"labels": {**STANDING_LABELS}, "annotations": {KEEP_ANNOTATION: "0"}}
+    for name in ("a", "b"):
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **marks}}
+        await cluster.publish(body)
+
+    class Refusing(KubernetesApi):
+        async def delete(self, path: str, **options: Any) -> Any:
+            if path.endswith("/a"):
+                raise (await refusal()) from None
+            return await super().delete(path, **options)
+
+    async def refusal() -> KubernetesError:
+        with pytest.raises(KubernetesError) as caught:
+            await api.get(cluster.path("configmaps", "none"))
+        caught.value.status = 403
+        caught.value.reason = "Forbidden"
+        return caught.value
+
+    refusing = Refusing.__new__(Refusing)
+    refusing.__dict__.update(api.__dict__)
+    swept = await sweep(cluster, NOW, refusing)
+    assert swept.done == [f"deleted configmaps {namespace}/b"]
+    assert len(swept.errors) == 1
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        pytest.param({"annotations": {}}, id="no word about keeping"),
+        pytest.param({"annotations": {KEEP_ANNOTATION: "0", "start.hub.jupyter.org/n": "junk"}}, id="a user"),
+        pytest.param({"annotations": {KEEP_ANNOTATION: "-1"}}, id="junk"),
+        pytest.param({"annotations": {KEEP_ANNOTATION: "0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="going"),
+        pytest.param({}, id="none of ours"),
+    ],
+)
+def test_what_is_not_due(metadata):
+    assert not is_due({"metadata": metadata}, NOW)

@@ -1,0 +1,199 @@
+"""A reconciler on a cluster under test whose clock the test sets forward: nodes grow old in no time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+from dra_spawner import names
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.reservations import Promise
+from dra_spawner.placeholders.planner.actions import Denial
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.spawner.placed_pod import OriginalPod
+from dra_spawner.spawner.placement_answer import PlacementAnswer
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with
+from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, user_pod
+from tests.virtual_time.api import Stamps, VirtualTimeApi
+from tests.virtual_time.clock import JumpingClock
+
+Json = dict[str, Any]
+
+#: So many rounds without a decision, and what is not decided is not going to be.
+_ROUNDS = 4
+
+
+class MovingWorld(PlaceholderWorld):
+    """See the module."""
+
+    def __init__(
+        self, cluster: ClusterUnderTest, watch: ClusterWatch, policy: Policy, api: VirtualTimeApi, clock: JumpingClock
+    ) -> None:
+        super().__init__(cluster, watch, policy, api)
+        self.clock = clock
+        self.reconciler.now = clock.now
+        self.reconciler.times = ReconcilerTimes(idle=0.05)
+        self.drained_with_users: list[str] = []
+        """Nodes with users that were to become empty."""
+        self.places: dict[str, str] = {}
+        """Where each pod is or was."""
+        watch.on_change(self._note)
+
+    # --- what happens -------------------------------------------------------------------------------------------------
+
+    async def node(
+        self,
+        name: str,
+        *devices: Json,
+        cpu: str = "10",
+        images: Sequence[str] = (IMAGE,),
+        taints: Sequence[Json] = (),
+    ) -> None:
+        """A node comes, a minute after what was before it."""
+        self.clock.jump_to(self.clock.now() + timedelta(minutes=1))
+        objects = node_with(name, *devices)
+        objects[0]["status"]["capacity"]["cpu"] = cpu
+        objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
+        if taints:
+            objects[0]["spec"]["taints"] = list(taints)
+        await self.cluster.publish(*(objects if devices else objects[:1]))
+        # Its stamp is translated when it is first seen, which is to be before the clock jumps again.
+        await self.until(lambda: name in self.watch.snapshot.nodes, what=f"node {name}")
+
+    async def pull(self, node: str) -> None:
+        images = [{"names": [IMAGE], "sizeBytes": 1}]
+        await self.cluster.admin.patch(f"/api/v1/nodes/{node}/status", {"status": {"images": images}})
+
+    async def pod(
+        self,
+        name: str,
+        entries: Mapping[str, Json] | None = None,
+        *,
+        node: str = "",
+        promise: Promise | None = None,
+        component: str = names.USER_SERVER,
+        cpu: str = "1",
+    ) -> str:
+        """A pod with templates' claims: on a node, or as the spawner makes it of an answer; where the scheduler puts it."""
+        manifest = user_pod(name, entries or {}, cpu, ready=False)
+        manifest["metadata"]["labels"][names.COMPONENT] = component
+        if node:
+            manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
+        if promise is not None:
+            assert not promise.claims
+            changed = SimpleNamespace(spec=SimpleNamespace())
+            answer = PlacementAnswer(promise.placement.kind, promise.placement.node)
+            OriginalPod.of(manifest).place(changed, answer)
+            manifest["spec"]["affinity"] = changed.spec.affinity
+        await self.cluster.publish(manifest)
+        await self.until(lambda: bool(self.node_of(name)), what=f"{name} has a place")
+        return self.node_of(name)
+
+    async def leave(self, name: str) -> None:
+        await self.cluster.admin.delete(self.cluster.path("pods", name), grace_period_seconds=0)
+        await self.until(lambda: self.key(name) not in self.watch.snapshot.pods, what=f"{name} has left")
+
+    async def pass_time(self, **time: float) -> None:
+        """Time passes, and what follows from that is decided."""
+        self.clock.jump_to(self.clock.now() + timedelta(**time))
+        await self.rest()
+
+    async def rest(self) -> None:
+        """Wait until nothing has been decided for a few rounds."""
+        for _ in range(100):
+            before = self.decisions.count
+            for _ in range(_ROUNDS):
+                latest = self.reconciler.latest
+                self.reconciler.wake()
+                await self.until(lambda: self.reconciler.latest is not latest, what="it was decided again")  # noqa: B023 (awaited at once)
+            if self.decisions.count == before and not self.pending():
+                return
+        raise AssertionError(f"did not come to rest: {self.decisions.newest(10)}")
+
+    def keep(self, of: Shape, headroom: Headroom) -> None:
+        self.policy = replace(self.policy, headroom={of.id: headroom})
+        self.reconciler.wake()
+
+    # --- what can be seen -----------------------------------------------------------------------------------------------
+
+    def key(self, name: str) -> ObjectKey:
+        return ObjectKey(self.cluster.namespace, name)
+
+    def node_of(self, pod: str) -> str:
+        found = self.watch.snapshot.pods.get(self.key(pod))
+        return found.node_name if found is not None else ""
+
+    def labelled(self, label: str) -> list[str]:
+        return sorted(name for name, state in self.watch.snapshot.nodes.items() if label in state.node.labels)
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.watch.snapshot.pods.values() if pod.node_name == node]
+
+    def placeholders_on(self, node: str) -> int:
+        return len(self.reconciler.view().placeholders_of_node.get(node, ()))
+
+    def pending(self) -> list[str]:
+        return [each.pod.name for each in self.reconciler.view().placeholders.values() if each.is_pending]
+
+    def ended(self, cause: str) -> list[str]:
+        """Names of placeholders that ended for a cause, the first first."""
+        found = self.decisions.newest(1000, matches=lambda each: each.kind == "end-placeholder" and each.code == cause)
+        return [each.decision.subject.rpartition("/")[2] for each in reversed(found)]
+
+    @property
+    def denied(self) -> Mapping[ObjectKey, Denial]:
+        """Placeholders that should be elsewhere and stay, as was decided last."""
+        latest = self.reconciler.latest
+        return latest.denied if latest is not None else {}
+
+    def users_on(self, node: str) -> list[str]:
+        return [each.name for each in self.pods_on(node) if each.labels.get(names.COMPONENT) == names.USER_SERVER]
+
+    def _note(self, change: Change) -> None:
+        if change.kind is Kind.POD:
+            pod = self.watch.snapshot.pods.get(change.key)
+            if pod is not None and pod.node_name:
+                self.places[pod.name] = pod.node_name
+        elif change.kind is Kind.NODE:
+            name = change.key.name
+            if name in self.labelled(names.DRAINING) and self.users_on(name):
+                self.drained_with_users.append(name)
+
+
+@contextlib.asynccontextmanager
+async def moving(cluster: ClusterUnderTest, policy: Policy) -> AsyncIterator[MovingWorld]:
+    """A cluster without nodes, and a reconciler at work on it."""
+    await cluster.start_kubelet(fake=True)
+    priority = {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PRIORITY_CLASS},
+        "value": -10,
+    }
+    await cluster.publish(*classes(), priority)
+    clock = JumpingClock(datetime.now(UTC))
+    async with (
+        await VirtualTimeApi.connect(cluster.admin_kubeconfig, Stamps(clock)) as api,
+        ClusterWatch(api) as watch,
+    ):
+        world = MovingWorld(cluster, watch, policy, api, clock)
+        task = asyncio.create_task(world.reconciler.run())
+        try:
+            yield world
+            assert not task.done(), task
+            assert world.drained_with_users == []
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task

@@ -1,0 +1,104 @@
+"""What must come one after the other, and what need not be found out twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.placeholders.controller import reservations
+from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
+from dra_spawner.placeholders.planner.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.test_reconciler import WHOLE, node, node_of, prepared
+from tests.placeholders.controller.world import at_work, shape
+
+__all__ = ["prepared"]
+
+GPU = shape(WHOLE)
+
+
+class Failing(CarryOut):
+    """Fails at some actions, and does nothing at the others."""
+
+    def __init__(self, failing: type[Action]) -> None:
+        self.failing = failing
+        self.tried: list[Action] = []
+
+    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
+        self.tried.append(action)
+        if isinstance(action, self.failing):
+            target = RequestTarget("patch", "ResourceClaim", "hub", "claim")
+            raise KubernetesError(target, status=500, reason="InternalError", message="etcd is away")
+        return ()
+
+
+@pytest.mark.parametrize(
+    ("failing", "tried"),
+    [
+        pytest.param(ReserveClaim, 1, id="not-reserved"),
+        pytest.param(EndPlaceholder, 2, id="still-there"),
+    ],
+)
+async def test_what_follows_a_failure_is_not_done(
+    prepared: ClusterUnderTest, failing: type[Action], tried: int
+) -> None:
+    """A claim whose placeholder ends before it is the pod's would be anybody's."""
+    pod, kept = ObjectKey("hub", "ada"), ObjectKey("hub", "placeholder")
+    chain = (
+        ReserveClaim(ObjectKey("hub", "claim"), pod, "uid-ada", "x"),
+        EndPlaceholder(kept, "uid", Cause.HANDED_OVER, "x", pod),
+    )
+    async with at_work(prepared) as world:
+        world.reconciler.carry_out = carry_out = Failing(failing)
+        await world.reconciler._act(chain, world.policy)
+    assert carry_out.tried == list(chain[:tried])
+
+
+async def test_many_who_ask_at_once_are_told_the_same(
+    prepared: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    asked: list[Any] = []
+    find = reservations.find_placement
+    monkeypatch.setattr(reservations, "find_placement", lambda *question: asked.append(question) or find(*question))
+    async with at_work(prepared, (GPU, Headroom(0, 1))) as world:
+        place = world.promises.place
+        await world.watch.wait_synced()
+
+        async def answer() -> PlacementKind:
+            return (await place(GPU, prepared.namespace, "ada")).placement.kind
+
+        async with asyncio.timeout(20):
+            while await answer() is not PlacementKind.FRESH:  # noqa: ASYNC110 (each try asks anew)
+                await asyncio.sleep(0.01)
+        asked.clear()
+        assert set(await asyncio.gather(*(answer() for _ in range(30)))) == {PlacementKind.FRESH}
+        assert len(asked) <= 1
+        # What somebody else takes meanwhile is not promised to anybody on the strength of an older answer.
+        await world.user("eve", WHOLE)
+        await world.until(lambda: bool(node_of(world, "eve")))
+        assert await answer() is not PlacementKind.FRESH
+
+
+async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTest) -> None:
+    """No consumer can be entered any more, which is no failure: there is nothing left to hand over."""
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(GPU)) == 1)
+        (kept,) = world.warm(GPU)
+        path = prepared.path("resourceclaims", kept.claims[0].name)
+        do = world.reconciler.carry_out.do
+        world.reconciler.carry_out = Failing(DeleteClaim)  # it only looks on from here on
+        await prepared.admin.delete(path)
+        reserve = ReserveClaim(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
+        assert await do(reserve, {}) == ()
+        assert "deletionTimestamp" in (await prepared.admin.get(path))["metadata"]

@@ -1,0 +1,96 @@
+"""What goes wrong with one action, or after all of them, is no reason to do the others twice or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+
+from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.placeholders.controller.api_failures import ApiFailures
+from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
+from dra_spawner.placeholders.planner.policy import Headroom, Policy, Renewal
+from dra_spawner.placeholders.planner.shapes import Shape
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.controller.test_reconciler import node, prepared
+from tests.placeholders.controller.world import at_work, shape
+
+__all__ = ["prepared"]
+
+GOOD = shape({})
+BAD = shape({}, cpu="900m")
+
+
+class Buggy(CarryOut):
+    """Has a mistake that shows with one shape."""
+
+    def __init__(self, other: CarryOut) -> None:
+        self.other = other
+        self.tried = 0
+
+    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
+        if isinstance(action, CreatePlaceholder) and action.shape == BAD.id:
+            self.tried += 1
+            raise LookupError("a mistake")
+        return await self.other.do(action, shapes)
+
+
+async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderTest) -> None:
+    await prepared.publish(*node("node-a"))
+    async with at_work(prepared) as world:
+        reconciler = world.reconciler
+        reconciler.carry_out = carry_out = Buggy(reconciler.carry_out)
+        reconciler.times = ReconcilerTimes(idle=0.02)
+        world.policy = Policy(
+            shapes={BAD.id: BAD, GOOD.id: GOOD}, headroom={BAD.id: Headroom(1, 1), GOOD.id: Headroom(3, 3)}
+        )
+        reconciler.wake()
+        await world.until(lambda: len(world.warm(GOOD)) == 3)
+        assert reconciler.problems() == ("Placeholders: it cannot be done: LookupError: a mistake.",)
+        for _ in range(5):
+            decided = world.decisions.decided_at
+            await world.until(lambda: world.decisions.decided_at != decided)  # noqa: B023 (awaited at once)
+        assert carry_out.tried == 1, "it is not made again at once"
+        failed = [each.decision for each in world.decisions.newest(100) if each.decision.outcome != "done"]
+        assert [each.outcome for each in failed] == ["LookupError: a mistake"]
+
+
+async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUnderTest) -> None:
+    await prepared.publish(*node("node-a"))
+    async with at_work(prepared) as world:
+
+        async def fail(expected: object) -> None:
+            raise LookupError("a mistake")
+
+        world.reconciler._until_seen = fail  # type: ignore[method-assign]  # fails where nothing is known to
+        world.reconciler.times = ReconcilerTimes(idle=0.02)
+        world.policy = Policy(
+            shapes={GOOD.id: GOOD},
+            headroom={GOOD.id: Headroom(3, 3)},
+            renewal=Renewal(per_second=0.0, whole_in=timedelta(days=10)),
+        )
+        world.reconciler.wake()
+        await world.until(lambda: len(world.reconciler.view().placeholders) == 3)
+        await world.until(lambda: bool(world.reconciler.problems()))
+        assert world.reconciler._memory.creations.spent > 2.9
+
+
+def failure(status: int) -> KubernetesError:
+    return KubernetesError(RequestTarget("create", "pods"), status=status, reason="X", message="no")
+
+
+def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
+    now = [0.0]
+    failures = ApiFailures(10, clock=lambda: now[0])
+    for status in (503, 503, 403, 503, 503):
+        failures.note(failure(status))
+        assert not failures.problem, "a refusal is an answer"
+    failures.note(failure(503))
+    assert failures.problem == f"the API server fails: {failure(503)}"
+    now[0] = 10
+    assert not failures.problem, "it is tried again"
+    failures.note(failure(503))
+    assert failures.problem
+    failures.forget()
+    assert not failures.problem

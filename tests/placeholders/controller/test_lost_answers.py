@@ -1,0 +1,188 @@
+"""Whatever answers are lost, there are never more placeholders than are wanted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.controller.refusals import Refusals
+from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.fault_proxy import Fault, FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape
+from tests.service.replica import WHOLE, node, prepare
+
+GPU = shape(WHOLE)
+PLAIN = shape({})
+
+
+@dataclass
+class Observer:
+    """Sees all placeholders, by a connection of its own."""
+
+    watch: ClusterWatch
+    most: int = 0
+    names: set[str] = field(default_factory=set)
+
+    def note(self, change: Change) -> None:
+        if change.kind is Kind.POD:
+            pods = [
+                pod
+                for pod in self.watch.snapshot.pods.values()
+                if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and not pod.is_deleted
+            ]
+            self.most = max(self.most, len(pods))
+            self.names |= {pod.name for pod in pods}
+
+
+@contextlib.asynccontextmanager
+async def observed(cluster: ClusterUnderTest) -> AsyncIterator[Observer]:
+    async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api, ClusterWatch(api) as watch:
+        await watch.wait_synced()
+        observer = Observer(watch)
+        watch.on_change(observer.note)
+        yield observer
+
+
+async def account_at(cluster: ClusterUnderTest, server: str) -> Path:
+    """A kubeconfig of an account with the rights that are shipped and no more, where there are rights."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig_for(server)
+    token = await service_token(cluster.admin, cluster.namespace)
+    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", {"server": server}, token, cluster.namespace)
+
+
+async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> None:
+    """From here on the reconciler sees nothing of pods and claims that are made, nor of other resources."""
+    await world.watch.wait_synced()
+    world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
+    # What is refused is tried again at once: else the test would be over before.
+    world.reconciler._refusals = Refusals(0.05, 0.05)
+    for resource in ("pods", "resourceclaims", *others):
+        proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
+    proxy.cut()
+
+
+@pytest.mark.parametrize(
+    ("verb", "resource", "of"),
+    [
+        pytest.param("create", "pods", GPU, id="of-the-pod"),
+        pytest.param("create", "resourceclaims", GPU, id="of-the-claim"),
+        pytest.param("patch", "resourceclaims", GPU, id="of-the-claim's-owner"),
+        pytest.param("create", "pods", PLAIN, id="of-a-pod-without-claims"),
+    ],
+)
+async def test_an_answer_that_is_lost_costs_no_placeholder_more(
+    cluster: ClusterUnderTest, verb: str, resource: str, of: Shape
+) -> None:
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            # Nor can anything be taken back.
+            proxy.fail(Fault.refuse(), verb="delete", times=None)
+            proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, times=2)
+            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            for _ in range(4):
+                rounds = world.decisions.decided_at
+                await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")  # noqa: B023 (awaited at once)
+            assert not any("Forbidden" in each.decision.outcome for each in world.decisions.newest(100))
+            proxy.heal()
+            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            assert observer.most == 2
+            assert len(observer.names) == 2
+        if of is GPU:
+            claims = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
+            assert len(claims) == 2
+
+
+async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: ClusterUnderTest) -> None:
+    """Labels of nodes are written in each round, for none is seen; the placeholders of the first are not forgotten."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world, "nodes")
+            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            written = proxy.count("patch", "nodes")
+            await world.until(lambda: proxy.count("patch", "nodes") >= written + 3, what="labels again and again")
+            proxy.heal()
+            await world.until(lambda: len(world.warm(GPU)) == 2, what="it sees them")
+            assert observer.most == 2
+
+
+async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: ClusterUnderTest) -> None:
+    """As when its node is lost while the watch is broken: that comes back later than what it missed."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            rounds = world.decisions.decided_at
+            await world.until(lambda: world.decisions.decided_at != rounds, what="it was decided again")
+            gone = set(observer.names)
+            for name in gone:
+                await cluster.admin.delete(cluster.path("pods", name), grace_period_seconds=0)
+            proxy.heal()
+            await world.until(lambda: len(world.warm(GPU)) == 2, what="others are made")
+            assert len(observer.names - gone) == 2
+
+
+@pytest.mark.parametrize("of", [pytest.param(GPU, id="with-claims"), pytest.param(PLAIN, id="without")])
+async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUnderTest, of: Shape) -> None:
+    """A quota that is full by now, say: what is there stays, with its claims, and is found when there is room again."""
+    await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
+    async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
+        kubeconfig = await account_at(cluster, proxy.url)
+        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+            await blind(proxy, world)
+            proxy.fail(Fault.lose_answer(), verb="create", resource="pods", times=2)
+            proxy.fail(Fault.answer(403, "Forbidden", "exceeded quota"), verb="create", resource="pods", times=3)
+            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.reconciler.wake()
+            await world.until(lambda: observer.most == 2, what="both are there")
+            refused = "exceeded quota"
+            await world.until(
+                lambda: any(refused in each.decision.outcome for each in world.decisions.newest(100)), what="refused"
+            )
+            await world.until(lambda: world.decisions.newest(1)[0].decision.outcome == "done", what="made or found")
+            proxy.heal()
+            await world.until(lambda: len(world.warm(of)) == 2, what="it sees them")
+            assert observer.most == 2
+            assert len(observer.names) == 2
+            assert not any(request.verb == "delete" for request in proxy.requests)
+
+
+def test_a_name_is_taken_once_and_not_for_ever() -> None:
+    now = [0.0]
+    names = UncertainNames(clock=lambda: now[0])
+    assert names.take("a") is None
+    names.put("a", "one")
+    names.put("a", "two")
+    names.put("b", "three")
+    assert [names.take("a"), names.take("a"), names.take("a")] == ["one", "two", None]
+    now[0] += 121
+    assert names.take("b") is None

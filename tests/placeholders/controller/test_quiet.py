@@ -1,0 +1,58 @@
+"""With no change in the cluster nothing is written, for hours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from tests.cluster.fault_proxy import FaultProxy
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.test_reconciler import WHOLE, node, prepared
+from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape
+
+__all__ = ["prepared"]
+
+_WRITES = ("create", "update", "patch", "delete", "deletecollection")
+
+
+class Rounds:
+    """Counts the reconciler's rounds; with each a minute passes."""
+
+    def __init__(self, world: PlaceholderWorld) -> None:
+        self.count = 0
+        self._begin = datetime.now(UTC)
+        self._policy: Callable[[], Policy] = world.reconciler.policy
+        world.reconciler.policy = self._next
+        world.reconciler.now = lambda: self._begin + timedelta(minutes=self.count)
+        world.reconciler.times = ReconcilerTimes(gather=0.0, idle=0.01)
+
+    def _next(self) -> Policy:
+        self.count += 1
+        return self._policy()
+
+
+def writes(proxy: FaultProxy) -> int:
+    return sum(request.verb in _WRITES for request in proxy.requests)
+
+
+async def test_nothing_is_written_while_nothing_changes(prepared: ClusterUnderTest) -> None:
+    gpu, plain = shape(WHOLE), shape({})
+    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")), *node("node-b"), *node("node-c", images=()))
+    async with prepared.fault_proxy() as proxy:
+        prepared.admin_kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
+        async with at_work(prepared, (gpu, Headroom(1, 4)), (plain, Headroom(2, 4))) as world:
+            await world.until(lambda: len(world.warm(gpu)) == 1 and len(world.reconciler.view().placeholders) == 3)
+            await world.placed_user("ada", gpu, WHOLE)
+            await world.user("wants-too-much", WHOLE, cpu="10000")
+            rounds = Rounds(world)
+            # Nodes cease to be new, the one without images is opened in the end, placeholders come to rest.
+            await world.until(lambda: rounds.count >= 120, seconds=60)
+            before, decided = writes(proxy), world.decisions.count
+            end = rounds.count + 180
+            await world.until(lambda: rounds.count >= end, seconds=60)
+            assert writes(proxy) == before, [str(each) for each in proxy.requests[-5:]]
+            assert world.decisions.count == decided
+            assert before > 0, "the proxy sees what is written"

@@ -1,0 +1,185 @@
+"""Placeholders on both clusters: made, handed over, out of the way, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest_asyncio
+
+from dra_spawner import names
+from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, device_class, node_with, shareable, whole
+from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, at_work, claim_spec, shape
+
+WHOLE = {"gpu": claim_spec()}
+SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
+
+
+def node(name: str, *devices: dict[str, Any], images: tuple[str, ...] = (IMAGE,)) -> list[dict[str, Any]]:
+    objects = node_with(name, *devices)
+    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
+    return objects if devices else objects[:1]
+
+
+@pytest_asyncio.fixture
+async def prepared(cluster: ClusterUnderTest) -> ClusterUnderTest:
+    await cluster.start_kubelet(fake=True)
+    await cluster.publish(
+        *classes(),
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": PRIORITY_CLASS},
+            "value": -10,
+        },
+    )
+    return cluster
+
+
+def device_of(world: PlaceholderWorld, claim: str) -> Any:
+    tracked = world.watch.snapshot.claims.get(ObjectKey(world.cluster.namespace, claim))
+    return tracked.claim.status.devices if tracked is not None else None
+
+
+def node_of(world: PlaceholderWorld, pod: str) -> str:
+    found = world.watch.snapshot.pods.get(ObjectKey(world.cluster.namespace, pod))
+    return found.node_name if found is not None else ""
+
+
+async def test_hand_over(prepared: ClusterUnderTest) -> None:
+    """The user gets the very device that was kept, and the placeholder is made anew beside."""
+    gpu = shape(WHOLE)
+    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with at_work(prepared, (gpu, Headroom(1, 4))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        promise = await world.placed_user("ada", gpu, WHOLE)
+        assert promise.placement.kind is PlacementKind.WARM
+        claim = promise.claims["gpu"]
+        device = device_of(world, claim)
+        await world.until(lambda: node_of(world, "ada") == "node-a")
+        await world.until(lambda: promise.placement.placeholder.key not in world.watch.snapshot.pods)
+        assert device_of(world, claim) == device
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+
+
+async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
+    """CPU is made free without the claim ever being nobody's, so nobody can take the device in between."""
+    gpu = shape(WHOLE, cpu="5")
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        (kept,) = world.warm(gpu)
+        device = device_of(world, kept.claims[0].name)
+        without_device: list[object] = []
+        end = world.watch.on_change(
+            lambda change: without_device.append(change) if not device_of(world, kept.claims[0].name) else None
+        )
+        promise = await world.promises.place(gpu, prepared.namespace, "ada")
+        claim = promise.claims["gpu"]
+        # Somebody else waits for just this device, and comes before.
+        await world.user("eager", WHOLE, cpu="1")
+        await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
+        await world.until(lambda: node_of(world, "ada") == "node-a")
+        await world.until(lambda: promise.placement.placeholder.key not in world.watch.snapshot.pods)
+        end()
+        assert without_device == []
+        assert device_of(world, claim) == device
+        assert not node_of(world, "eager")
+
+
+async def test_yield(prepared: ClusterUnderTest) -> None:
+    """kube-scheduler would let the user wait for ever."""
+    share = shape(SHARE)
+    await prepared.publish(*node("node-a", shareable("gpu-0")))
+    async with at_work(prepared, (share, Headroom(4, 4))) as world:
+        await world.until(lambda: len(world.warm(share)) == 4)
+        await world.user("ada", {"gpu": claim_spec("gpu-share.example.com", "20Gi")})
+        await world.until(lambda: node_of(world, "ada") == "node-a")
+        causes = [each.decision.code for each in world.decisions.newest(100) if each.decision.kind == "end-placeholder"]
+        assert causes == ["yield", "yield"]
+
+
+async def test_a_node_without_the_image_is_for_placeholders_only(prepared: ClusterUnderTest) -> None:
+    gpu = shape(WHOLE)
+    await prepared.publish(*node("node-a", whole("gpu-0"), images=()))
+    async with at_work(prepared, (gpu, Headroom(1, 2))) as world:
+        await world.until(lambda: any(not each.is_pending for each in world.reconciler.view().placeholders.values()))
+        await world.user("ada", WHOLE)
+        await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.waiting))
+        assert not node_of(world, "ada")
+        (told,) = world.reconciler.latest.waiting
+        assert told.reason == "node node-a has room and is being made ready"
+        entry = {"names": [IMAGE], "sizeBytes": 1}
+        await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})
+        await world.until(lambda: node_of(world, "ada") == "node-a")
+
+
+async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
+    gpu = shape(WHOLE)
+    await prepared.publish(*node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (gpu, Headroom(1, 2))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        world.policy = type(world.policy)()
+        world.reconciler.wake()
+        await world.until(lambda: not world.reconciler.view().placeholders)
+        await world.until(lambda: not list(world.reconciler.view().warm_claims()))
+
+
+async def test_a_new_leader_takes_over_what_is_there(prepared: ClusterUnderTest) -> None:
+    gpu = shape(WHOLE)
+    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with at_work(prepared, (gpu, Headroom(2, 4))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 2)
+        before = set(world.reconciler.view().placeholders)
+    async with at_work(prepared, (gpu, Headroom(2, 4))) as world:
+        await world.until(lambda: world.reconciler.latest is not None)
+        assert set(world.reconciler.view().placeholders) == before
+        assert world.decisions.count == 0, "nothing is done when all is as it should be"
+
+
+async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None:
+    """Many ask at once, from two replicas' point of view."""
+    gpu = shape(WHOLE)
+    await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
+    async with at_work(prepared, (gpu, Headroom(2, 2))) as world:
+        await world.until(lambda: len(world.warm(gpu)) == 2)
+        # As if two replicas led: what one promised the other does not know.
+        other = Promises(world.api, replace(world.reconciler, promised={}), lambda: None)
+        asked = [
+            each.place(gpu, prepared.namespace, f"user-{number}")
+            for number, each in enumerate([world.promises, other] * 4)
+        ]
+        promises = await asyncio.gather(*asked)
+        given = [claim for each in promises for claim in each.claims.values()]
+        assert len(given) == len(set(given)) == 2
+        for claim in given:
+            seen = world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(prepared.namespace, claim))
+            assert seen is not None
+        await world.until(
+            lambda: all(
+                names.RESERVED_FOR
+                in world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(prepared.namespace, claim)).labels
+                for claim in given
+            )
+        )
+
+
+async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None:
+    """Their claim is the scheduler's own and cannot be handed over: the placeholder makes way for whom it was kept."""
+    limits = {"example.com/whole-gpu": "1"}
+    kept = shape({}, limits=limits)
+    extended = device_class("whole-gpu.example.com", "!device.allowMultipleAllocations")
+    extended["spec"]["extendedResourceName"] = "example.com/whole-gpu"
+    await prepared.publish(extended, *node("node-a", whole("gpu-0")))
+    async with at_work(prepared, (kept, Headroom(1, 1))) as world:
+        await world.until(lambda: len(world.warm(kept)) == 1)
+        promise = await world.placed_user("ada", kept, {}, limits=limits)
+        assert promise.placement.kind is PlacementKind.WARM
+        await world.until(lambda: node_of(world, "ada") == "node-a")

@@ -1,0 +1,137 @@
+"""A server that the scheduler refuses although, by all that is modelled, placeholders only have to make way for it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
+from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, whole
+from tests.placeholders.controller.world import (
+    IMAGE,
+    PRIORITY_CLASS,
+    PlaceholderWorld,
+    at_work,
+    claim_spec,
+    shape,
+    user_pod,
+)
+
+WHOLE = {"gpu": claim_spec()}
+ZONE = "topology.kubernetes.io/zone"
+SAYS = "0/1 nodes are available: 1 node(s) are not to the liking of this scheduler."
+OF_NO_CLASS = {"accessModes": ["ReadWriteOnce"], "storageClassName": ""}
+
+
+@pytest.fixture
+async def prepared(cluster: ClusterUnderTest) -> AsyncIterator[ClusterUnderTest]:
+    await cluster.start_kubelet(fake=True)
+    priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
+    node, *slices = node_with("node-a", whole("gpu-0"))
+    node["metadata"]["labels"] = {**node["metadata"].get("labels", {}), ZONE: "here"}
+    node["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+    await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}}, node, *slices)
+    yield cluster
+    if cluster.kind == "real":
+        await cluster.admin.delete(resource_path("v1", "persistentvolumes", name=volume_name(cluster)), missing_ok=True)
+
+
+def volume_name(cluster: ClusterUnderTest) -> str:
+    return f"{cluster.namespace}-home"
+
+
+async def home_in_another_zone(cluster: ClusterUnderTest) -> dict[str, Any]:
+    """A volume that is bound to its claim, as a returning user has it; the part of a pod's spec that mounts it."""
+    size = {"storage": "1Gi"}
+    claim = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "home", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {**OF_NO_CLASS, "resources": {"requests": size}, "volumeName": volume_name(cluster)},
+    }
+    (made,) = await cluster.publish(claim)
+    there = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["elsewhere"]}]}
+    reference = {"namespace": cluster.namespace, "name": "home", "uid": made["metadata"]["uid"]}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume_name(cluster)},
+        "spec": {
+            **OF_NO_CLASS,
+            "capacity": size,
+            "hostPath": {"path": "/nowhere"},
+            "claimRef": reference,
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [there]}},
+        },
+    }
+    await cluster.admin.create(resource_path("v1", "persistentvolumes"), volume)
+    return {"volumes": [{"name": "home", "persistentVolumeClaim": {"claimName": "home"}}]}
+
+
+async def start(cluster: ClusterUnderTest) -> str:
+    """A server that the scheduler refuses; what it says.
+
+    The embedded cluster's scheduler thinks as the service does. There the test is the pod's scheduler.
+    """
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "ada-gpu"},
+        "spec": {"spec": WHOLE["gpu"]},
+    }
+    pod = user_pod("ada", {"gpu": {"resourceClaimTemplateName": "ada-gpu"}})
+    pod["metadata"]["labels"][names.SHAPE] = shape(WHOLE).id
+    if cluster.kind == "real":
+        pod["spec"] |= await home_in_another_zone(cluster)
+        await cluster.publish(template, pod)
+        return "1 node(s) didn't match PersistentVolume's node affinity"
+    pod["spec"]["schedulerName"] = "picky"
+    await cluster.publish(template, pod)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": SAYS}
+    await cluster.admin.patch(cluster.path("pods", "ada", "status"), {"status": {"conditions": [condition]}})
+    return SAYS.rstrip(".")
+
+
+def yields(world: PlaceholderWorld) -> int:
+    return sum(each.decision.code == "yield" and "without it" in each.decision.reason for each in decisions(world))
+
+
+def decisions(world: PlaceholderWorld) -> list[Any]:
+    return world.decisions.newest(1000)
+
+
+async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
+    """Few make way in vain; the cause is the scheduler's, and a placeholder beside the server asks for a node."""
+    gpu = shape(WHOLE)
+    async with at_work(prepared, (gpu, Headroom(1, 3))) as world:
+        grace = Grace(yield_again=timedelta(seconds=0.5), scheduler=timedelta(seconds=2))
+        world.policy = replace(world.policy, grace=grace)
+        world.reconciler.times = ReconcilerTimes(idle=0.2)
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        says = await start(prepared)
+
+        def is_told() -> bool:
+            latest = world.reconciler.latest
+            return latest is not None and any(each.needs_node and says in each.reason for each in latest.waiting)
+
+        await world.until(is_told, what=says)
+        ada = ObjectKey(prepared.namespace, "ada")
+        await world.until(
+            lambda: any(
+                each.decision.kind == "create-placeholder" and each.decision.details.get("beside") == str(ada)
+                for each in decisions(world)
+            )
+        )
+        # In the first ten seconds: after 0, 0.5, 2.5 and 10.5.
+        assert 1 <= yields(world) <= 4
+        await world.until(lambda: len(world.warm(gpu)) == 1)
+        assert world.watch.snapshot.pods[ada].node_name == ""

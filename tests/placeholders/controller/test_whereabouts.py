@@ -1,0 +1,69 @@
+"""Why a placeholder is on its node."""
+
+from __future__ import annotations
+
+from dra_spawner import names
+from dra_spawner.placeholders.controller.scheduling_reasons import why_there
+from dra_spawner.placeholders.planner.actions import LabelNode
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from tests.placeholders.planner.world import GPU, PLAIN, World
+
+
+def world(shape=GPU, count: int = 1) -> World:  # type: ignore[no-untyped-def]
+    return World(Policy({shape.id: shape}, {shape.id: Headroom(count, 2 * count)}))
+
+
+def why(found: World) -> list[str]:
+    view = found.view()
+    return sorted(why_there(view, each.pod) for each in view.placeholders.values())
+
+
+def relabel(found: World, node: str, **changes: str | None) -> None:
+    named = {names.IMAGES_READY: changes.get("ready"), names.ATTRACT: changes.get("attract")}
+    for label, value in named.items():
+        found._carry_out(LabelNode(node, label, value, "for the test"))
+
+
+def test_the_only_node_it_may_run_on() -> None:
+    found = world()
+    found.node("node-a", gpus=1)
+    found.run(minutes=1)
+    assert why(found) == ["it may run on no other node"]
+
+
+def test_what_it_prefers_and_finds_there() -> None:
+    found = world()
+    found.node("node-a", gpus=2)
+    found.node("node-b")
+    found.run(minutes=1)
+    (placeholder,) = found.view().placeholders.values()
+    relabel(found, placeholder.node, ready="true", attract="true")
+    start = "the scheduler put it there: "
+    assert why(found) == [start + "ready for users, the newest node, which draws placeholders"]
+    relabel(found, placeholder.node)
+    assert why(found) == ["the scheduler put it there; the node now has nothing that placeholders prefer"]
+
+
+def test_users_draw_places_with_devices_and_repel_others() -> None:
+    for shape, ground in ((GPU, "1 user's server there"), (PLAIN, "")):
+        found = world(shape)
+        found.node("node-a", gpus=2)
+        found.node("node-b", gpus=2)
+        found.run(minutes=1)
+        (placeholder,) = found.view().placeholders.values()
+        for node in ("node-a", "node-b"):
+            relabel(found, node)
+        before = why(found)
+        found.user("ada", nodeName=placeholder.node)
+        (after,) = why(found)
+        name = "the scheduler put it there"
+        nothing = f"{name}; the node now has nothing that placeholders prefer"
+        assert before == [nothing if shape is GPU else f"{name}: no user there"]
+        assert after == (f"{name}: {ground}" if ground else nothing)
+
+
+def test_one_that_waits_is_nowhere() -> None:
+    found = world()
+    found.node("node-a")
+    found.run(minutes=1)
+    assert why(found) == [""]

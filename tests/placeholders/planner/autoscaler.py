@@ -1,0 +1,263 @@
+"""A stand-in for cluster-autoscaler, in a world of virtual time: what it does that matters to placeholders.
+
+Its loop runs every ten seconds. Up: pods that wait, have a priority of at least the cutoff, and fit neither on nodes that are
+there nor on those on their way, get new nodes if they would fit on the group's template node, which has devices, but none of
+the labels that others put on nodes later. Down: nodes used less than half for ten minutes, whose pods all can move and
+have a place elsewhere. A node is unready, and counts as on its way, until its devices are published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Protocol
+
+from dra_spawner import names
+from dra_spawner.simulator.claims import TrackedClaim
+from dra_spawner.simulator.nodes import NodeState
+from dra_spawner.simulator.pods import Pod
+from dra_spawner.simulator.snapshot import Snapshot
+
+
+class Cluster(Protocol):
+    """What it sees and does: the simulator's world, or a real control plane's."""
+
+    @property
+    def now(self) -> datetime: ...
+
+    @property
+    def snapshot(self) -> Snapshot: ...
+
+    def node(self, name: str, cpu: str = ..., gpus: int = ..., memory: str = ..., images: Iterable[str] = ...) -> None:
+        """A node comes."""
+
+    def slice(self, node: str, gpus: int, memory: str = ...) -> None:
+        """A node's devices are published."""
+
+    def pull(self, node: str) -> None:
+        """A node has the images."""
+
+    def remove_node(self, name: str) -> None:
+        """A node goes, with the pods there."""
+
+    def waiting(self) -> list[Pod]:
+        """Pods that have no place."""
+
+    def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
+        """What would be made if a placeholder went."""
+
+    def node_objects(self, name: str, cpu: str, gpus: int, memory: str, images: Iterable[str]) -> list[Json]:
+        """A node of the group, as it would come."""
+
+
+Json = dict[str, Any]
+
+_CUTOFF = -10
+_TEMPLATE = "template-"
+
+
+@dataclass(frozen=True)
+class NodeGroup:
+    """What nodes the autoscaler can bring, and how long that takes.
+
+    Attributes
+    ----------
+    boot
+        From the order to a node that takes pods.
+    publish
+        From there to its devices.
+    pull
+        From there to the images.
+    """
+
+    cpu: str = "10"
+    gpus: int = 0
+    memory: str = ""
+    least: int = 1
+    most: int = 50
+    boot: timedelta = timedelta(minutes=5)
+    publish: timedelta = timedelta(seconds=20)
+    pull: timedelta = timedelta(minutes=3)
+
+
+class Autoscaler:
+    """See the module. `run` is called as time passes; it makes and removes nodes of the world."""
+
+    every = timedelta(seconds=10)
+    unneeded = timedelta(minutes=10)
+    after_adding = timedelta(minutes=10)
+    threshold = 0.5
+
+    def __init__(self, world: Cluster, group: NodeGroup) -> None:
+        self._world = world
+        self._group = group
+        self._number = 0
+        self._last_look = world.now - self.every
+        self._last_added = world.now - self.after_adding
+        self._ordered: dict[str, datetime] = {}
+        self._published: dict[str, datetime] = {}
+        self._pulled: dict[str, datetime] = {}
+        self._idle_since: dict[str, datetime] = {}
+        self.node_seconds = 0.0
+        self._counted = world.now
+
+    # --- what can be seen ------------------------------------------------------------------------------------------------
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that are paid for."""
+        return len(self._ordered) + len(self._world.snapshot.nodes)
+
+    def has_images(self, node: str) -> bool:
+        return node not in self._pulled
+
+    def next_event(self) -> datetime:
+        """When something happens by itself, at the latest."""
+        moments = [*self._ordered.values(), *self._published.values(), *self._pulled.values()]
+        return min([self._last_look + self.every, *moments])
+
+    # --- what happens ----------------------------------------------------------------------------------------------------
+
+    def begin(self, count: int = 1) -> None:
+        """Nodes that are there from the beginning, with everything."""
+        for _ in range(count):
+            name = self._new_name()
+            self._world.node(name, cpu=self._group.cpu, gpus=self._group.gpus, memory=self._group.memory)
+
+    def run(self) -> bool:
+        """Do what is due; whether anything happened."""
+        now = self._world.now
+        self.node_seconds += self.nodes * (now - self._counted).total_seconds()
+        self._counted = now
+        happened = [self._boot(name) for name in _due(self._ordered, now)]
+        happened += [self._publish(name) for name in _due(self._published, now)]
+        happened += [self._pull(name) for name in _due(self._pulled, now)]
+        if not happened and now - self._last_look >= self.every:  # else what came is looked at first
+            self._last_look = now
+            happened += self._scale_up()
+            happened += self._scale_down()
+        return bool(happened)
+
+    def _new_name(self) -> str:
+        self._number += 1
+        return f"node-{self._number:03}"
+
+    def _boot(self, name: str) -> str:
+        del self._ordered[name]
+        self._world.node(name, cpu=self._group.cpu, images=())
+        if self._group.gpus:
+            self._published[name] = self._world.now + self._group.publish
+        self._pulled[name] = self._world.now + self._group.pull
+        return name
+
+    def _publish(self, name: str) -> str:
+        del self._published[name]
+        self._world.slice(name, self._group.gpus, self._group.memory)
+        return name
+
+    def _pull(self, name: str) -> str:
+        del self._pulled[name]
+        self._world.pull(name)
+        return name
+
+    # --- more nodes ------------------------------------------------------------------------------------------------------
+
+    def _scale_up(self) -> list[str]:
+        world, snapshot = self._world, self._world.snapshot
+        waiting = [pod for pod in world.waiting() if pod.priority >= _CUTOFF and not pod.is_gated]
+        if not waiting:
+            return []
+        ordered = 0
+        with snapshot.trial():
+            templates = [self._add_template(number) for number in range(len(self._ordered) + len(self._published))]
+            unready = set(self._published)
+            for pod in sorted(waiting, key=lambda pod: (-pod.priority, pod.created, pod.name)):
+                names = [name for name in (*snapshot.nodes,) if name not in unready]
+                if any(snapshot.schedule(pod, name).fits for name in names):
+                    continue
+                if self.nodes + ordered >= self._group.most:
+                    break
+                snapshot.fork()
+                name = self._add_template(len(templates))
+                if snapshot.schedule(pod, name).fits:
+                    snapshot.commit()
+                    templates.append(name)
+                    ordered += 1
+                else:
+                    snapshot.revert()
+        names = [self._new_name() for _ in range(ordered)]
+        for name in names:
+            self._ordered[name] = world.now + self._group.boot
+            self._last_added = world.now
+        return names
+
+    def _add_template(self, number: int) -> str:
+        name = f"{_TEMPLATE}{number}"
+        for obj in self._world.node_objects(name, self._group.cpu, self._group.gpus, self._group.memory, images=()):
+            self._world.snapshot.apply(obj)
+        return name
+
+    # --- fewer nodes -----------------------------------------------------------------------------------------------------
+
+    def _scale_down(self) -> list[str]:
+        world, snapshot, now = self._world, self._world.snapshot, self._world.now
+        if self._ordered or now - self._last_added < self.after_adding:
+            self._idle_since.clear()
+            return []
+        unneeded = {name: state for name, state in snapshot.nodes.items() if self._is_unneeded(state)}
+        self._idle_since = {name: self._idle_since.get(name, now) for name in unneeded}
+        gone: list[str] = []
+        for name, state in sorted(unneeded.items(), key=lambda item: (len(item[1].pods), item[0])):
+            if self.nodes <= self._group.least or (gone and state.pods):
+                break  # nodes with pods go one at a time
+            if now - self._idle_since[name] >= self.unneeded and self._can_move(state):
+                self.evicted += len(state.pods)
+                world.remove_node(name)
+                for due in (self._published, self._pulled):
+                    due.pop(name, None)
+                gone.append(name)
+        return gone
+
+    evicted = 0
+    """Placeholders that had to move because their node went."""
+
+    def _is_unneeded(self, state: NodeState) -> bool:
+        return self._utilization(state) < self.threshold and all(map(_is_movable, state.pods))
+
+    def _utilization(self, state: NodeState) -> float:
+        """CPU and memory, whichever is more; on a node with devices these alone, where a shared one counts as one."""
+        name = state.node.name
+        devices = [item for item in self._world.snapshot.slices.values() if item.node_name == name]
+        if devices:
+            used = {
+                (each.id.pool, each.id.device)
+                for tracked in self._world.snapshot.claims.values()
+                for each in tracked.claim.status.devices or ()
+                if each.id.pool == name
+            }
+            return len(used) / sum(len(item.devices) for item in devices)
+        shares = [state.requested.get(resource, 0) / state.node.allocatable[resource] for resource in ("cpu", "memory")]
+        return max(shares)
+
+    def _can_move(self, state: NodeState) -> bool:
+        snapshot = self._world.snapshot
+        with snapshot.trial():
+            pods = snapshot.take_down_node(state.node.name)
+            return all(any(self._moves_to(pod, name) for name in list(snapshot.nodes)) for pod in pods)
+
+    def _moves_to(self, pod: Pod, node: str) -> bool:
+        replacement, objects = self._world.replacement_of(pod)
+        for obj in objects:
+            self._world.snapshot.put(obj)
+        self._world.snapshot.put(replacement)
+        return self._world.snapshot.schedule(replacement, node).fits
+
+
+def _is_movable(pod: Pod) -> bool:
+    """Users' servers belong to no controller, so they are in the way of any scale-down; placeholders are not."""
+    return pod.labels.get(names.COMPONENT) == names.PLACEHOLDER
+
+
+def _due(moments: dict[str, datetime], now: datetime) -> Iterator[str]:
+    yield from [name for name, moment in sorted(moments.items()) if moment <= now]

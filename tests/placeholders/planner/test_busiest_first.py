@@ -1,0 +1,85 @@
+"""The quick way to the place of a server finds what the slow one finds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from fractions import Fraction
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
+from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import is_labelled
+from tests.placeholders.planner.test_chaos import Chaos
+from tests.placeholders.planner.world import GPU, NAMESPACE, World, gpu_claim
+
+
+def by_looking_everywhere(world: World, shape: Shape) -> str:
+    """The busiest of all nodes where a server fits, from nothing that was known before."""
+    view = world.view(Known())
+    pod, templates = simulated_user(shape, NAMESPACE)
+    with view.snapshot.trial():
+        for template in templates:
+            view.snapshot.put(template)
+        fitting = view.snapshot.fits(pod).fitting
+        open_nodes = [name for name in fitting if not is_labelled(view.snapshot.nodes[name], names.DRAINING)]
+        busyness = NodesBusyness(view)
+        return max(open_nodes or fitting, key=lambda name: (busyness.of(name).rank, name), default="")
+
+
+def days() -> Iterator[World]:
+    """After each step of some quarters of an hour in which all kinds of things happen."""
+    for seed in range(200, 206):
+        chaos = Chaos(seed)
+        while chaos.world.now - chaos.begun < timedelta(minutes=15):
+            chaos.step()
+            yield chaos.world
+
+
+def test_a_server_is_sent_to_the_busiest_node_where_it_fits() -> None:
+    found = 0
+    for world in days():
+        for shape in world.policy.shapes.values():
+            placement = find_placement(world.view(), world.policy, shape, NAMESPACE)
+            if placement.kind is PlacementKind.WARM:
+                continue
+            expected = by_looking_everywhere(world, shape)
+            assert (placement.node if placement.kind is PlacementKind.FRESH else "") == expected
+            found += bool(expected)
+    assert found > 50
+
+
+def test_busyness_at_hand_is_what_it_would_be_found_to_be() -> None:
+    figures = set()
+    for world in days():
+        known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(Known()))
+        for name in world.snapshot.nodes:
+            assert known.of(name) == fresh.of(name)
+            figures.add(known.of(name).figure)
+    assert len(figures) > 3
+
+
+def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(0, 1)}))
+    world.node("a", gpus=2)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+
+    def figure() -> Fraction | None:
+        found = NodesBusyness(world.view()).of("a")
+        assert found == NodesBusyness(world.view(Known())).of("a")
+        return found.figure
+
+    assert figure() == Fraction(1, 2)
+    (item,) = world.snapshot.slices.values()
+    world.snapshot.put(replace(item, devices=item.devices[:1]))
+    assert figure() == Fraction(1)
+    (claim,) = world.snapshot.claims.values()
+    world.snapshot.remove_claim(claim.key)
+    assert figure() == Fraction(1, 10), "of the CPU"

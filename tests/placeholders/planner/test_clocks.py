@@ -1,0 +1,128 @@
+"""Decisions when the clock is set, or when not everything is known."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Cause, Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.policy import Budget, Headroom, Policy
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
+
+
+def gpu_world(**policy: object) -> World:
+    return World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 2)}, **policy))  # type: ignore[arg-type]
+
+
+def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
+    """It was given before the clock was set back; the claim still goes to nobody else."""
+    world = gpu_world()
+    world.node("a", gpus=2)
+    world.settle()
+    (placeholder,) = world.view().warm(GPU.id)
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(hours=1))
+    world.settle()
+    ended = [each for each in world.actions(EndPlaceholder) if each.cause is Cause.EXPIRED]
+    assert [each.key for each in ended] == [placeholder.key]
+    (other,) = world.view().warm(GPU.id)
+    assert other.claims != placeholder.claims
+
+
+def test_a_promise_of_a_leader_whose_clock_goes_wrong_a_little_holds() -> None:
+    world = gpu_world()
+    world.node("a", gpus=2)
+    world.settle()
+    (placeholder,) = world.view().warm(GPU.id)
+    world.reserve(placeholder.claims[0], "ada", world.now + timedelta(minutes=2))
+    world.settle()
+    assert placeholder.key in world.view().placeholders
+
+
+def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world.node("a")
+    world.settle()
+    obj = world.objects["Node", ObjectKey("", "a")]
+    obj["status"]["images"] = []
+    world._put(obj)
+    world.settle()
+    assert not world.is_ready("a")
+    world.now -= timedelta(hours=2)
+    world.pull("a")
+    world.run(minutes=2)
+    assert world.is_ready("a")
+
+
+def test_placeholders_make_way_again_when_the_clock_was_set_back() -> None:
+    world = gpu_world()
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    key = ObjectKey(NAMESPACE, "ada")
+    world._label("Pod", key, {names.YIELDED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
+    world.settle()
+    assert world.where("ada") == "a"
+
+
+def test_without_all_shapes_placeholders_of_others_stay() -> None:
+    world = gpu_world()
+    world.node("a", gpus=2)
+    world.settle()
+    before = set(world.view().placeholders)
+    world.policy = Policy(is_complete=False)
+    world.log.clear()
+    world.settle()
+    assert world.log == []
+    assert set(world.view().placeholders) == before
+    world.policy = Policy()
+    world.settle()
+    assert not world.view().placeholders
+
+
+def test_claims_do_not_go_from_one_namespace_to_another() -> None:
+    world = gpu_world()
+    world.node("a", gpus=1)
+    world.settle()
+    assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is PlacementKind.WARM
+    assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.YIELD
+
+
+def test_why_a_placeholder_is_not_evicted_is_told() -> None:
+    budget = Budget(per_second=0.0, burst=1)
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(4, 8)}, budget=budget))
+    world.node("a")
+    world.settle()
+    for number in range(6):
+        world.user(f"user-{number}")
+    world.settle()
+    world.node("b")
+    denied = set()
+    for _ in range(30):
+        denied |= set(world.decide().denied.values())
+        world.schedule()
+        world.pass_time(seconds=1)
+    assert Denial.BUDGET in denied
+    assert not [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
+
+
+def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={}))
+    world.node("a")
+    world.node("b")
+    chart = {
+        "kind": "Pod",
+        "metadata": {
+            "name": "user-placeholder-0",
+            "namespace": NAMESPACE,
+            "uid": "c",
+            "labels": {"component": "user-placeholder"},
+        },
+        "spec": {"nodeName": "a", "containers": [{"name": "c", "image": "p", "resources": {"requests": {"cpu": "5"}}}]},
+    }
+    world._put(chart)
+    world.user("ada", nodeName="b")
+    world.settle()
+    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    assert (found.kind, found.node) == (PlacementKind.FRESH, "b")

@@ -1,0 +1,229 @@
+"""Placeholders that hold devices: placements, nodes that get ready, and placeholders that have failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.view import Reservation
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+
+
+def test_a_pending_placeholder_beside_each_user_that_waits_for_a_node() -> None:
+    world = hub((GPU, 0, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.settle()
+    waiting = [name for name in world.pending if name.startswith("placeholder")]
+    assert len(waiting) == 2
+    # A cold node takes one of them; its user waits for the images, and no further node is asked for.
+    world.node("b", gpus=1, images=())
+    world.run(minutes=2)
+    assert len([name for name in world.pending if name.startswith("placeholder")]) == 1
+    world.pull("b")
+    world.run(minutes=1)
+    assert len(world.pending) == 2, "one user and the placeholder beside it"
+
+
+def test_who_has_no_head_room_may_ask_for_a_node_too() -> None:
+    """Its pod requires a label that a node that is yet to come has not: without a placeholder none would come."""
+    world = hub((PLAIN, 1, 5))
+    world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
+    world.node("a", gpus=1)
+    world.settle()
+    for name in ("ada", "bob", "cy"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.settle()
+    assert len([each for each in world.view().placeholders.values() if each.shape == GPU.id and each.is_pending]) == 2
+    world.leave("bob")
+    world.leave("cy")
+    world.run(minutes=1)
+    assert not [each for each in world.view().placeholders.values() if each.shape == GPU.id]
+
+
+def test_a_node_is_not_ready_before_its_devices_are_published() -> None:
+    world = hub((GPU, 1, 5))
+    kind = {"node.kubernetes.io/instance-type": "gpu-node"}
+    world.node("a", gpus=1, **kind)
+    world.settle()
+    world.node("b", **kind)
+    world.settle()
+    assert world.is_ready("a")
+    assert not world.is_ready("b")
+    world.slice("b", 1)
+    world.settle()
+    assert world.is_ready("b")
+
+
+def test_a_node_is_ready_after_the_deadline_whatever_it_lacks() -> None:
+    world = hub((PLAIN, 1, 5))
+    world.node("a", images=())
+    world.run(minutes=14)
+    assert not world.is_ready("a")
+    world.run(minutes=2)
+    assert world.is_ready("a")
+
+
+@pytest.mark.parametrize(
+    ("claims", "kind"),
+    [
+        ({"gpu": gpu_claim()}, PlacementKind.FRESH),
+        ({"gpu": gpu_claim(count=2)}, PlacementKind.FRESH),
+        ({"gpu": gpu_claim(count=3)}, PlacementKind.SCALE_UP),
+    ],
+    ids=["one", "two", "three"],
+)
+def test_placement_without_placeholders(claims: dict, kind: PlacementKind) -> None:
+    world = hub((PLAIN, 0, 0))
+    world.node("a", gpus=2)
+    world.settle()
+    assert placement(world, user_shape(claims)).kind is kind
+
+
+def test_placement_never() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    world.node("a", gpus=2)
+    world.settle()
+    assert placement(world, user_shape({"gpu": gpu_claim(count=3)})).kind is PlacementKind.NEVER
+
+
+def test_users_fill_the_truly_busiest_node() -> None:
+    """States of the discussion: the right node has more users, the left one more placeholders."""
+    world = hub((PLAIN, 3, 5))
+    world.node("left", cpu="5")
+    world.settle()
+    world.node("right", cpu="5")
+    world.user("one", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
+    world.user("two", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
+    world.settle()
+    assert world.picture("left", "right") == "PPP++ UU+++"
+    world.policy = Policy(shapes={PLAIN.id: PLAIN}, headroom={})
+    assert placement(world, user_shape(cpu="500m")).node == "right"
+
+
+def test_several_users_of_one_shape_at_once() -> None:
+    world = hub((GPU, 3, 6))
+    world.node("a", gpus=3)
+    world.settle()
+    for name in ("ada", "bob", "cy", "dee"):
+        world.user(name, {"gpu": gpu_claim()})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 3
+    assert [each.needs_node for each in world.last.waiting] == [False, False, False, True]
+
+
+def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
+    """The watch of pods may be ahead of that of claims."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("ada", claim_names={"gpu": "not-there-yet"})
+    world.log.clear()
+    world.settle()
+    assert world.log == []
+    (told,) = world.last.waiting
+    assert not told.needs_node
+    assert "not-there-yet" in told.reason
+
+
+def test_devices_as_extended_resources_count_and_are_kept() -> None:
+    """No claim can be handed over then, so the placeholder makes way for the one it was promised to, and for no other."""
+    shape = user_shape(extended=1)
+    world = hub((shape, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    assert world.placeholders_on("a") == 1
+    found = placement(world, shape)
+    assert found.kind is PlacementKind.WARM
+    promised = {found.placeholder.key: Reservation("ada", world.now + timedelta(seconds=30))}
+    world.promised = promised
+    world.user("bob", {"gpu": gpu_claim()})
+    world.run(minutes=0.2)
+    assert "bob" in world.pending, "what is promised to another is not for bob"
+    world.leave("bob")
+    world.user("ada", extended=1)
+    world.settle()
+    assert world.where("ada") == "a"
+    gone = ended(world, Cause.YIELD)
+    assert {each.pod.name for each in gone} == {"ada"}
+    # And the one that waited beside bob, which would have taken the device.
+    assert [each.key == found.placeholder.key for each in gone] == [True, False]
+
+
+def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
+    """The kubelet ends pods where a node is short of something, and leaves them as objects."""
+    world = hub((GPU, 2, 2))
+    world.node("a", gpus=2)
+    world.settle()
+    failed, healthy = world.view().placeholders
+    world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
+    world.settle()
+    (end,) = ended(world, Cause.BROKEN)
+    assert (end.key, end.reason) == (failed, "it has ended by itself (Failed)")
+    assert failed not in world.snapshot.pods
+    assert healthy in world.view().placeholders
+    world.pass_time(seconds=5)
+    world.settle()
+    assert len(world.view().warm(GPU.id)) == 2
+
+
+def test_a_placeholder_that_has_failed_takes_no_users_claim_along() -> None:
+    world = hub((GPU, 1, 1))
+    world.node("a", gpus=1)
+    world.settle()
+    (failed,) = world.view().placeholders.values()
+    claim = world.snapshot.claims[failed.claims[0]]
+    world.snapshot.put(replace(claim, owner_uids=(failed.pod.uid,)))
+    world.user("ada", claim_names={"gpu": claim.key.name})
+    world.snapshot.put(replace(world.snapshot.pods[failed.key], phase="Failed"))
+    world.decide()
+    assert not ended(world, Cause.BROKEN)
+    ada = world.snapshot.pods[ObjectKey(NAMESPACE, "ada")]
+    tracked = world.snapshot.claims[claim.key]
+    world.snapshot.put(replace(tracked, owner_uids=(failed.pod.uid, ada.uid)))
+    world.decide()
+    assert [each.key for each in ended(world, Cause.BROKEN)] == [failed.key]
+
+
+def test_a_placeholder_without_its_claim_goes_after_a_while() -> None:
+    """Somebody took the claim for a leftover; the pod would wait for it for ever."""
+    world = hub((GPU, 1, 1))
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    world.snapshot.remove_claim(kept.claims[0])
+    world.pass_time(seconds=50)
+    world.settle()
+    assert not ended(world, Cause.BROKEN), "the claim may only not be seen yet"
+    world.pass_time(seconds=20)
+    world.settle()
+    (end,) = ended(world, Cause.BROKEN)
+    assert (end.key, end.reason) == (kept.key, f"claim {kept.claims[0].name} is gone")
+    world.node("a", gpus=1)
+    world.settle()
+    assert len(world.view().warm(GPU.id)) == 1
+
+
+def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_with_them() -> None:
+    """Its volume is elsewhere, or somebody has made it larger after its shape was told."""
+    world = hub((PLAIN, 1, 50))
+    world.policy = replace(world.policy, shapes={**world.policy.shapes, GPU.id: GPU})
+    world.node("a", gpus=8)
+    world.settle()
+    for name, shape, claims in (("ada", PLAIN, {}), ("eve", GPU, {"gpu": gpu_claim()})):
+        world.user(name, claims, nodeSelector={"zone": "elsewhere"})
+        world._label("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: shape.id})
+    world.run(minutes=5)
+    assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
+    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is kept, one was made beside ada"
+    assert len(world.view().placeholders_of_shape[GPU.id]) == 1

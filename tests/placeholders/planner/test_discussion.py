@@ -1,0 +1,232 @@
+"""The states that the discussion of zero-to-jupyterhub#1414 draws, and what it wants there; Berkeley's fixes of 2026.
+
+``U`` is a user, ``P`` a placeholder, ``+`` room for one more; nodes have five places.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.world import NAMESPACE, PLAIN, World
+
+
+def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
+    """A world in a state of the discussion, on nodes that are long there and ready."""
+    kept = sum(node.count("P") for node in nodes) if minimum is None else minimum
+    headroom = {PLAIN.id: Headroom(kept, 20)}
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={}, **policy))  # type: ignore[arg-type]
+    names = "abcdefgh"[: len(nodes)]
+    for name in names:
+        world.node(name, cpu="5")
+    world.settle()
+    world.pass_time(hours=3)
+    world.settle()
+    for name, node in zip(names, nodes, strict=True):
+        for number in range(node.count("U")):
+            world.user(f"user-{name}{number}", nodeSelector={"kubernetes.io/hostname": name})
+        for number in range(node.count("P")):
+            placeholder(world, name, number)
+    world.schedule()
+    world.policy = replace(world.policy, headroom=headroom)
+    assert world.picture(*names) == " ".join(nodes)
+    return world
+
+
+def placeholder(world: World, node: str, number: int) -> None:
+    """A placeholder on just this node."""
+    world._create(PLAIN)
+    key = max((each.key for each in world.view().placeholders.values() if each.is_pending), key=lambda key: key.name)
+    assert world.snapshot.schedule(world.snapshot.pods[key], node).fits
+
+
+def come(world: World, name: str = "new") -> str:
+    """A user comes as the spawner brings him: asks where, and prefers that node."""
+    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    terms = [{"key": "metadata.name", "operator": "In", "values": [found.node]}]
+    preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
+    affinity = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
+    world.user(name, affinity=affinity)
+    world.schedule()
+    return world.where(name)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [("PPP++", "UU+++"), ("UPPP+", "UU+++"), ("PPP++", "UUP++"), ("UPPP+", "UUUP+"), ("P++++", "UU+++")],
+    ids=["1 PPP++ UU+++", "2 PPPU+ UU+++", "PPP++ PUU++", "2 PPPU+ PUU++", "one placeholder"],
+)
+def test_users_go_where_most_users_are(left: str, right: str) -> None:
+    """ "We should schedule U to the right, in all examples": placeholders do not count."""
+    world = drawn(left, right)
+    assert come(world) == "b"
+    assert not world.preempted
+
+
+def test_one_user_each_and_a_placeholder() -> None:
+    """PPP++, PU+++: the only user's node, although the other is fuller."""
+    assert come(drawn("PPP++", "UP+++")) == "b"
+
+
+def test_the_next_users_fill_the_same_node_until_it_is_full() -> None:
+    world = drawn("PPP++", "UU+++")
+    assert [come(world, f"new-{number}") for number in range(3)] == ["b", "b", "b"]
+    assert not world.preempted
+    assert world.picture("a", "b") == "PPP++ UUUUU"
+
+
+def test_a_placeholder_is_preempted_only_where_nothing_is_free() -> None:
+    world = drawn("UUUPP", "UUUUU")
+    found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)
+    assert (found.kind, found.node) == (PlacementKind.WARM, "a")
+    assert come(world) == "a"
+    assert len(world.preempted) == 1
+    world.settle()
+    assert len(world.pending) == 1, "the placeholder that asks for a node"
+
+
+def test_little_used_so_that_a_node_can_go() -> None:
+    """State 1: low average utilization, and all fit on one node less if placeholders move."""
+    world = drawn("UU+++", "PPP++")
+    world.run(minutes=30)
+    assert world.picture("a", "b") == "UUPPP +++++"
+    assert world.users_on("a") == 2
+    assert {each.cause for each in world.actions(EndPlaceholder)} == {Cause.DRAIN}
+
+
+def test_little_used_but_a_user_on_each_node() -> None:
+    """Users are never moved; placeholders stay where they are, for nothing is gained."""
+    world = drawn("UU+++", "UPP++")
+    world.run(minutes=30)
+    assert world.picture("a", "b") == "UU+++ UPP++"
+    assert not world.actions(EndPlaceholder)
+
+
+def test_not_drained_while_the_others_have_no_room() -> None:
+    world = drawn("UUUU+", "PPP++")
+    world.run(minutes=30)
+    assert world.picture("a", "b") == "UUUU+ PPP++"
+    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+
+
+def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
+    """State 2: all do not fit on one node less, and the pre-puller of one has not finished yet."""
+    world = drawn("UUUPP")
+    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(4, 20)})
+    world.decide()
+    world.node("b", cpu="5", images=())
+    world.settle()
+    assert world.picture("a", "b") == "UUUPP PP+++"
+    assert [come(world, f"new-{number}") for number in range(2)] == ["a", "a"]
+    world.settle()
+    assert world.picture("a", "b") == "UUUUU PPPP+"
+    # With no place left on a ready node the next one waits for the images, not for another node's making.
+    world.user("late")
+    world.settle()
+    assert "late" in world.pending
+    assert world.last.waiting[0].reason == "node b has room and is being made ready"
+    assert not [each for each in world.actions(CreatePlaceholder) if each.beside]
+    world.pull("b")
+    world.settle()
+    assert world.where("late") == "b"
+
+
+def test_a_user_leaves_a_full_node_and_one_that_waits_takes_the_place() -> None:
+    """Event 3: a waiting user first, then a waiting placeholder."""
+    world = drawn("UUUUU", minimum=1)
+    world.settle()
+    world.user("waits")
+    world.settle()
+    assert len(world.pending) >= 2
+    world.leave("user-a0")
+    world.settle()
+    assert world.where("waits") == "a"
+    world.leave("user-a1")
+    world.settle()
+    assert world.picture("a") == "UUUUP"
+
+
+def test_placeholders_that_wait_take_the_fresh_node_before_users_do() -> None:
+    """Event 2: the node is ready for pods, but not yet for users; higher priority does not help those there."""
+    world = drawn("UUUUU", minimum=2)
+    world.settle()
+    world.user("waits")
+    world.settle()
+    world.node("b", cpu="5", images=())
+    world.settle()
+    assert world.users_on("b") == 0
+    assert world.placeholders_on("b") >= 2
+
+
+# --- Berkeley's fixes of 2026 ------------------------------------------------------------------------------------------
+
+
+def test_the_last_user_may_come_back() -> None:
+    """Both of two nodes were drained when a user left quickly; each is left alone for a while now."""
+    world = drawn("UPP++", "U++++")
+    world.settle()
+    world.leave("user-a0")
+    world.leave("user-b0")
+    world.run(minutes=9)
+    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+
+
+def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
+    """A scale-up brings one node for each zone: the idle ones go once, and none is asked for again."""
+    world = drawn("UUUUU", minimum=2)
+    world.settle()
+    for name in "bcd":
+        world.node(name, cpu="5")
+    world.run(minutes=90)
+    world.log.clear()
+    world.run(minutes=120)
+    assert world.log == []
+    used = [name for name in "bcd" if world.placeholders_on(name)]
+    assert len(used) == 1, world.picture("a", "b", "c", "d")
+
+
+def test_what_happened_is_in_the_cluster_not_in_a_process() -> None:
+    """Berkeley's scaler forgot its graces at a restart: a new leader is careful instead."""
+    world = drawn("UU+++", "PPP++")
+    world.memory = type(world.memory).fresh(world.now)
+    world.run(minutes=9)
+    assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
+    assert not world.actions(EndPlaceholder)
+
+
+@pytest.mark.parametrize("count", [-3, 0])
+def test_counts_that_make_no_sense_ask_for_nothing(count: int) -> None:
+    """A calendar that is wrong led to negative counts."""
+    world = drawn("UU+++")
+    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(count, count)})
+    world.settle()
+    assert not world.view().placeholders
+
+
+def test_nodes_that_are_cordoned_are_no_room() -> None:
+    """Cordoned nodes counted as free, so fewer were wanted than needed."""
+    world = drawn("UUUUU", "+++++", minimum=2)
+    obj = world.objects["Node", ObjectKey("", "b")]
+    obj["spec"]["unschedulable"] = True
+    world._put(obj)
+    world.settle()
+    assert len(world.pending) == 2, "placeholders wait, so a node is asked for"
+    assert world.placeholders_on("b") == 0
+
+
+def test_grace_is_measured_from_the_last_user_not_from_the_node() -> None:
+    world = drawn("UU+++", "UPP++")
+    world.run(minutes=5)
+    world.leave("user-b0")
+    world.run(minutes=9.5)
+    assert names.DRAINING not in world.snapshot.nodes["b"].node.labels
+    world.run(minutes=2)
+    assert world.snapshot.nodes["b"].node.labels.get(names.DRAINING) == "true"
+    assert world.policy.grace.freed_node == timedelta(minutes=10)

@@ -1,0 +1,103 @@
+"""To look for a node that could become empty costs little, however many might."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.busyness import NodesBusyness
+from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.rebalancing import decide_draining
+from dra_spawner.simulator.snapshot import Snapshot
+from tests.placeholders.planner.world import SETTINGS, World, user_manifest, user_shape
+
+HALF = user_shape(cpu="5")
+
+
+def full(*placeholders: int) -> World:
+    """Nodes that are full with so many placeholders; the first has a user, too, and room for one placeholder or none."""
+    world = World(Policy(shapes={HALF.id: HALF}, headroom={HALF.id: Headroom(1, 100, floor=0)}))
+    for number, count in enumerate(placeholders):
+        name = f"node-{number:02}"
+        world.node(name, cpu="10" if number == 0 else str(5 * count), **{names.IMAGES_READY: names.TRUE})
+        pods = [placeholder_pod(HALF, f"placeholder-{number:02}-{each}", SETTINGS) for each in range(count)]
+        if number == 0:
+            pods.append(user_manifest("ada", cpu="5"))
+        for pod in pods:
+            pod["metadata"] |= {"uid": pod["metadata"]["name"], "creationTimestamp": world._stamp()}
+            pod["spec"]["nodeName"] = name
+            pod["status"] = {"phase": "Running"}
+            world._put(pod)
+    world.memory = Memory.fresh(world.now)
+    world.now += timedelta(hours=1)
+    return world
+
+
+@pytest.fixture
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Each question on which of all nodes a pod fits."""
+    asked: list[str] = []
+    fits: Callable[..., Any] = Snapshot.fits
+
+    def counting(self: Snapshot, pod: Any, **kind: Any) -> Any:
+        asked.append(str(pod))
+        return fits(self, pod, **kind)
+
+    monkeypatch.setattr(Snapshot, "fits", counting)
+    return asked
+
+
+def look(world: World) -> tuple[list[str], str]:
+    """Names of nodes that are marked, and which one was tried last."""
+    view = world.view()
+    actions, world.memory = decide_draining(view, world.policy, world.memory, NodesBusyness(view))
+    return [each.node for each in actions], world.memory.drain_last
+
+
+def test_where_there_is_no_room_one_search_tells_of_all_nodes(searches: list[str]) -> None:
+    world = full(1, *([2] * 30))
+    assert look(world) == ([], "")
+    assert len(searches) == 1
+    # And not again at once, whatever goes on.
+    world.pass_time(seconds=4)
+    assert look(world) == ([], "")
+    assert len(searches) == 1
+    world.pass_time(seconds=1)
+    assert look(world) == ([], "")
+    assert len(searches) == 2
+
+
+def test_a_few_are_tried_at_a_time_and_all_in_the_end(searches: list[str]) -> None:
+    """There is room for one placeholder, and each node has two."""
+    world = full(0, *([2] * 5))
+    tried = []
+    for _ in range(5):
+        marked, last = look(world)
+        assert marked == []
+        tried.append(last)
+        world.pass_time(seconds=5)
+    assert tried == ["node-03", "node-01", "node-04", "node-02", "node-05"]
+    assert len(searches) == 5 * (1 + 3 * 2)
+
+
+def test_one_that_can_become_empty_is_found_in_time() -> None:
+    world = full(0, *([2] * 10), 1)
+    for _ in range(5):
+        marked, _ = look(world)
+        if marked:
+            break
+        world.pass_time(seconds=5)
+    assert marked == ["node-11"]
+
+
+def test_a_clock_that_was_set_back_does_not_end_it() -> None:
+    world = full(0, 1)
+    world.memory = replace(world.memory, drain_tried=world.now + timedelta(days=1))
+    assert look(world)[0] == ["node-01"]

@@ -1,0 +1,130 @@
+"""Warm claims are promised, handed over, and made anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.view import Placeholder
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.world import GPU, World, gpu_claim
+
+
+def with_one_kept(*, most: int = 5, gpus: int = 1) -> tuple[World, Placeholder]:
+    world = hub((GPU, 1, most))
+    world.node("a", gpus=gpus)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    return world, kept
+
+
+def test_hand_over_of_a_warm_claim() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    found = placement(world, GPU)
+    assert found.kind is PlacementKind.WARM
+    (claim,) = found.placeholder.claims
+    device = world.snapshot.claims[claim].claim.status.devices
+    world.reserve(claim, "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": claim.name})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert world.snapshot.claims[claim].claim.status.devices == device, "never given back in between"
+    assert len(ended(world, Cause.HANDED_OVER)) == 1
+    assert not ended(world, Cause.YIELD)
+
+
+def test_a_reserved_claim_is_given_to_nobody_else() -> None:
+    world, kept = with_one_kept()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    assert placement(world, GPU).kind is PlacementKind.SCALE_UP
+    world.user("bob", {"gpu": gpu_claim()})
+    world.settle()
+    assert "bob" in world.pending
+    assert kept.key in world.view().placeholders
+
+
+def test_a_placeholder_goes_with_its_claim() -> None:
+    """The hub deletes what was kept for a start that has failed; the claim is there until nobody uses it."""
+    world, kept = with_one_kept()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.snapshot.put(replace(world.snapshot.claims[kept.claims[0]], is_deleted=True))
+    world.settle()
+    assert [each.key for each in ended(world, Cause.BROKEN)] == [kept.key]
+    (anew,) = world.view().placeholders.values()
+    assert anew.claims != kept.claims
+
+
+def test_a_reservation_expires() -> None:
+    world, kept = with_one_kept()
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.pass_time(seconds=31)
+    world.settle()
+    found = placement(world, GPU)
+    assert found.kind is PlacementKind.WARM
+    assert found.placeholder.claims != kept.claims, "who comes late must not find another's device"
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [kept.key]
+
+
+def test_the_warm_slot_is_made_again() -> None:
+    world, kept = with_one_kept(gpus=2)
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert world.placeholders_on("a") == 1
+    assert len(world.actions(CreatePlaceholder)) == 2
+
+
+def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
+    """Who writes to the claim at the same time makes it try again a second later."""
+    world, kept = with_one_kept(most=1)
+    world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.decide()
+    assert not world.actions(ReserveClaim)
+    assert kept.key in world.view().placeholders
+    world.schedule()
+    world.decide()
+    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+
+
+def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
+    world, kept = with_one_kept(most=1)
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.pass_time(seconds=16)
+    world.decide()
+    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+
+
+def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
+    """They would go through the same scheduler at the same time."""
+    world, kept = with_one_kept(gpus=2)
+    made = len(world.actions(CreatePlaceholder))
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to come"
+    world.user("ada", claim_names={"gpu": kept.claims[0].name})
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to be bound"
+    world.schedule()
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made + 1
+
+
+@pytest.mark.parametrize("came", [pytest.param(False, id="no-pod"), pytest.param(True, id="stuck-pod")])
+def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
+    world, kept = with_one_kept(gpus=2)
+    made = len(world.actions(CreatePlaceholder))
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    if came:
+        world.user("ada", claim_names={"gpu": kept.claims[0].name}, nodeSelector={"no": "such"})
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made
+    world.pass_time(seconds=11)
+    world.decide()
+    assert len(world.actions(CreatePlaceholder)) == made + 1

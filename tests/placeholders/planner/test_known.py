@@ -1,0 +1,78 @@
+"""What is kept from one view to the next changes nothing but the time that it takes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.decide import decide
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.test_chaos import Chaos
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
+
+
+class Compared(World):
+    """Decides with what is known, and as if nothing was."""
+
+    decided = 0
+
+    def decide(self):
+        fresh = decide(self.view(Known()), self.policy, self.memory)
+        known = decide(self.view(), self.policy, self.memory)
+        assert known == fresh
+        assert decide(self.view(), self.policy, self.memory) == fresh, "and when nothing has changed since"
+        self.decided += len(fresh.actions)
+        return super().decide()
+
+
+@pytest.mark.parametrize("seed", range(100, 108))
+def test_the_same_is_decided_as_by_who_knows_nothing(seed: int) -> None:
+    chaos = Chaos(seed)
+    chaos.world.__class__ = Compared
+    while chaos.world.now - chaos.begun < timedelta(minutes=15):
+        chaos.step()
+    assert chaos.world.decided > 5
+
+
+def test_another_policy_makes_all_nodes_be_looked_at_again() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world.__class__ = Compared
+    world.node("a")
+    world.settle()
+    assert world.is_ready("a")
+    images = frozenset(("example.com/another:1",))
+    world.policy = Policy(shapes={PLAIN.id: PLAIN}, readiness=type(world.policy.readiness)(images=images))
+    world.settle()
+    assert not world.is_ready("a")
+
+
+def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> None:
+    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 4)}))
+    world.__class__ = Compared
+    for name in "ab":
+        world.node(name, gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+    world.run(minutes=1)
+    assert world.last.waiting[0].needs_node
+    world.slice("b", 3)
+    world.settle()
+    assert world.where("ada") == "b"
+
+
+def test_a_view_stays_as_it_was_for_users_and_placeholders() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world.node("a")
+    world.settle()
+    world.user("ada")
+    world.schedule()
+    view = world.view()
+    world.leave("ada")
+    world.view()
+    assert list(view.users) == [ObjectKey(NAMESPACE, "ada")]
+    assert [pod.name for pod in view.users_of_node["a"]] == ["ada"]
+    assert names.IMAGES_READY in world.snapshot.nodes["a"].node.labels

@@ -1,0 +1,128 @@
+"""That no node will ever have room for a server is said only where it is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+
+TWO = user_shape({"gpu": gpu_claim(count=2)})
+EXTENDED = user_shape(extended=1)
+THREE_EXTENDED = user_shape(extended=3)
+
+
+def hub(**nodes: int) -> World:
+    """Nodes of one kind, by how many devices each has."""
+    world = World(Policy(shapes={each.id: each for each in (PLAIN, GPU, TWO)}, node_kinds_are_all=True))
+    for name, gpus in nodes.items():
+        world.node(name, gpus=gpus, **{"node.kubernetes.io/instance-type": "large"})
+    world.settle()
+    return world
+
+
+def placement(world: World, shape: Shape, drivers: Mapping[str, frozenset[str]] | None = None) -> Placement:
+    found = find_placement(
+        world.view(), world.policy, shape, NAMESPACE, world.memory.drivers if drivers is None else drivers
+    )
+    assert found.reason
+    return found
+
+
+def lose_slice(world: World, node: str) -> None:
+    """The driver's daemon restarts."""
+    world.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", f"{node}-gpus"))
+
+
+def use(world: World, *nodes: str) -> None:
+    for name in nodes:
+        world.user(f"on-{name}", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": name})
+    world.settle()
+    assert not world.pending
+
+
+@pytest.mark.parametrize("shape", [TWO, user_shape(cpu="11"), user_shape(nodeSelector={"zone": "nowhere"})])
+def test_what_no_kind_of_node_has(shape: Shape) -> None:
+    assert placement(hub(a=1, b=1), shape).kind is PlacementKind.NEVER
+
+
+def test_more_of_an_extended_resource_than_any_node_has() -> None:
+    assert placement(hub(a=1), THREE_EXTENDED).kind is PlacementKind.NEVER
+
+
+def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
+    world = hub(a=1, b=1)
+    lose_slice(world, "a")
+    use(world, "b")
+    found = placement(world, GPU, {})
+    assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "one more node like b would have room")
+
+
+@pytest.mark.parametrize("shape", [GPU, EXTENDED], ids=["claim", "extended resource"])
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
+    """After a restart of the service nothing tells that there ever was one."""
+    world = hub(a=1)
+    lose_slice(world, "a")
+    assert placement(world, shape, {} if restarted else None).kind is PlacementKind.SCALE_UP
+
+
+def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
+    world = hub(a=2)
+    world.node("small", gpus=1, **{"node.kubernetes.io/instance-type": "small"})
+    world.settle()
+    lose_slice(world, "a")
+    assert placement(world, TWO).kind is PlacementKind.SCALE_UP
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_pool_that_is_incomplete(restarted: bool) -> None:
+    world = hub(a=2)
+    world.node("small", gpus=1, **{"node.kubernetes.io/instance-type": "small"})
+    world.settle()
+    (before,) = [each for each in world.snapshot.slices.values() if each.name == "a-gpus"]
+    world.snapshot.put(replace(before, resource_slice_count=2))
+    assert placement(world, TWO, {} if restarted else None).kind is PlacementKind.SCALE_UP
+
+
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_the_only_node_of_its_kind_is_lost(is_ready: bool) -> None:
+    """What it shows is all that there is to know, and may be old."""
+    world = hub(a=1)
+    state = world.snapshot.nodes["a"]
+    world.snapshot.put(replace(state.node, is_ready=is_ready))
+    expected = PlacementKind.NEVER if is_ready else PlacementKind.SCALE_UP
+    assert placement(world, TWO).kind is expected
+
+
+def test_nodes_of_one_kind_differ() -> None:
+    """The first by name would not do, and another would."""
+    world = hub(a=1, b=2)
+    use(world, "b")
+    assert placement(world, TWO).reason == "one more node like b would have room"
+
+
+def test_zones_of_one_kind_differ() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    for zone in "abc":
+        world.node(f"in-{zone}", **{"node.kubernetes.io/instance-type": "large", "zone": zone})
+        world.user(f"in-{zone}", cpu="10", nodeSelector={"zone": zone}, requires_ready=False)
+    world.settle()
+    found = placement(world, user_shape(nodeSelector={"zone": "c"}))
+    assert found.reason == "one more node like in-c would have room"
+
+
+def test_with_too_many_sorts_of_nodes_it_is_not_known() -> None:
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
+    for number in range(51):
+        world.node(f"node-{number:02}", **{"node.kubernetes.io/instance-type": "large", "rack": str(number)})
+    assert placement(world, user_shape(cpu="11")).kind is PlacementKind.SCALE_UP
+    world.remove_node("node-50")
+    assert placement(world, user_shape(cpu="11")).kind is PlacementKind.NEVER

@@ -1,0 +1,122 @@
+"""Only what runs is offered: volumes, image and devices were shown to work there. What does not come up is replaced."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder
+from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.view import Placeholder
+from dra_spawner.simulator.pods import Pod
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.world import GPU, World
+
+
+class SlowWorld(World):
+    """No placeholder runs on these nodes."""
+
+    broken = frozenset[str]()
+
+    def _start(self) -> None:
+        for pod in list(self.snapshot.pods.values()):
+            if pod.node_name and not pod.start_time:
+                phase = "Pending" if pod.node_name in self.broken else "Running"
+                self.snapshot.put(replace(pod, start_time=self._stamp(), phase=phase))
+
+
+def world_with(*nodes: str, broken: tuple[str, ...]) -> SlowWorld:
+    world = SlowWorld(hub((GPU, 1, 5)).policy)
+    world.broken = frozenset(broken)
+    for name in nodes:
+        world.node(name, gpus=1)
+    world.settle()
+    return world
+
+
+def only(world: World) -> Placeholder:
+    (found,) = world.view().placeholders.values()
+    return found
+
+
+def test_what_does_not_run_yet_is_offered_to_nobody() -> None:
+    world = world_with("a", broken=("a",))
+    kept = only(world)
+    assert kept.node == "a"
+    assert placement(world, GPU).kind is not PlacementKind.WARM
+    world.snapshot.put(replace(kept.pod, phase="Running"))
+    assert placement(world, GPU).kind is PlacementKind.WARM
+
+
+def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
+    world = world_with("a", "b", broken=("a",))
+    kept = only(world)
+    if kept.node != "a":  # the other one is as good to the scheduler
+        world.broken = frozenset(("b",))
+        world.snapshot.put(replace(kept.pod, phase="Pending"))
+    node = kept.node
+    world.run(minutes=1.5)
+    assert not ended(world, Cause.BROKEN), "it may take its time"
+    world.run(minutes=2)
+    (end,) = ended(world, Cause.BROKEN)
+    assert end.reason.startswith(
+        f"its container does not run after 2 minutes on node {node} (gpu.example.com/{node}/gpu-0"
+    )
+    created = world.actions(CreatePlaceholder)
+    assert [each.avoid for each in created] == [(), (node,)]
+    assert only(world).node not in ("", node)
+    assert placement(world, GPU).kind is PlacementKind.WARM
+
+
+def test_where_there_is_no_other_node_it_is_tried_later_and_later() -> None:
+    world = world_with("a", broken=("a",))
+    world.run(minutes=30)
+    times = [at for at, action in world.log if isinstance(action, CreatePlaceholder)]
+    gaps = [(after - before).total_seconds() / 60 for before, after in pairwise(times)]
+    assert 3 <= len(gaps) <= 14
+    assert gaps[-1] > gaps[0], "the delay doubles"
+    world.broken = frozenset()
+    world.run(minutes=15)
+    assert placement(world, GPU).kind is PlacementKind.WARM, "it heals"
+
+
+def test_what_its_kubelet_has_not_seen_yet_is_not_blamed() -> None:
+    """The node may be lost, or the kubelet be restarting."""
+    world = world_with("a", broken=())
+    world.snapshot.put(replace(only(world).pod, phase="Pending", start_time=""))
+    world.broken = frozenset(("a",))
+    pod = only(world).pod
+    world.snapshot.put(replace(pod, start_time=""))
+    world._start = lambda: None
+    world.run(minutes=10)
+    assert not ended(world, Cause.BROKEN)
+
+
+def test_a_device_that_is_not_healthy_is_offered_to_nobody() -> None:
+    world = world_with("a", "b", broken=())
+    kept = only(world)
+    world.snapshot.put(replace(kept.pod, has_unhealthy_device=True))
+    assert placement(world, GPU).kind is not PlacementKind.WARM
+    world.run(minutes=1)
+    (end,) = ended(world, Cause.BROKEN)
+    assert "is not healthy (gpu.example.com/" in end.reason
+    assert only(world).node != kept.node
+
+
+def test_health_is_read_from_the_status() -> None:
+    status = {
+        "phase": "Running",
+        "containerStatuses": [
+            {
+                "name": "placeholder",
+                "allocatedResourcesStatus": [
+                    {"name": "claim:gpu/main", "resources": [{"resourceID": "x", "health": "Unhealthy"}]}
+                ],
+            }
+        ],
+    }
+    pod = Pod.from_json({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}, "status": status})
+    assert pod.has_unhealthy_device
+    status["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["health"] = "Unknown"
+    pod = Pod.from_json({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}, "status": status})
+    assert not pod.has_unhealthy_device

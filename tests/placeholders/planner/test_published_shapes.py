@@ -1,0 +1,174 @@
+"""What the hub publishes, and what is wanted of it by name."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dra_spawner.placeholders.planner.choice_names import choice_name, find_choice, is_combination
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.published_shapes import (
+    PublishedShapes,
+    policy_with,
+    published_config_map,
+    publisher_of,
+    read_config_map,
+    within_bounds,
+)
+from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.world import GPU, PLAIN, SHARE, World, user_shape
+
+NAMES = ("gpu", "gpu/memory=large", "gpu/image=a,b", "gpu/memory=large,image=torch", "gpu/memory=large,image=a,b")
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("gpu", "gpu"),
+        ("gpu/memory=large", "gpu/memory=large"),
+        ("gpu/image=torch,memory=large", "gpu/memory=large,image=torch"),
+        ("gpu/image=a,b", "gpu/image=a,b"),
+        ("gpu/image=a,b,memory=large", "gpu/memory=large,image=a,b"),
+        ("gpu/memory=large,image=other", None),
+        ("tpu/memory=large", None),
+        ("gpu/", "gpu"),
+        ("", None),
+    ],
+)
+def test_options_come_in_any_order(name: str, found: str | None) -> None:
+    assert find_choice(name, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "is_one"),
+    [
+        ({}, "gpu", False),
+        ({"memory": "large"}, "gpu/memory=large", False),
+        ({"image": "a,b"}, "gpu/image=a,b", False),
+        ({"memory": "large", "image": "torch"}, "gpu/memory=large,image=torch", True),
+    ],
+)
+def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
+    assert choice_name("gpu", options) == name
+    assert is_combination(name) is is_one
+
+
+def test_a_combination_has_head_room_of_its_own() -> None:
+    published = PublishedShapes({"gpu": GPU, "gpu/a=1,b=2": SHARE, "cpu": PLAIN})
+    policy, problems = policy_with(Policy(), published, {"gpu": Headroom(1, 2), "gpu/b=2,a=1": Headroom(3, 4)})
+    assert problems == []
+    assert policy.headroom == {GPU.id: Headroom(1, 2), SHARE.id: Headroom(3, 4)}
+
+
+def test_head_room_of_a_combination_that_is_left_out_is_told() -> None:
+    published = PublishedShapes({"gpu": GPU, "cpu": PLAIN, "cpu/a=1,b=2": PLAIN}, {"gpu/*": "400 are too many"})
+    _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": Headroom(1, 2), "cpu/c=3": Headroom(1, 1)})
+    assert problems == [
+        "headroom of gpu/b=2,a=1: this choice is left out: 400 are too many",
+        "headroom of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options",
+    ]
+
+
+def test_a_shape_that_many_choices_have_is_written_once() -> None:
+    many = {f"gpu/a={number},b=1": replace(GPU, images=frozenset({f"image:{number}"})) for number in range(200)}
+    published = PublishedShapes({"gpu": GPU, **many})
+    written = published_config_map(published, "hub", {}, publisher="me")
+    assert len(json.loads(written["data"]["shapes.json"])["shapes"]) == 1
+    assert read_config_map(written) == published == within_bounds(published)
+    assert publisher_of(written) == "me"
+
+
+def test_what_an_object_cannot_hold_is_left_out() -> None:
+    """Combinations of the profile with most of them."""
+    large = {
+        f"{slug}/a={number},b=1": user_shape(nodeSelector={"pool": "x" * 20_000, "number": f"{slug}{number}"})
+        for slug, count in (("big", 40), ("small", 10))
+        for number in range(count)
+    }
+    found = within_bounds(PublishedShapes({"big": GPU, "small": PLAIN, **large}))
+    assert [name for name in found.shapes if name.startswith("big")] == ["big"]
+    assert len([name for name in found.shapes if name.startswith("small/")]) == 10
+    assert list(found.skipped) == ["big/*"]
+    assert found.skipped["big/*"].startswith("40 combinations of several options are too many")
+
+
+def node_terms(**expression: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+NONSENSE = {
+    "quantity": Shape("bad", {}, ({"requests": {"cpu": "abc"}},), {}),
+    "no-requests": Shape("bad", {}, ({},), {}),
+    "no-container": Shape("bad", {}, (), {}),
+    "devices": Shape("bad", {"gpu": {"devices": "x"}}, ({"requests": {}},), {}),
+    "affinity": Shape("bad", {}, ({"requests": {}},), {"affinity": {"nodeAffinity": ""}}),
+    "host-network": Shape("bad", {}, ({"requests": {}},), {"hostNetwork": True}),
+}
+
+
+@pytest.mark.parametrize("bad", NONSENSE.values(), ids=NONSENSE.keys())
+def test_a_shape_that_makes_no_sense_is_left_out_and_the_others_are_kept(bad: Shape) -> None:
+    published = read_config_map(published_config_map(PublishedShapes({"good": PLAIN, "bad": bad}), "hub", {}))
+    assert not published.problem
+    assert list(published.shapes) == ["good"]
+    assert published.skipped["bad"].startswith("its published shape makes no sense: ")
+    policy, problems = policy_with(Policy(), published, {"good": Headroom(1, 2), "bad": Headroom(1, 2)})
+    assert problems == [f"headroom of bad: this choice is left out: {published.skipped['bad']}"]
+    world = World(policy)
+    world.node("a", gpus=1)
+    world.settle()
+    assert len(world.view().warm(PLAIN.id)) == 1
+
+
+@pytest.mark.parametrize("choice", [None, {}, {"shape": []}, {"shape": "other", "images": []}, {"shape": GPU.id}])
+def test_a_choice_that_makes_no_sense_is_left_out(choice: Any) -> None:
+    written = published_config_map(PublishedShapes({"good": GPU}), "hub", {})
+    content = json.loads(written["data"]["shapes.json"])
+    content["choices"]["bad"] = choice
+    published = read_config_map({**written, "data": {"shapes.json": json.dumps(content)}})
+    assert published.shapes == {"good": GPU}
+    assert published.skipped == {"bad": "what is published of it makes no sense"}
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Where there is anything in a JSON value."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(found for key, each in inner for found in places(each, (*path, key)))]
+
+
+def with_other(value: Any, path: tuple[Any, ...], other: Any) -> Any:
+    if not path:
+        return other
+    if isinstance(value, dict):
+        return {**value, path[0]: with_other(value[path[0]], path[1:], other)}
+    return [*value[: path[0]], with_other(value[path[0]], path[1:], other), *value[path[0] + 1 :]]
+
+
+RICH = user_shape(
+    {"gpu": SHARE.claims["gpu"], "other": GPU.claims["gpu"]},
+    nodeSelector={"pool": "a"},
+    tolerations=[{"key": "b", "operator": "Exists", "effect": "NoSchedule"}],
+    **node_terms(key="zone", operator="In", values=["x"]),
+)
+WRITTEN = published_config_map(PublishedShapes({"good": PLAIN, "rich": RICH}), "hub", {})
+CONTENT = json.loads(WRITTEN["data"]["shapes.json"])
+OTHERS = (None, True, 0, -1, 1.5, 2**70, "", "x", "-1", "1e999", "\x00", [], [None], {}, {"x": None}, {"": "x"})
+
+
+@given(st.sampled_from(places(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
+@settings(max_examples=150, deadline=None)
+def test_whatever_a_hub_publishes_the_good_is_kept(path: tuple[Any, ...], other: Any) -> None:
+    """One place of a shape is anything: it is left out or makes sense, and never ends a round."""
+    shapes = {**CONTENT["shapes"], RICH.id: with_other(CONTENT["shapes"][RICH.id], path, other)}
+    written = {**WRITTEN, "data": {"shapes.json": json.dumps({**CONTENT, "shapes": shapes})}}
+    policy, _ = policy_with(Policy(), read_config_map(written), {"good": Headroom(1, 2), "rich": Headroom(1, 2)})
+    world = World(policy)
+    world.node("a", gpus=2, memory="40Gi", pool="a", zone="x")
+    world.settle()
+    assert len(world.view().warm(PLAIN.id)) == 1

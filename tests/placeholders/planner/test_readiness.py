@@ -1,0 +1,166 @@
+"""The label that says that users' servers may go to a node: it goes at once, and comes back last, and not for a moment."""
+
+from __future__ import annotations
+
+from dra_spawner import names
+from dra_spawner.placeholders.controller.reconciler import in_order
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.placeholders.planner.device_hub import hub, placement
+from tests.placeholders.planner.world import GPU, World, gpu_slice, user_shape
+
+
+def ready_node() -> World:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1, **{"node.kubernetes.io/instance-type": "gpu-node"})
+    world.settle()
+    assert world.is_ready("a")
+    return world
+
+
+def lose_images(world: World, node: str) -> None:
+    obj = world.objects["Node", ObjectKey("", node)]
+    obj["status"]["images"] = []
+    world._put(obj)
+
+
+def lose_devices(world: World, node: str) -> None:
+    """As while its driver is restarted."""
+    world.snapshot.forget(Kind.RESOURCE_SLICE, ObjectKey("", gpu_slice(node, 1, "")["metadata"]["name"]))
+
+
+def written(world: World) -> list[str | None]:
+    """The label's values, one after the other; None where it was removed."""
+    return [each.value for each in world.actions(LabelNode) if each.label == names.IMAGES_READY]
+
+
+def test_the_label_goes_at_once_and_comes_back_when_all_is_there_and_stays() -> None:
+    world = ready_node()
+    lose_images(world, "a")
+    lose_devices(world, "a")
+    world.decide()
+    assert not world.is_ready("a"), "the first round that sees it"
+    world.slice("a", 1)
+    world.run(minutes=2)
+    assert not world.is_ready("a"), "the images are still missing"
+    world.pull("a")
+    settle = world.policy.readiness.settle.total_seconds()
+    world.run(minutes=(settle - 10) / 60)
+    assert not world.is_ready("a"), "it may be for a moment"
+    world.run(minutes=20 / 60)
+    assert world.is_ready("a")
+    assert written(world) == [names.TRUE, None, names.TRUE]
+
+
+def test_what_comes_and_goes_changes_the_label_once() -> None:
+    world = ready_node()
+    for _ in range(20):
+        lose_devices(world, "a")
+        world.run(minutes=10 / 60)
+        world.slice("a", 1)
+        world.run(minutes=10 / 60)
+    assert written(world) == [names.TRUE, None]
+
+
+def test_a_node_of_no_kind_is_to_have_what_it_had() -> None:
+    """Where no cloud labels nodes with their kind."""
+    world = hub((GPU, 1, 5))
+    kind = world.policy.readiness.kind_label
+    world.node("a", gpus=1, **{kind: ""})
+    world.node("b", **{kind: ""})
+    world.settle()
+    lose_devices(world, "a")
+    world.run(minutes=2)
+    assert not world.is_ready("a")
+    assert world.is_ready("b"), "it never had any"
+    world.slice("a", 1)
+    world.run(minutes=2)
+    assert world.is_ready("a")
+
+
+def test_a_node_that_comes_again_owes_nothing() -> None:
+    """One of the same name may be another machine; and what is remembered does not grow with nodes that are gone."""
+    world = hub((GPU, 1, 5))
+    kind = world.policy.readiness.kind_label
+    world.node("a", gpus=1, **{kind: ""})
+    world.settle()
+    assert world.memory.drivers
+    world.remove_node("a")
+    world.settle()
+    assert not world.memory.drivers
+
+
+def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:
+    world = ready_node()
+    part = gpu_slice("a", 1, "")
+    part["spec"]["pool"] |= {"generation": 2, "resourceSliceCount": 2}
+    world._put(part)
+    world.decide()
+    assert not world.is_ready("a")
+
+
+def test_one_node_is_closed_before_another_is_opened() -> None:
+    world = ready_node()
+    world.node("b", gpus=1)
+    lose_images(world, "a")
+    decided = world.decide().actions
+    values = [each.value for each in decided if isinstance(each, LabelNode) and each.label == names.IMAGES_READY]
+    assert values == [None, names.TRUE]
+
+
+def test_it_is_closed_before_anything_is_made() -> None:
+    """Else the scheduler may send a server there meanwhile."""
+    closed = LabelNode("a", names.IMAGES_READY, None, "x")
+    opened = LabelNode("b", names.IMAGES_READY, names.TRUE, "x")
+    made = CreatePlaceholder(GPU.id, "x")
+    assert in_order([], [opened, made, closed]) == [[(closed,)], [(opened,), (made,)]]
+
+
+def test_the_label_stays_where_servers_are() -> None:
+    """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=1)
+    assert written(world) == [names.TRUE, names.LATE]
+    world.leave("ada")
+    world.run(minutes=1)
+    assert written(world) == [names.TRUE, names.LATE, None], "nobody needs it"
+
+
+def test_what_is_late_for_servers_is_ready_again_when_nothing_is_missing() -> None:
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=1)
+    world.pull("a")
+    world.run(minutes=5)
+    assert written(world) == [names.TRUE, names.LATE, names.TRUE]
+
+
+def test_what_is_late_long_enough_stays() -> None:
+    world = ready_node()
+    world.user("ada")
+    world.settle()
+    lose_images(world, "a")
+    world.run(minutes=20, every_seconds=30)
+    world.leave("ada")
+    world.run(minutes=5, every_seconds=30)
+    assert written(world) == [names.TRUE, names.LATE], "better slow than never"
+
+
+def test_servers_go_first_where_nothing_is_missing() -> None:
+    """Also where others are busier."""
+    world = ready_node()
+    world.node("b", gpus=1)
+    world.run(minutes=2)
+    world.user("ada", nodeSelector={"kubernetes.io/hostname": "a"})
+    world.settle()
+    plain = user_shape()
+    assert placement(world, plain).node == "a"
+    lose_images(world, "a")
+    world.settle()
+    assert placement(world, plain).node == "b"

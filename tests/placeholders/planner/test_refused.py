@@ -1,0 +1,215 @@
+"""Users' pods that the scheduler does not place although all that is modelled says that they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, EndPlaceholder, LabelPod
+from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.policy import Grace, Headroom, Policy
+from dra_spawner.placeholders.planner.preemption import Waiting
+from dra_spawner.placeholders.planner.preemption_backoff import Yielded
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, World, gpu_claim
+
+SAYS = (
+    "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate, "
+    "preemption: 0/4 nodes are available: 4 Preemption is not helpful for scheduling."
+)
+CAUSE = "0/4 nodes are available: 4 node(s) didn't match PersistentVolume's node affinity. no new claims to deallocate,"
+ADA = ObjectKey(NAMESPACE, "ada")
+
+
+def full_hub(kept: int = 4) -> World:
+    """Four nodes with a device each, which placeholders hold."""
+    world = World(Policy(shapes={GPU.id: GPU, PLAIN.id: PLAIN}, headroom={GPU.id: Headroom(kept, 8)}))
+    for name in "abcd":
+        world.node(name, gpus=1)
+    world.settle()
+    assert len(world.view().warm(GPU.id)) == kept
+    return world
+
+
+def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[Waiting]:
+    """What is said of the only server that waits, round by round."""
+    said = []
+    end = world.now + timedelta(minutes=minutes)
+    while world.now < end:
+        world.schedule()
+        said += world.decide().waiting
+        world.schedule()
+        each_round()
+        world.pass_time(seconds=1)
+    return said
+
+
+def yields(world: World) -> list[float]:
+    """Seconds between the times that placeholders made way for anybody; those that wait themselves keep nothing."""
+    yields = [(at, each) for at, each in world.log if isinstance(each, EndPlaceholder) and each.cause is Cause.YIELD]
+    times = [at for at, each in yields if "fits on node" in each.reason]
+    assert len(times) == len(world.actions(LabelPod))
+    return [(after - before).total_seconds() for before, after in pairwise(times)]
+
+
+def test_placeholders_make_way_a_few_times_and_then_the_scheduler_is_believed() -> None:
+    world = full_hub()
+    world.refused["ada"] = SAYS
+    world.user("ada", {"gpu": gpu_claim()})
+    said = pass_minutes(world, 10)
+    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+    assert all(each.needs_node and each.reason.endswith(f"and the scheduler says: {CAUSE}") for each in said[20:])
+    assert len(world.view().warm(GPU.id)) == 4
+    # All nodes are full, so what waits beside it asks for one more.
+    (beside,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    assert beside.shape == GPU.id
+    assert world.actions(CreatePlaceholder)[-1].beside == ADA
+
+
+def test_that_they_made_way_is_known_after_a_restart() -> None:
+    world = full_hub()
+    world.refused["ada"] = SAYS
+    world.user("ada", {"gpu": gpu_claim()})
+
+    def restart() -> None:
+        if world.now.second % 20 == 0:
+            world.memory = Memory.fresh(world.now)
+
+    pass_minutes(world, 10, restart)
+    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+
+
+def test_and_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = full_hub()
+    world.refused["ada"] = SAYS
+    world.user("ada", {"gpu": gpu_claim()})
+    carry_out = world._carry_out
+
+    def refuse(action: Action) -> None:
+        if not isinstance(action, LabelPod):
+            carry_out(action)
+
+    monkeypatch.setattr(world, "_carry_out", refuse)
+    pass_minutes(world, 10)
+    assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
+
+
+@pytest.mark.parametrize("kept", [4, 2], ids=["no node has room", "some nodes have room"])
+@pytest.mark.parametrize("node", ["a", "b", "c", "d"])
+def test_each_time_they_make_way_elsewhere(kept: int, node: str) -> None:
+    """Its volume is on one of the nodes, and nobody knows on which."""
+    world = full_hub(kept)
+    world.refused["ada"] = SAYS
+    world.user("ada", {"gpu": gpu_claim()})
+
+    def place() -> None:
+        ada = world.snapshot.pods[ADA]
+        if not ada.node_name and world.snapshot.schedule(ada, node).fits:
+            del world.refused["ada"]
+
+    pass_minutes(world, 6, place)
+    assert world.where("ada") == node
+
+
+def test_nothing_makes_way_where_there_is_room_before_the_scheduler_had_its_time() -> None:
+    world = full_hub(2)
+    world.refused["ada"] = ""
+    world.user("ada", {"gpu": gpu_claim()})
+    said = pass_minutes(world, 0.25)
+    assert {each.reason.split(" on ")[0] for each in said} == {"fits"}
+    assert not world.actions(LabelPod)
+
+
+def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
+    """It has many pods to look at, or there is none."""
+    world = full_hub(0)
+    world.refused["ada"] = ""
+    world.user("ada", {"gpu": gpu_claim()})
+    said = pass_minutes(world, 2)
+    assert said[-1].reason == "fits on node a, and the scheduler has not come to it yet"
+    assert not any(each.needs_node for each in said)
+    assert not world.view().placeholders
+
+
+def test_of_a_server_without_devices_the_scheduler_is_believed_too() -> None:
+    world = full_hub(0)
+    world.refused["ada"] = SAYS
+    world.user("ada")
+    said = pass_minutes(world, 1)
+    assert said[-1].reason == f"should fit on node a, and the scheduler says: {CAUSE}"
+    assert said[-1].needs_node
+    assert not world.actions(LabelPod)
+
+
+def test_one_that_the_scheduler_leaves_out_takes_nobodys_place() -> None:
+    """What it says of one server is no word on others of that shape."""
+    world = full_hub(0)
+    for name in "abc":
+        world.remove_node(name)
+    world.refused |= {"ada": SAYS, "bob": ""}
+    world.user("ada", {"gpu": gpu_claim()})
+    pass_minutes(world, 1)
+    world.user("bob", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": "d"})
+    for key in world.view().placeholders:
+        world._remove_pod(key)
+    told = {each.pod.name: each for each in world.decide().waiting}
+    assert told["ada"].needs_node
+    assert told["bob"].reason == "fits on node d"
+
+
+def test_a_node_that_has_just_come_is_waited_for() -> None:
+    """What the scheduler said before it came is no reason to ask for another."""
+    world = full_hub()
+    world.refused["ada"] = SAYS
+    world.user("ada", {"gpu": gpu_claim(count=2)})
+    assert pass_minutes(world, 2)[-1].reason == "does not fit on any node, even without placeholders"
+    world.node("e", gpus=2)
+    world.policy = Policy(shapes=world.policy.shapes)
+    said = pass_minutes(world, 0.2)
+    assert said[-1].reason == "fits on node e"
+    assert not said[-1].needs_node
+
+
+def test_while_it_takes_the_place_no_placeholder_is_put_there() -> None:
+    """kube-scheduler lets a pod that it found no node for wait a second, and would look at a new placeholder at once."""
+    world = full_hub(1)
+    for name in "bcd":
+        world.remove_node(name)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.refused["ada"] = ""
+    world.decide()
+    assert yields(world) == []
+    assert len(world.actions(LabelPod)) == 1
+    for _ in range(3):
+        world.pass_time(seconds=0.5)
+        world.schedule()
+        assert world.decide().waiting[0].reason == "fits on node a"
+    assert not world.view().placeholders
+    world.refused.clear()
+    world.schedule()
+    assert world.where("ada") == "a"
+
+
+@pytest.mark.parametrize(
+    ("label", "times"),
+    [("1772442000", 1), ("1772442000-3", 3), ("1772442000-999", 8), ("1772442000-x", 1), ("1772442000-99999", 1)],
+)
+def test_the_label(label: str, times: int) -> None:
+    found = Yielded.from_label(label)
+    assert found == Yielded(START, times)
+    assert Yielded.from_label(found.label) == found
+
+
+@pytest.mark.parametrize("label", ["", "-2", "x-2", "2026-03-02"])
+def test_a_label_that_makes_no_sense(label: str) -> None:
+    found = Yielded.from_label(label)
+    assert found is None or found.at.year == 1970
+
+
+def test_back_off() -> None:
+    waits = [Yielded(START, times).waits(Grace()).total_seconds() for times in range(1, 5)]
+    assert waits == [10, 40, 160, 640]

@@ -1,0 +1,184 @@
+"""Whatever goes wrong around placeholders, and however often, few are ended and made; and what users need is quick."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.test_devices import ended, hub
+from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
+
+OTHER = user_shape(cpu="900m")
+
+
+def policy(world: World, shape: Shape, headroom: Headroom) -> Policy:
+    return replace(world.policy, shapes={shape.id: shape}, headroom={shape.id: headroom})
+
+
+def refuse(world: World) -> None:
+    """A kubelet ends all placeholders that come to it."""
+    for pod in list(world.snapshot.pods.values()):
+        if pod.labels.get(names.COMPONENT) == names.PLACEHOLDER and pod.node_name and not pod.is_finished:
+            world.snapshot.put(replace(pod, phase="Failed"))
+
+
+def storm(world: World, seconds: float, every: float = 0.2) -> None:
+    end = world.now + timedelta(seconds=seconds)
+    while world.now < end:
+        world.schedule()
+        refuse(world)
+        world.decide()
+        world.pass_time(seconds=every)
+
+
+def made(world: World) -> int:
+    return len(world.actions(CreatePlaceholder))
+
+
+def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None:
+    world = hub((PLAIN, 5, 10))
+    world.node("a")
+    storm(world, 20)
+    assert made(world) == 15  # at the start, after 5 seconds and after 10 more
+    storm(world, 20 * 60, every=1)
+    assert made(world) <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
+    assert len(ended(world, Cause.BROKEN)) <= made(world)
+    (setback,) = world.last.memory.creations.setbacks.values()
+    assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
+    told = f"of plain 5 failed on their nodes; others are made at {setback.until:%H:%M:%S} UTC"
+    assert world.last.memory.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
+    # All is well again.
+    world.run(minutes=5, every_seconds=5)
+    assert len(world.view().warm(PLAIN.id)) == 5
+    world.run(minutes=6, every_seconds=5)
+    refuse(world)
+    world.settle()
+    world.run(minutes=0.2, every_seconds=1)
+    assert len(world.view().warm(PLAIN.id)) == 5, "the next time it begins with 5 seconds again"
+
+
+def test_what_users_take_is_replaced_at_once_while_others_fail() -> None:
+    world = hub((GPU, 3, 5))
+    world.node("a", gpus=10)
+    world.settle()
+    failed = next(iter(world.view().placeholders))
+    for number in range(3):
+        world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
+        world.decide()
+        taken = world.view().warm(GPU.id)[0]
+        world.user(f"user-{number}", claim_names={"gpu": taken.claims[0].name})
+        world.schedule()
+        before = made(world)
+        world.pass_time(seconds=4)
+        world.decide()
+        world.decide()
+        world.schedule()
+        assert taken.key not in world.view().placeholders
+        assert made(world) >= before + 1
+        failed = next(iter(world.view().placeholders))
+
+
+@pytest.mark.parametrize("count", [20, 400])
+def test_all_that_is_wanted_is_made_at_once_at_the_start(count: int) -> None:
+    world = hub((PLAIN, count, count))
+    world.decide()
+    assert made(world) == count
+
+
+def test_hundred_hand_overs_at_once_are_refilled_at_once_again_and_again() -> None:
+    world = hub((GPU, 100, 100))
+    for number in range(7):
+        world.node(f"node-{number}", cpu="100", gpus=100)
+    world.settle()
+    for turn in range(3):
+        for number, each in enumerate(world.view().warm(GPU.id)):
+            world.user(f"user-{turn}-{number}", claim_names={"gpu": each.claims[0].name})
+        world.schedule()
+        world.pass_time(seconds=6)
+        world.decide()
+        world.decide()
+        world.schedule()
+        assert len(world.view().warm(GPU.id)) == 100, turn
+
+
+def test_somebody_who_deletes_all_placeholders_does_not_make_the_service_busy() -> None:
+    world = hub((PLAIN, 20, 20))
+    world.node("a", cpu="100")
+    for _ in range(1000):
+        world.schedule()
+        world.decide()
+        for key in world.view().placeholders:
+            world._remove_pod(key)
+        world.pass_time(seconds=0.1)
+    assert made(world) <= 100 + 5 * 100
+    assert world.last.memory.creations.is_exhausted
+    world.run(minutes=0.2, every_seconds=1)
+    assert len(world.view().warm(PLAIN.id)) == 20
+    assert not world.last.memory.creations.is_exhausted
+
+
+def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allows() -> None:
+    world = hub((PLAIN, 50, 50))
+    for number in range(6):
+        world.node(f"node-{number}")
+    world.settle()
+    begun, policies = world.now, (policy(world, OTHER, Headroom(50, 50)), world.policy)
+    for number in range(40):
+        world.policy = policies[number % 2]
+        world.schedule()
+        world.decide()
+        world.schedule()
+        world.pass_time(seconds=0.5)
+        # Nothing ends for another reason here.
+        assert len(world.actions(EndPlaceholder)) <= 5 + (world.now - begun).total_seconds()
+
+
+def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
+    """An administrator changes a profile's memory: as many places as are wanted are warm at any time."""
+    world = hub((PLAIN, 5, 5))
+    world.node("a", cpu="20")
+    world.settle()
+    world.policy = policy(world, OTHER, Headroom(5, 5))
+    for number in range(30):
+        world.decide()
+        world.decide()  # before the scheduler came to what was made
+        assert sum(not each.is_pending for each in world.view().placeholders.values()) >= 5
+        if number == 0:
+            assert set(world.last.denied.values()) == {Denial.REPLACING}
+        world.schedule()
+        world.pass_time(seconds=1)
+    assert {each.shape for each in world.view().placeholders.values()} == {OTHER.id}
+
+
+def test_on_a_full_node_the_outdated_make_room_for_what_replaces_them() -> None:
+    world = hub((GPU, 4, 4))
+    world.node("a", gpus=4)
+    world.settle()
+    other = user_shape({"gpu": gpu_claim()}, cpu="900m")
+    world.policy = policy(world, other, Headroom(4, 4))
+    for number in range(12):
+        world.schedule()
+        world.decide()
+        world.schedule()
+        assert number < 2 or any(not each.is_pending for each in world.view().placeholders.values())
+        world.pass_time(seconds=1)
+    assert [each.shape for each in world.view().warm(other.id)] == [other.id] * 4
+    assert len(world.view().placeholders) == 4
+
+
+def test_the_outdated_go_after_a_minute_even_if_nothing_replaces_them() -> None:
+    world = hub((PLAIN, 2, 2))
+    world.node("a", cpu="3")
+    world.settle()
+    large = user_shape(cpu="50")
+    world.policy = policy(world, large, Headroom(1, 1))
+    world.run(minutes=0.9)
+    assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2
+    world.run(minutes=0.4)
+    assert PLAIN.id not in world.view().placeholders_of_shape

@@ -1,0 +1,325 @@
+"""What others write on their own objects: nobody's label makes them ours, and nobody is given more than they ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.kube.observed import ObservedObject
+from dra_spawner.placeholders.controller.waiting_shapes import WaitingShapes
+from dra_spawner.placeholders.planner import pod_shapes
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, EndPlaceholder
+from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.handover import is_under_way
+from dra_spawner.placeholders.planner.placeholder_objects import (
+    PlaceholderSettings,
+    placeholder_claims,
+    placeholder_pod,
+)
+from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.shape_definition import definition_of
+from dra_spawner.placeholders.planner.shapes import Shape, shape_id
+from dra_spawner.placeholders.planner.view import View
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.placeholders.planner.world import (
+    GPU,
+    IMAGE,
+    NAMESPACE,
+    PLAIN,
+    Json,
+    World,
+    gpu_claim,
+    user_manifest,
+    user_shape,
+)
+
+STRANGER = "stranger"
+OURS = frozenset((NAMESPACE,))
+#: As with a namespace of each user.
+USER_NAMESPACES = Namespaces(None, OURS, OURS)
+
+
+class SharedWorld(World):
+    """Users' servers are in all namespaces, and are not believed."""
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__(policy)
+        self.published = policy
+        self.shapes = WaitingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
+
+    def view(self, known: Known | None = None) -> View:
+        view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, known=known or self.known)
+        self.policy = self.shapes.added_to(self.published, view)
+        return view
+
+    def observed(self, kind: Kind, key: ObjectKey) -> ObservedObject:
+        """As a watch does."""
+        return ObservedObject.from_json(self.objects[kind, key])
+
+    def server(
+        self,
+        name: str,
+        says: Shape,
+        claims: Mapping[str, Json] | None = None,
+        *,
+        namespace: str = STRANGER,
+        named: str = "",
+        **spec: Any,
+    ) -> None:
+        """A user's pod that says of itself what it likes; ``named`` is a claim that is there, for its first entry."""
+        entries = []
+        for entry, claim in (claims or {}).items():
+            template = {"metadata": {"name": f"{name}-{entry}", "namespace": namespace}, "spec": {"spec": claim}}
+            self._put({"kind": "ResourceClaimTemplate", **template})
+            entries.append({"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"})
+        if named:
+            entries[0] = {"name": entries[0]["name"], "resourceClaimName": named}
+        manifest = user_manifest(name, claims or (), **spec)
+        if entries:
+            manifest["spec"]["resourceClaims"] = entries
+        manifest["metadata"]["labels"][names.SHAPE] = says.id
+        manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(says)}
+        self.put(manifest, namespace=namespace)
+
+    def put(self, manifest: dict[str, Any], **metadata: Any) -> None:
+        """Somebody makes an object."""
+        name = manifest["metadata"]["name"]
+        manifest["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": self._stamp(), **metadata}
+        self._put(manifest)
+
+
+def hub(shape: Shape, minimum: int, kind: type[World] = SharedWorld) -> Any:
+    return kind(Policy(shapes={shape.id: shape}, headroom={shape.id: Headroom(minimum, 10)}))
+
+
+def test_claims_of_other_namespaces_are_left_alone() -> None:
+    """Another hub's, for one; whoever may only delete its own is not to ask for more."""
+    for kind in (World, SharedWorld):
+        world = hub(GPU, 1, kind)
+        world.node("a", gpus=1)
+        world.settle()
+        elsewhere = placeholder_claims(GPU, "theirs", PlaceholderSettings(namespace="other-hub"))[0]
+        ours = placeholder_claims(GPU, "orphan", PlaceholderSettings(namespace=NAMESPACE))[0]
+        for claim in (elsewhere, ours):
+            claim["metadata"] |= {"uid": f"uid-{claim['metadata']['name']}", "creationTimestamp": world._stamp()}
+            world._put(claim)
+        assert {each.key.namespace for each in world.view().warm_claims()} == {NAMESPACE}
+        world.run(minutes=3)
+        deleted = [(str(each.claim), each.uid) for each in world.actions(DeleteClaim)]
+        assert deleted == [(f"{NAMESPACE}/orphan-gpu", "uid-orphan-gpu")]
+
+
+def test_placeholders_of_other_namespaces_do_not_count() -> None:
+    world = hub(PLAIN, 3)
+    world.node("a")
+    for number in range(3):
+        pod = placeholder_pod(PLAIN, f"fake-{number}", PlaceholderSettings(namespace=STRANGER))
+        pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
+        world.put(pod)
+    world.settle()
+    assert {key.namespace for key in world.view().placeholders} == {NAMESPACE}
+    assert len(world.actions(CreatePlaceholder)) == len(world.view().warm(PLAIN.id)) == 3
+    assert world.actions(EndPlaceholder) == []
+
+
+def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
+    world = hub(PLAIN, 0)
+    world.node("a", images=())
+
+    def puller(namespace: str) -> dict[str, Any]:
+        (component, *_) = sorted(names.IMAGE_PULLERS)
+        metadata = {"name": "puller", "namespace": namespace, "labels": {names.COMPONENT: component}}
+        spec = {"nodeName": "a", "containers": [{"name": "pull", "image": IMAGE}]}
+        return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
+
+    world.put(puller(STRANGER))
+    world.settle()
+    assert not world.is_ready("a")
+    world.put(puller(NAMESPACE))
+    world.settle()
+    assert world.is_ready("a")
+
+
+def beside(world: World) -> list[str]:
+    """For whom placeholders were made."""
+    return [str(each.beside) for each in world.actions(CreatePlaceholder)]
+
+
+CLAIM = {"gpu": gpu_claim()}
+POOL = {"nodeSelector": {"pool": "gpu"}}
+TOLERATED = [{"key": "gpu", "operator": "Exists"}]
+
+
+def zone(*names: str) -> Json:
+    expression = {"key": "zone", "operator": "In", "values": list(names)}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+@pytest.mark.parametrize(
+    ("says", "claims", "asks"),
+    [
+        pytest.param(GPU, None, {"cpu": "100"}, id="no-claim"),
+        pytest.param(GPU, {"other": gpu_claim()}, {}, id="a-claim-of-another-name"),
+        pytest.param(GPU, CLAIM, {"cpu": "1m"}, id="less-cpu"),
+        pytest.param(user_shape({"gpu": gpu_claim(count=4)}), CLAIM, {}, id="fewer-devices"),
+        pytest.param(user_shape({"gpu": gpu_claim(adminAccess=True)}), CLAIM, {}, id="admin-access"),
+        pytest.param(user_shape({"gpu": {**gpu_claim(), "devices": {**gpu_claim()["devices"], "config": [
+            {"opaque": {"driver": "gpu.example.com", "parameters": {"mode": "exclusive"}}}]}}}), CLAIM, {}, id="config"),
+        pytest.param(GPU, CLAIM, {"named": "shared"}, id="a-claim-that-others-have"),
+        pytest.param(user_shape(CLAIM, **POOL), CLAIM, {}, id="a-pool"),
+        pytest.param(user_shape(CLAIM, **POOL), CLAIM, {"nodeSelector": {"pool": "cpu"}}, id="another-pool"),
+        pytest.param(GPU, CLAIM, zone("nowhere"), id="nodes-that-are-not-open-to-it"),
+        pytest.param(user_shape(CLAIM, **zone("a", "b")), CLAIM, zone("a"), id="more-nodes"),
+        pytest.param(user_shape(CLAIM, tolerations=TOLERATED), CLAIM, {}, id="a-taint-it-does-not-tolerate"),
+        pytest.param(user_shape(CLAIM, runtimeClassName="vm"), CLAIM, {}, id="a-runtime-with-overhead"),
+        pytest.param(user_shape(CLAIM, schedulerName="other"), CLAIM, {}, id="another-scheduler"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_published", [True, False], ids=["published", "told-by-itself"])
+def test_who_says_more_than_it_asks_for_gets_nothing(
+    says: Shape, claims: Mapping[str, Json] | None, asks: dict[str, Any], is_published: bool
+) -> None:
+    world = hub(says if is_published else PLAIN, 0)
+    world.node("a")
+    world.put({"kind": "ResourceClaim", "metadata": {"name": "shared", "namespace": STRANGER}, "spec": CLAIM["gpu"]})
+    world.server("eve", says, claims, **asks)
+    for _ in range(5):
+        world.schedule()
+        world.decide()
+        world.pass_time(seconds=1)
+    assert world.pending == ["eve"]
+    assert beside(world) == []
+
+
+@pytest.mark.parametrize(
+    ("says", "asks"),
+    [
+        pytest.param(GPU, {}, id="what-it-says"),
+        pytest.param(GPU, {"cpu": "2"}, id="more"),
+        pytest.param(GPU, {"tolerations": TOLERATED}, id="more-tolerant"),
+        pytest.param(user_shape(CLAIM, **zone("b", "a")), zone("b", "a"), id="zones"),
+        pytest.param(user_shape(CLAIM, runtimeClassName="vm", schedulerName="other"),
+                     {"runtimeClassName": "vm", "schedulerName": "other"}, id="runtime"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("is_published", [True, False], ids=["published", "told-by-itself"])
+def test_who_asks_for_what_it_says_gets_a_placeholder(says: Shape, asks: dict[str, Any], is_published: bool) -> None:
+    world = hub(says if is_published else PLAIN, 0)
+    world.node("a")
+    world.server("ada", says, CLAIM, **asks)
+    world.decide()
+    assert beside(world) == [f"{STRANGER}/ada"]
+    (placeholder,) = world.view().placeholders.values()
+    assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, says.id)
+
+
+def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server() -> None:
+    """Whether a plugin said so or the user: no node is asked for that the server could not have."""
+    world = hub(GPU, 0)
+    world.node("a")
+    world.server("ada", GPU, CLAIM, nodeSelector={"pool": "nowhere"})
+    world.decide()
+    (placeholder,) = world.view().placeholders.values()
+    assert placeholder.pod.node_selector == {"pool": "nowhere"}
+    fields = {**GPU.node_fields, "nodeSelector": {"pool": "nowhere"}}
+    assert placeholder.shape == shape_id(GPU.claims, GPU.containers, fields)
+    world.run(minutes=1)
+    assert len(world.actions(CreatePlaceholder)) == 1
+    assert world.actions(EndPlaceholder) == []
+
+
+def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
+    """A template may be another one by now."""
+    large = user_shape({"gpu": gpu_claim(count=4)})
+    world = hub(large, 0)
+    world.node("a")
+    world.server("eve", large, CLAIM)
+    pod = world.objects["Pod", ObjectKey(STRANGER, "eve")]
+    pod["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "eve-gpu-1"}]}
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "eve", "uid": "uid-eve", "controller": True}
+    metadata = {"name": "eve-gpu-1", "namespace": STRANGER, "ownerReferences": [owner]}
+    world._put({"kind": "ResourceClaim", "metadata": metadata, "spec": CLAIM["gpu"]})
+    world._put(pod)
+    template = {"metadata": {"name": "eve-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
+    world._put({"kind": "ResourceClaimTemplate", **template})
+    world.decide()
+    assert beside(world) == []
+
+
+def test_a_template_that_comes_later_is_looked_at() -> None:
+    large = user_shape({"gpu": gpu_claim(count=4)})
+    world = hub(large, 0)
+    world.node("a")
+    world.server("ada", large, CLAIM)
+    world.decide()
+    assert beside(world) == []
+    template = {"metadata": {"name": "ada-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
+    world._put({"kind": "ResourceClaimTemplate", **template})
+    world.decide()
+    assert beside(world) == [f"{STRANGER}/ada"]
+
+
+def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making_way() -> None:
+    world = hub(GPU, 1)
+    world.node("a", gpus=1)
+    world.settle()
+    world.server("eve", GPU, {"gpu": gpu_claim(count=4)})
+    world.pass_time(seconds=1)
+    world.server("ada", GPU, CLAIM, namespace="ada")
+    world.decide()
+    yielded = [each for each in world.actions(EndPlaceholder) if each.cause is Cause.YIELD]
+    assert [str(each.pod) for each in yielded] == ["ada/ada"]
+
+
+def test_a_stranger_s_claim_promises_nothing() -> None:
+    """New placeholders wait for who is about to take one over."""
+    world = hub(GPU, 1)
+    world.node("a", gpus=1)
+    claim = placeholder_claims(GPU, "fake", PlaceholderSettings(namespace=STRANGER))[0]
+    until = str(int((world.now + timedelta(seconds=30)).timestamp()))
+    claim["metadata"]["labels"] |= {names.RESERVED_FOR: "eve", names.RESERVED_UNTIL: until}
+    world.put(claim)
+    world.server("eve", PLAIN, CLAIM, named="fake-gpu")
+    assert not is_under_way(world.view(), world.policy)
+
+
+def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    really = pod_shapes._asked
+    monkeypatch.setattr(pod_shapes, "_asked", lambda pod, sources: looked_at.append(pod.name) or really(pod, sources))
+    world = hub(GPU, 0)
+    world.node("a")
+    for number in range(20):
+        world.server(f"user-{number}", GPU, CLAIM)
+    for _ in range(10):
+        world.decide()
+    assert sorted(looked_at) == sorted(["simulated-user", *(f"user-{number}" for number in range(20))])
+    world.server("user-3", GPU, CLAIM, cpu="2")
+    world.decide()
+    assert looked_at[21:] == ["user-3"]
+
+
+def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
+    other = user_shape(CLAIM, cpu="2")
+    policy = Policy(shapes={GPU.id: GPU, other.id: other}, most_beside=6)
+    world = SharedWorld(policy)
+    world.node("a")
+    for number in range(20):
+        world.server(f"eve-{number:02}", GPU, CLAIM)
+        world.server(f"more-{number:02}", other, CLAIM, cpu="2")
+    world.pass_time(seconds=1)
+    for number in range(2):
+        world.server(f"ada-{number}", other, CLAIM, namespace="ada", cpu="2")
+    world.run(minutes=1)
+    assert len(world.view().placeholders) == len(world.actions(CreatePlaceholder)) == 6
+    assert len([each for each in world.view().placeholders.values() if each.shape == other.id]) >= 2
+    assert world.actions(EndPlaceholder) == []
+    world.server("bob", GPU, CLAIM, namespace="bob")
+    world.settle()
+    assert len(world.view().placeholders) == 6

@@ -1,0 +1,213 @@
+"""A user's pod takes over what a placeholder keeps: beside it, or in its stead where there is no room for both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
+from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.device_hub import ended, hub, placement
+from tests.placeholders.planner.world import NAMESPACE, World, gpu_claim, user_shape
+
+BIG = user_shape({"gpu": gpu_claim()}, cpu="6")
+PLAIN = user_shape(cpu="6")
+ADA = ObjectKey(NAMESPACE, "ada")
+NO_ROOM = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def one_node(cpu: str) -> World:
+    """A node with a placeholder and its GPU: with 10 CPUs it is full."""
+    world = hub((BIG, 1, 1), (PLAIN, 0, 0))
+    world.node("a", cpu=cpu, gpus=1)
+    world.settle()
+    return world
+
+
+def promised(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
+    found = placement(world, shape)
+    assert found.kind is PlacementKind.WARM
+    return found, ObjectKey(NAMESPACE, world.promise(found, "ada"))
+
+
+def comes(world: World, claim: ObjectKey) -> None:
+    world.user("ada", claim_names={"gpu": claim.name}, cpu="6")
+
+
+def refuse(world: World) -> None:
+    """The scheduler has looked at the pod, and says so."""
+    world.refused["ada"] = NO_ROOM
+
+
+def test_the_placeholder_stays_until_the_containers_run() -> None:
+    """A kubelet may lose a pod that joins a claim while its last consumer goes, however long the pod takes to get there."""
+    world = one_node("20")
+    found, claim = promised(world)
+    device = world.snapshot.claims[claim].claim.status.devices
+    world.slow.add("ada")
+    comes(world, claim)
+    world.run(minutes=20)
+    assert world.where("ada") == "a"
+    assert found.placeholder.key in world.view().placeholders
+    assert not world.actions(EndPlaceholder)
+    assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it goes with its pod"
+    world.slow.clear()
+    world.run(minutes=1)
+    assert [each.key for each in ended(world, Cause.HANDED_OVER)] == [found.placeholder.key]
+    assert world.snapshot.claims[claim].claim.status.devices == device
+    assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
+
+
+def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
+    world = one_node("10")
+    found, claim = promised(world)
+    device = world.snapshot.claims[claim].claim.status.devices
+    refuse(world)
+    comes(world, claim)
+    actions = world.decide().actions
+    kinds = [type(each) for each in actions if isinstance(each, ReserveClaim | EndPlaceholder)]
+    assert kinds == [ReserveClaim, EndPlaceholder]
+    (reserve,) = world.actions(ReserveClaim)
+    assert (reserve.claim, reserve.pod, reserve.owner, reserve.consumer) == (claim, ADA, True, True)
+    assert found.placeholder.key not in world.snapshot.pods
+    world.refused.clear()
+    world.settle()
+    assert world.where("ada") == "a"
+    assert world.snapshot.claims[claim].claim.status.devices == device
+    assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
+
+
+@pytest.mark.parametrize("cpu", ["10", "20"])
+def test_it_never_goes_before_the_scheduler_has_found_no_room(cpu: str) -> None:
+    """Until then it may bind the pod beside it at any moment."""
+    world = one_node(cpu)
+    found, claim = promised(world)
+    comes(world, claim)
+    world.pass_time(minutes=5)
+    world.decide()
+    assert found.placeholder.key in world.view().placeholders
+    assert [each.pod for each in world.actions(ReserveClaim)] == [ADA], "the devices are the pod's, whatever comes"
+
+
+@pytest.mark.parametrize("is_bound", [False, True])
+def test_what_a_preempted_placeholder_keeps_is_its_pods(is_bound: bool) -> None:
+    """The scheduler may be quicker: it preempts for CPU and memory."""
+    world = one_node("20")
+    found, claim = promised(world)
+    comes(world, claim)
+    if is_bound:
+        world.schedule()
+    world.snapshot.put(replace(world.snapshot.pods[found.placeholder.key], is_deleted=True))
+    world.decide()
+    (reserve,) = world.actions(ReserveClaim)
+    assert (reserve.claim, reserve.pod, reserve.consumer) == (claim, ADA, not is_bound)
+
+
+@pytest.mark.parametrize("shape", [PLAIN, BIG], ids=["plain", "device"])
+def test_nobody_else_is_sent_there_meanwhile(shape: Shape) -> None:
+    world = one_node("10")
+    promised(world)
+    assert placement(world, shape).kind is PlacementKind.SCALE_UP
+
+
+def test_the_place_is_kept_anew_when_nobody_comes() -> None:
+    world = one_node("10")
+    found, claim = promised(world)
+    world.pass_time(seconds=31)
+    world.run(minutes=3)
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
+    assert claim not in world.snapshot.claims
+    assert [each.claim for each in world.actions(DeleteClaim)] == [claim]
+    assert placement(world, BIG).kind is PlacementKind.WARM
+
+
+def test_a_pod_that_came_without_it_gets_its_device() -> None:
+    """It was made without the answer, which came too late."""
+    world = one_node("10")
+    _, claim = promised(world)
+    world.pass_time(seconds=5)
+    world.user("ada", {"gpu": gpu_claim()}, cpu="6")
+    world.run(minutes=0.2)
+    assert world.where("ada") == "a", "long before the promise is over"
+    assert not world.snapshot.claims[claim].claim.is_allocated
+
+
+def test_a_pod_that_has_ended_takes_nothing_over() -> None:
+    """The kubelet refused it, say; the hub may make it again by that name."""
+    world = one_node("20")
+    found, claim = promised(world)
+    world.slow.add("ada")
+    comes(world, claim)
+    world.schedule()
+    world.snapshot.put(replace(world.snapshot.pods[ADA], phase="Failed"))
+    world.decide()
+    assert not world.actions(EndPlaceholder)
+    world.pass_time(seconds=31)
+    world.decide()
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
+
+
+def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
+    """The scheduler gives up what a pod has all to itself, and places the pod elsewhere."""
+    world = one_node("13")
+    found, claim = promised(world)
+    world.user("eve", cpu="6")
+    world.schedule()
+    refuse(world)
+    comes(world, claim)
+    world.decide()
+    assert found.placeholder.key not in world.snapshot.pods
+    assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
+
+
+def test_no_node_is_asked_for_while_its_placeholder_is_about_to_go() -> None:
+    world = one_node("10")
+    found, claim = promised(world)
+    comes(world, claim)
+    world.decide()
+    (told,) = world.last.waiting
+    assert told.reason == f"takes over what {found.placeholder.key} keeps on node a"
+    assert not told.needs_node
+    assert not [each for each in world.actions(CreatePlaceholder) if each.beside == ADA]
+
+
+def test_all_claims_are_the_pods_before_the_placeholder_goes() -> None:
+    two = user_shape({"gpu": gpu_claim(), "more": gpu_claim()}, cpu="6")
+    world = hub((two, 1, 1), (PLAIN, 0, 0))
+    world.node("a", cpu="10", gpus=2)
+    world.settle()
+    (kept,) = world.view().placeholders.values()
+    promised(world, two)
+    names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
+    refuse(world)
+    world.user("ada", claim_names=names, cpu="6")
+    world.decide()
+    kinds = [type(each).kind for _, each in world.log if isinstance(each, ReserveClaim | EndPlaceholder)]
+    assert kinds == ["reserve-claim", "reserve-claim", "end-placeholder"]
+    assert sorted(each.claim for each in world.actions(ReserveClaim)) == sorted(kept.claims)
+
+
+def test_two_pods_that_name_what_is_kept_stop_nothing() -> None:
+    world = one_node("10")
+    _, claim = promised(world)
+    comes(world, claim)
+    world.user("bob", claim_names={"gpu": claim.name}, cpu="6")
+    decided = world.decide()
+    assert {each.pod.name for each in decided.waiting} == {"ada", "bob"}
+
+
+def test_what_cannot_end_on_a_lost_node_stops_nothing_elsewhere() -> None:
+    """Its kubelet would have to say that its containers are gone."""
+    world = one_node("10")
+    (kept,) = world.view().placeholders.values()
+    world.snapshot.put(replace(kept.pod, is_deleted=True))
+    assert stop_of(world.view(), world.policy).rule == "leaving"
+    obj = world.objects["Node", ObjectKey("", "a")]
+    obj["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
+    obj["spec"]["taints"] = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]
+    world.snapshot.apply(obj)
+    assert stop_of(world.view(), world.policy) is None

@@ -1,0 +1,122 @@
+"""Placeholders that hold devices make way for users: the fewest, in time, and only where that helps."""
+
+from __future__ import annotations
+
+from dra_spawner import names
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelPod
+from dra_spawner.simulator.claims import ObjectKey
+from tests.placeholders.planner.device_hub import ended, hub
+from tests.placeholders.planner.world import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape
+
+
+def test_a_placeholder_that_holds_the_device_makes_way() -> None:
+    """kube-scheduler would not preempt it (fact 1 of the design)."""
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    assert world.placeholders_on("a") == 1
+    world.user("ada", {"gpu": gpu_claim()})
+    world.schedule()
+    assert "ada" in world.pending
+    world.settle()
+    assert world.where("ada") == "a"
+    assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
+
+
+def test_no_placeholder_goes_if_that_would_not_help() -> None:
+    world = hub((GPU, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("greedy", {"gpu": gpu_claim(count=2)})
+    world.run(minutes=5)
+    assert "greedy" in world.pending
+    assert not ended(world, Cause.YIELD)
+
+
+def test_the_fewest_go() -> None:
+    """A share of 10 GiB fits without one of the two placeholders, whichever; the other stays."""
+    world = hub((SHARE, 2, 5))
+    world.node("a", gpus=1, memory="20Gi")
+    world.settle()
+    assert world.placeholders_on("a") == 2
+    world.user("ada", {"gpu": share_claim("10Gi")})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+
+
+def test_two_go_for_a_whole_device() -> None:
+    world = hub((SHARE, 2, 5))
+    world.node("a", gpus=1, memory="20Gi")
+    world.settle()
+    world.user("ada", {"gpu": share_claim("20Gi")})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len(ended(world, Cause.YIELD)) == 2
+
+
+def test_of_equal_nodes_the_one_with_users() -> None:
+    world = hub((GPU, 2, 5))
+    world.node("a", gpus=1)
+    world.node("b", gpus=1)
+    world.settle()
+    world.user("first", cpu="2")
+    world.settle()
+    busy = world.where("first")
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert world.where("ada") == busy
+
+
+def test_never_twice_for_the_same_pod_within_its_grace() -> None:
+    """What is free now may be taken by another before the scheduler comes to the pod: no cascade."""
+    world = hub((GPU, 3, 5))
+    for name in "abc":
+        world.node(name, gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.schedule()
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+    # Somebody else takes the place before the scheduler gets there.
+    freed = ended(world, Cause.YIELD)[0].reason.split("node ")[1].split()[0]
+    world.user("thief", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": freed})
+    thief = world.snapshot.pods[ObjectKey(NAMESPACE, "thief")]
+    assert world.snapshot.place(thief) == freed
+    world.decide()
+    world.pass_time(seconds=5)
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 1
+    world.pass_time(seconds=6)
+    world.decide()
+    assert len(ended(world, Cause.YIELD)) == 2
+    assert {each.label for each in world.actions(LabelPod)} == {names.YIELDED_AT}
+
+
+def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
+    shape = user_shape(extended=1)
+    world = hub((shape, 1, 5))
+    world.node("a", gpus=1)
+    world.settle()
+    world.user("ada", {"gpu": gpu_claim()})
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len(ended(world, Cause.YIELD)) == 1
+
+
+def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits() -> None:
+    """The scheduler may come to that first: it is in nobody's queue until the user has the place."""
+    large = user_shape({"gpu": share_claim("20Gi")})
+    world = hub((SHARE, 1, 1), (large, 2, 2))
+    world.node("a", gpus=1, memory="40Gi")
+    world.settle()
+    of_large = {key for key, each in world.view().placeholders.items() if each.shape == large.id}
+    assert [each.shape for each in world.view().placeholders.values() if each.is_pending] == [large.id]
+    world.user("ada", {"gpu": share_claim("25Gi")})
+    decided = world.decide()
+    gone = {each.key for each in decided.actions if isinstance(each, EndPlaceholder)}
+    assert gone == of_large, "one makes way, and the one that waits does not come in between"
+    assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
+    world.settle()
+    assert world.where("ada") == "a"
+    assert len([each for each in world.view().placeholders.values() if each.is_pending]) == 2

@@ -1,0 +1,90 @@
+"""A hub that does not answer, or badly: whoever asks the service is told so, soon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+from tornado.netutil import bind_sockets
+
+from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http import authentication
+from dra_spawner.service.http.application import web_application
+from dra_spawner.service.http.hub_login import BoundedHubOAuth
+from dra_spawner.service.http.limited_server import LimitedServer
+from dra_spawner.service.http.settings import WebSettings
+from tests.adversary.raw_client import RawClient, request
+
+SENTENCE = "JupyterHub could not be asked who you are."
+
+
+@contextlib.asynccontextmanager
+async def service_of(hub_url: str) -> AsyncIterator[str]:
+    """Where a service answers that asks this hub."""
+    hub_auth = BoundedHubOAuth(api_url=hub_url, api_token="t", oauth_client_id="service-dra-spawner")
+    context = ServiceContext(WebSettings("/", hub_auth), DecisionLog(), max_staleness_seconds=60)
+    server = LimitedServer(web_application(context, cookie_secret=b"x" * 32))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.stop()
+    await server.close_all_connections()
+
+
+async def ask(url: str, path: str = "/api/nodes") -> tuple[bytes, bytes]:
+    """First line and body of the answer to a program with a token."""
+    async with RawClient(url) as client:
+        await client.send(request("GET", path, "Authorization: token abc", "Connection: close"))
+        head, _, body = (await client.until_closed(60)).partition(b"\r\n\r\n")
+        return head.split(b"\r\n")[0], body
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """It takes connections, and says nothing."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/hub/api"
+
+
+async def test_a_hub_that_says_nothing(silent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authentication, "_HUB_SECONDS", 0.1)
+    async with service_of(silent) as url:
+        first, body = await ask(url)
+        assert first == b"HTTP/1.1 502 Bad Gateway"
+        assert json.loads(body) == {"status": 502, "message": SENTENCE}
+        first, page = await ask(url, "/")
+        assert first == b"HTTP/1.1 502 Bad Gateway"
+        assert SENTENCE.encode() in page
+
+
+async def test_a_hub_that_is_not_there() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        hub_url = f"http://127.0.0.1:{unused.getsockname()[1]}/hub/api"
+        async with service_of(hub_url) as url:
+            first, body = await ask(url)
+            assert first == b"HTTP/1.1 502 Bad Gateway"
+            assert json.loads(body)["message"] == SENTENCE
+            assert hub_url.encode() not in body
+
+
+@pytest.mark.parametrize("answer", [b"HTTP/1.1 500 No\r\n\r\n", b"HTTP/1.1 404 No\r\n\r\n"], ids=["500", "404"])
+async def test_a_hub_that_is_broken(answer: bytes) -> None:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    hub = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with hub, service_of(f"http://127.0.0.1:{hub.sockets[0].getsockname()[1]}/hub/api") as url:
+        first, body = await ask(url)
+        assert first == b"HTTP/1.1 502 Bad Gateway"
+        assert json.loads(body)["message"] == SENTENCE

@@ -1,0 +1,94 @@
+"""How many connections there may be, and which one ends when there is one more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RequestHandler
+
+from dra_spawner.service.http.limited_server import LimitedServer, ServerLimits
+from tests.adversary.raw_client import RawClient, request
+
+SECONDS = 30.0
+
+
+class _Hello(RequestHandler):
+    def get(self) -> None:
+        self.finish("hello")
+
+
+class Running:
+    def __init__(self, server: LimitedServer, url: str) -> None:
+        self.server = server
+        self.url = url
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[RawClient]:
+        """One that the server has seen."""
+        before = self.server.accepted
+        async with RawClient(self.url) as client:
+            async with asyncio.timeout(SECONDS):
+                while self.server.accepted == before:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+            yield client
+
+
+class _Counting(LimitedServer):
+    accepted = 0
+
+    def handle_stream(self, *arguments: object) -> None:
+        self.accepted += 1
+        super().handle_stream(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def running() -> AsyncIterator[Running]:
+    server = _Counting(Application([("/", _Hello)]), limits=ServerLimits(connections=3, header_seconds=600.0))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    yield Running(server, f"http://127.0.0.1:{listening.getsockname()[1]}")
+    server.stop()
+    await server.close_all_connections()
+    assert server.open_connections == 0
+
+
+async def hello(client: RawClient) -> None:
+    before = len(client.received)
+    assert await client.send(request("GET", "/"))
+    while not client.received[before:].endswith(b"hello"):
+        assert await client.read_some()
+
+
+async def test_the_one_that_was_quiet_the_longest_ends(running: Running) -> None:
+    async with running.client() as first, running.client() as second, running.client() as third:
+        await hello(first)
+        await hello(second)
+        # The third has not asked yet; the first asks again.
+        await hello(first)
+        async with running.client() as fourth:
+            assert await third.until_closed(SECONDS) == b""
+            async with running.client() as fifth:
+                assert await second.is_closed(SECONDS)
+                for each in (first, fourth, fifth):
+                    await hello(each)
+                assert running.server.open_connections == 3
+
+
+async def test_who_comes_is_answered_however_many_there_were(running: Running) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        for _ in range(20):
+            await hello(await stack.enter_async_context(running.client()))
+            assert running.server.open_connections <= 3
+
+
+async def test_who_goes_is_forgotten(running: Running) -> None:
+    async with running.client() as first, running.client():
+        await hello(first)
+        assert running.server.open_connections == 2
+    async with asyncio.timeout(SECONDS):
+        while running.server.open_connections:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)

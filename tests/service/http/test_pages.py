@@ -1,0 +1,178 @@
+"""Pages and answers of the web application, without a hub before it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+
+from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.http import handlers, page
+from dra_spawner.service.http.application import web_application
+from dra_spawner.service.http.settings import WebSettings, cookie_secret
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.cluster.example_objects import gpu_class, gpu_slice
+from tests.service.http.test_figures import watch_of_nothing
+
+EVIL = "<script>alert(1)</script>"
+
+
+class _Anybody:
+    """Lets everybody in: who may do what is tested with a real hub (tests/integration/test_service.py)."""
+
+    async def prepare(self) -> None:
+        self.hub_user = {"name": EVIL}
+
+
+class Nodes(_Anybody, page.NodesPage):
+    pass
+
+
+class Decisions(_Anybody, handlers.DecisionsHandler):
+    pass
+
+
+class Faulty(_Anybody, handlers.StatusHandler):
+    def get(self) -> None:
+        raise RuntimeError("the password is secret")
+
+
+@pytest.fixture
+def context() -> ServiceContext:
+    return ServiceContext(WebSettings("/"), DecisionLog(), max_staleness_seconds=60, node_pool_labels=("pool",))
+
+
+@pytest.fixture
+async def url(context: ServiceContext) -> AsyncIterator[str]:
+    more = [("page", Nodes), ("decided", Decisions), ("faulty", Faulty)]
+    server = HTTPServer(web_application(context, cookie_secret=b"x" * 32, more=more))
+    (listening,) = bind_sockets(0, "127.0.0.1")
+    server.add_sockets([listening])
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.stop()
+    await server.close_all_connections()
+
+
+async def get(address: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(address) as answer:
+        return answer.status, await answer.text()
+
+
+def filled() -> Any:
+    watch = watch_of_nothing()
+    labels = {"pool": EVIL}
+    watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1", "labels": labels}})
+    watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n2"}, "spec": {"unschedulable": True}})
+    watch.put(Kind.DEVICE_CLASS, gpu_class())
+    for name in ("n1", "n2"):
+        item = gpu_slice(name)
+        item["spec"]["pool"]["resourceSliceCount"] = 1 if name == "n1" else 2
+        watch.put(Kind.RESOURCE_SLICE, item)
+    return watch
+
+
+async def test_page_before_the_cluster_is_found(url: str, context: ServiceContext):
+    context.startup_problem = f"The cluster cannot be found: {EVIL}."
+    status, text = await get(f"{url}/page")
+    assert status == 200
+    assert "The cluster is not found yet." in text
+    assert "&lt;script&gt;" in text
+    assert "<script" not in text
+
+
+async def test_page_shows_what_is_known_and_what_is_not(url: str, context: ServiceContext):
+    context.follow(filled())
+    status, text = await get(f"{url}/page")
+    assert status == 200
+    assert "<script" not in text, "what others wrote into labels and names stays text"
+    assert text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 2
+    assert "1 idle" in text
+    assert "cordoned" in text
+    assert "unknown: pool gpu.example.com/n2: incomplete, generation 1 has 1 of 2 slices" in text
+
+
+async def test_the_page_is_shown_anew_unless_that_is_not_wanted(url: str, context: ServiceContext):
+    context.follow(filled())
+    _, text = await get(f"{url}/page?after=n1")
+    assert '<meta http-equiv="refresh" content="30">' in text
+    assert 'href="/?after=n1&amp;refresh=off"' in text, "where one has got to is kept"
+    _, text = await get(f"{url}/page?after=n1&refresh=off")
+    assert "http-equiv" not in text
+    assert 'href="/?after=n1"' in text
+
+
+async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceContext):
+    for number in range(3):
+        at = datetime(2026, 11, 21, 12, 0, number, tzinfo=UTC)
+        context.decisions.append(
+            Decision(at, "yield", f"Pod hub/p{number}", "A user waits for its device.", profile=f"gpu{number % 2}")
+        )
+    _, text = await get(f"{url}/decided?profile=gpu0&limit=1")
+    assert json.loads(text) == {
+        "items": [
+            {
+                "number": 3,
+                "at": "2026-11-21T12:00:02+00:00",
+                "kind": "yield",
+                "subject": "Pod hub/p2",
+                "reason": "A user waits for its device.",
+                "code": "",
+                "node": "",
+                "profile": "gpu0",
+                "outcome": "",
+                "details": {},
+            }
+        ],
+        "total": 3,
+        "incomplete_because": "This replica does not lead, and it is not known which one does.",
+    }
+    _, text = await get(f"{url}/decided?after=2")
+    assert [each["number"] for each in json.loads(text)["items"]] == [3]
+
+
+async def test_what_a_bug_says_is_not_told(url: str):
+    status, text = await get(f"{url}/faulty")
+    assert json.loads(text) == {"status": 500, "message": "Something went wrong in the service; its log says what."}
+    assert status == 500
+
+
+async def test_without_a_hub_nobody_is_let_in(url: str):
+    for path in ("/", "/api/nodes", "/api/decisions", "/api/status", "/metrics"):
+        status, text = await get(url + path)
+        assert status == 503, path
+        assert "without a JupyterHub" in text
+    assert (await get(f"{url}/static/style.css"))[0] == 200
+    assert (await get(f"{url}/static/../settings.py"))[0] == 404
+
+
+async def test_metrics_for_anybody(url: str, context: ServiceContext):
+    context.web = WebSettings("/", authenticate_metrics=False)
+    assert "dra_spawner_ready 0.0" in (await get(f"{url}/metrics"))[1]
+    context.follow(filled())
+    status, text = await get(f"{url}/metrics")
+    assert status == 200
+    assert "dra_spawner_staleness_seconds +Inf" in text
+    assert "dra_spawner_nodes_with_unknown_utilization 1.0" in text
+    escaped = EVIL
+    assert f'dra_spawner_devices{{class="gpu.example.com",pool="{escaped}"}} 1.0' in text
+
+
+async def test_first_figures_are_worked_out_once_for_all_who_ask(context: ServiceContext):
+    context.follow(filled())
+    assert context.figures is not None
+    await asyncio.gather(*(context.figures.refresh() for _ in range(3)))
+    assert sum(each.devices for each in context.figures.by_class.values()) == 1
+
+
+def test_cookies_outlive_a_restart():
+    assert cookie_secret("token") == cookie_secret("token")
+    assert cookie_secret("token") != cookie_secret("another")
+    assert cookie_secret("") != cookie_secret("")
