@@ -33,7 +33,7 @@ RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
 #: On a waiting user's pod: when placeholders last made way for it (seconds since 1970), and after a hyphen how often
 #: (left out: once).
-YIELDED_AT: Final = "hub.jupyter.org/yielded-at"
+PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"
 
 #: Annotation of a placeholder: why it was made.
 REASON: Final = "hub.jupyter.org/reason"

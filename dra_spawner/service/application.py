@@ -29,7 +29,7 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, own_namespace
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.application import web_application
 from dra_spawner.service.http.limited_server import LimitedServer
@@ -292,21 +292,21 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     async def work(self, context: ServiceContext) -> None:
         """Follow the cluster and take part in the election, until cancelled."""
         async with await self._connected(context) as api, self.new_watch(api) as watch:
-            keeper = self.new_keeper(api, watch, context.decisions)
-            context.follow(watch, keeper)
+            controller = self.new_controller(api, watch, context.decisions)
+            context.follow(watch, controller)
             elector = context.elector = self.new_elector(api)
-            async with keeper, asyncio.TaskGroup() as tasks:
+            async with controller, asyncio.TaskGroup() as tasks:
                 # Whichever ends by an error ends the process: one that leads and follows nothing would do nothing.
                 tasks.create_task(watch.wait_ended())
-                tasks.create_task(keeper.wait_ended())
+                tasks.create_task(controller.wait_ended())
                 tasks.create_task(_spare_garbage_collection(watch))
-                tasks.create_task(elector.run(lambda: keeper.lead(elector.require)))
+                tasks.create_task(elector.run(lambda: controller.lead(elector.require)))
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api)
 
-    def new_keeper(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderKeeper:
-        return PlaceholderKeeper(api, watch, decisions, self.keeper_settings())
+    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
+        return PlaceholderController(api, watch, decisions, self.keeper_settings())
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds

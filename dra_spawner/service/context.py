@@ -13,7 +13,7 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.chart_parts import ChartParts
 from dra_spawner.service.http.replica_addresses import ReplicaAddresses
 from dra_spawner.service.http.replica_signature import ReplicaSignatures
@@ -56,7 +56,7 @@ class ServiceContext:
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
     elector: LeaderElector | None = None
-    keeper: PlaceholderKeeper | None = None
+    controller: PlaceholderController | None = None
     availability: Availability | None = None
     chart_parts: ChartParts | None = None
     settings_problems: tuple[str, ...] = ()
@@ -74,17 +74,17 @@ class ServiceContext:
         self.signatures = ReplicaSignatures(self.web.own_token)
         self.registry.register(self.idle_devices)
 
-    def follow(self, watch: ClusterWatch, keeper: PlaceholderKeeper | None = None) -> None:
+    def follow(self, watch: ClusterWatch, controller: PlaceholderController | None = None) -> None:
         """Answer for this cluster, and what is kept there, from now on."""
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
-        self.keeper = keeper
-        if keeper is not None:
-            namespaces = {keeper.settings.hub_namespace, keeper.settings.placeholders.namespace}
-            self.chart_parts = ChartParts(watch, namespaces, with_placeholders=keeper.is_on)
-            self.availability = Availability(keeper)
-            register_placeholders(self.registry, keeper)
-            register_times(self.registry, keeper)
+        self.controller = controller
+        if controller is not None:
+            namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
+            self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
+            self.availability = Availability(controller)
+            register_placeholders(self.registry, controller)
+            register_times(self.registry, controller)
 
     @property
     def replicas(self) -> ReplicaAddresses:
@@ -124,8 +124,8 @@ class ServiceContext:
             found.append(f"The leader cannot be elected: {self.elector.problem}.")
         if problem := self.replicas.problem:
             found.append(problem)
-        if self.keeper is not None:
-            found += self.keeper.problems()
+        if self.controller is not None:
+            found += self.controller.problems()
         if self.chart_parts is not None:
             found += self.chart_parts.problems()
         return tuple(found)

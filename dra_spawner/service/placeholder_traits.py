@@ -7,7 +7,7 @@ from typing import Any
 
 from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
-from dra_spawner.placeholders.controller.settings import HeadroomError, KeeperSettings, read_headroom
+from dra_spawner.placeholders.controller.settings import ControllerSettings, PlaceholderSettingsError, read_replicas
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness
 from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
@@ -18,24 +18,24 @@ __all__ = ["PlaceholderTraits"]
 class PlaceholderTraits(HasTraits):
     """Mixed into the application, which has `namespace` and `max_staleness_seconds`."""
 
-    headroom = Dict(
+    placeholders = Dict(
         help="""
         Places kept ready: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by choices of
         several options (`gpu-slice/memory=large,image=torch`), how many there are to be at all times (`min`) and how
         many there ever may be, those beside waiting users included (`max`; twice `min` by default). `floor` many warm
         ones are never moved (by default half of `min`)::
 
-            c.DRASpawnerService.headroom = {"gpu-slice": {"min": 2, "max": 20}}
+            c.DRASpawnerService.placeholders = {"gpu-slice": {"min": 2, "max": 20}}
 
         Without any, nothing is kept and nothing in the cluster is changed; placeholders of before are removed.
         """
     ).tag(config=True)
 
-    @validate("headroom")
-    def _validate_headroom(self, proposal: Any) -> Any:
+    @validate("placeholders")
+    def _validate_placeholders(self, proposal: Any) -> Any:
         try:
-            read_headroom(proposal["value"])
-        except HeadroomError as error:
+            read_replicas(proposal["value"])
+        except PlaceholderSettingsError as error:
             raise TraitError(str(error)) from None
         return proposal["value"]
 
@@ -90,7 +90,7 @@ class PlaceholderTraits(HasTraits):
         """,
     ).tag(config=True)
 
-    promise_seconds = Float(
+    reservation_seconds = Float(
         30.0, min=5.0, max=600.0, help="Seconds that a place is kept for the server that it was promised to."
     ).tag(config=True)
 
@@ -152,12 +152,14 @@ class PlaceholderTraits(HasTraits):
         help="Seconds that a node must be there, and be without users, before it loses its placeholders.",
     ).tag(config=True)
 
-    def keeper_settings(self) -> KeeperSettings:
+    def keeper_settings(self) -> ControllerSettings:
         """All of it, for the rooms below."""
         drain_after = timedelta(seconds=self.drain_after_seconds)
         policy = Policy(
             budget=Budget(self.evictions_per_second, self.evictions_burst, self.evictions_per_node),
-            grace=Grace(promise=timedelta(seconds=self.promise_seconds), new_node=drain_after, freed_node=drain_after),
+            grace=Grace(
+                reservation=timedelta(seconds=self.reservation_seconds), new_node=drain_after, freed_node=drain_after
+            ),
             readiness=Readiness(
                 deadline=timedelta(seconds=self.ready_deadline_seconds),
                 settle=timedelta(seconds=self.ready_settle_seconds),
@@ -168,7 +170,7 @@ class PlaceholderTraits(HasTraits):
             drain_below=self.drain_below,
             stale_after=timedelta(seconds=self.max_staleness_seconds),
             node_kinds_are_all=self.node_kinds_are_all,
-            most_beside=self.most_beside_servers,
+            most_for_pending_pods=self.most_beside_servers,
         )
         placeholders = PlaceholderSettings(
             self.servers_namespace,
@@ -176,9 +178,9 @@ class PlaceholderTraits(HasTraits):
             self.placeholder_image,
             image_pull_secrets=tuple(self.placeholder_image_pull_secrets),
         )
-        return KeeperSettings(
+        return ControllerSettings(
             hub_namespace=self.namespace,
-            headroom=read_headroom(self.headroom),
+            replicas=read_replicas(self.placeholders),
             policy=policy,
             placeholders=placeholders,
             user_namespaces=self.user_namespaces,

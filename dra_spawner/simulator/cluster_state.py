@@ -42,7 +42,7 @@ class ClusterState:
         Claims that were made for a pod.
     claims_reserved_for
         Claims that a pod uses.
-    shy_pods
+    anti_affinity_pods
         By node: pods that must not be near to certain others.
     """
 
@@ -58,7 +58,7 @@ class ClusterState:
         self.nominated: Groups[str, ObjectKey] = Groups(journal)
         self.claims_made_for: Groups[ObjectKey, ObjectKey] = Groups(journal)
         self.claims_reserved_for: Groups[tuple[str, ConsumerReference], ObjectKey] = Groups(journal)
-        self.shy_pods: Groups[str, ObjectKey] = Groups(journal)
+        self.anti_affinity_pods: Groups[str, ObjectKey] = Groups(journal)
         self._devices_by_name: dict[tuple[str, str], Device] | None = None
 
     # --- nodes, slices, classes, templates -------------------------------------------------------------------------
@@ -163,7 +163,7 @@ class ClusterState:
             return
         self.pods_of_node.add(pod.node_name, key)
         if pod.required_anti_affinity:
-            self.shy_pods.add(pod.node_name, key)
+            self.anti_affinity_pods.add(pod.node_name, key)
         state = self.nodes.get(pod.node_name)
         if state is not None:
             self.nodes.put(pod.node_name, state.with_pods((pod,)))
@@ -178,7 +178,7 @@ class ClusterState:
             return
         self.pods_of_node.remove(pod.node_name, key)
         if pod.required_anti_affinity:
-            self.shy_pods.remove(pod.node_name, key)
+            self.anti_affinity_pods.remove(pod.node_name, key)
         state = self.nodes.get(pod.node_name)
         if state is not None:
             self.nodes.put(pod.node_name, state.without_pods((pod,)))

@@ -233,9 +233,9 @@ class Fitting:
             return _unknown(str(broken)) if broken is not None else _never(Filter.NODE_NAME, f'node "{name}" not found')
         if self.general is not None:
             return self.general
-        rivals = self._rivals(name)
-        if rivals:
-            crowded = state.with_pods(rivals)
+        nominated_pods = self._nominated_pods(name)
+        if nominated_pods:
+            crowded = state.with_pods(nominated_pods)
             others = [crowded if other is state else other for other in self._neighbours]
             verdict = self._node_fit(others if crowded in others else [*others, crowded]).verdict(crowded)
             if not verdict.fits:
@@ -243,7 +243,7 @@ class Fitting:
         verdict = self._fit.verdict(state)
         return self._unreadable_pod(name) or verdict if verdict.fits else verdict
 
-    def _rivals(self, name: str) -> list[Pod]:
+    def _nominated_pods(self, name: str) -> list[Pod]:
         """Pods that are to get a place on the node, and before this one."""
         key = ObjectKey.of(self.pod)
         nominated = [self._state.pods[other] for other in self._state.nominated[name] if other != key]
@@ -255,7 +255,7 @@ class Fitting:
         pod, nodes = self.pod, self._state.nodes
         if pod.required_affinity or pod.required_anti_affinity or pod.spread_constraints:
             return list(nodes.values())
-        return [nodes[name] for name in self._state.shy_pods if name in nodes]
+        return [nodes[name] for name in self._state.anti_affinity_pods if name in nodes]
 
     @cached_property
     def _fit(self) -> NodeFit:

@@ -215,13 +215,13 @@ class Attempt:
         AllocationError
         """
         pod = self.question.pod
-        rivals = [
+        nominated_pods = [
             other
             for other in self.view.nominated.get(state.node.name, ())
             if other.priority >= pod.priority and other.uid != pod.uid
         ]
-        if rivals:
-            crowded = state.with_pods(rivals)
+        if nominated_pods:
+            crowded = state.with_pods(nominated_pods)
             verdict = self._verdict(crowded, [crowded if other is state else other for other in nodes])
             if not verdict.fits:
                 return verdict

@@ -26,7 +26,7 @@ class PlacedSpawner(KubeSpawner):
         Name of the JupyterHub service that is asked where a server gets its place: ``dra-spawner service``. Empty to
         ask none. Where the hub has no service of this name, none is asked, either.
 
-        Servers of profiles of which it keeps some ready (``c.DRASpawnerService.headroom``) take over what it keeps. It
+        Servers of profiles with placeholders (``c.DRASpawnerService.placeholders``) take over a warm claim. The service
         is asked once for each start, for a second at most; a start never fails because of it.
         """,
     )

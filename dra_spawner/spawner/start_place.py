@@ -151,7 +151,7 @@ def _sentence(answer: PlacementAnswer) -> str:
     match answer.kind:
         case PlacementKind.WARM:
             return f"{_KEPT[bool(answer.claims)]}{where}."
-        case PlacementKind.YIELD:
+        case PlacementKind.PREEMPTED:
             return f"Room is being made for this server{where}."
         case PlacementKind.SCALE_UP:
             return f"Waiting for a node: {answer.reason or 'none has room'}."

@@ -74,7 +74,7 @@ NODE_LABELS: Final = (
     "hub.jupyter.org/draining",
 )
 #: Of servers' pods: left with the pod while it runs, taken off one that has ended.
-POD_LABELS: Final = (SHAPE, VLAN, "hub.jupyter.org/yielded-at")
+POD_LABELS: Final = (SHAPE, VLAN, "hub.jupyter.org/preempted-at")
 POD_ANNOTATIONS: Final = (
     START,
     "hub.jupyter.org/shape-definition",

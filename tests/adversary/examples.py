@@ -46,7 +46,7 @@ def _object(kind: str, name: str, namespace: str = "", **parts: Any) -> Json:
     }
 
 
-def _leaving(obj: Json) -> Json:
+def _terminating(obj: Json) -> Json:
     """Another of the kind, that somebody has deleted."""
     metadata = {**obj["metadata"], "name": f"{obj['metadata']['name']}-leaves", "deletionTimestamp": STAMP}
     return {**obj, "metadata": metadata}
@@ -94,7 +94,7 @@ def nodes() -> list[Json]:
         "gpu.intel.com/tiles": "2",
         "a/b": "0",
     }
-    return [obj, _leaving(obj)]
+    return [obj, _terminating(obj)]
 
 
 def slices() -> list[Json]:
@@ -140,7 +140,7 @@ def slices() -> list[Json]:
         ),
         _object("ResourceSlice", "all", spec={**base, "allNodes": True, "devices": [{"name": "g"}]}),
         _object("ResourceSlice", "some", spec={**base, "nodeSelector": NODE_SELECTOR, "devices": [{"name": "h"}]}),
-        _leaving(shared),
+        _terminating(shared),
     ]
 
 
@@ -148,7 +148,7 @@ def classes() -> list[Json]:
     config = [{"requests": ["r"], "opaque": {"driver": "d", "parameters": {"a": 1}}}]
     spec = {"selectors": [{"cel": {"expression": "true"}}], "config": config, "extendedResourceName": "a/b"}
     obj = _object("DeviceClass", "gpu.example.com", spec=spec)
-    return [obj, _leaving(obj)]
+    return [obj, _terminating(obj)]
 
 
 def user_pod() -> Json:
@@ -270,7 +270,7 @@ def pods() -> list[Json]:
     placed["metadata"]["name"] = "placed"
     placed["spec"] |= {"nodeName": "n0", "hostNetwork": True, "schedulingGroup": {"podGroupName": "g"}}
     placed["status"]["phase"] = "Running"
-    return [waiting, placed, _leaving(waiting)]
+    return [waiting, placed, _terminating(waiting)]
 
 
 def claim() -> Json:
@@ -333,7 +333,7 @@ def claims() -> list[Json]:
         obj["metadata"]["ownerReferences"] = []
         obj["status"]["reservedFor"] = []
     used["metadata"]["annotations"][f"{standing_objects.USER_ANNOTATION_PREFIX}nonce"] = STAMP
-    return [own, started, used, unused, _leaving(own)]
+    return [own, started, used, unused, _terminating(own)]
 
 
 def templates() -> list[Json]:

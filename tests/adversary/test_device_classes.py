@@ -59,7 +59,7 @@ async def classes(cluster: ClusterUnderTest) -> AsyncIterator[range]:
 async def decides(service: Replica, count: int) -> None:
     """A placeholder of the other profile is replaced when it goes."""
     await service.until_warm(PART, count)
-    gone = service.keeper.view().warm(PART.id)[0].key
+    gone = service.controller.view().warm(PART.id)[0].key
     await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
     await service.until(lambda: gone not in service.placeholders(), "the placeholder is gone")
     await service.until_warm(PART, count)
@@ -74,9 +74,9 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
     hostile = {f"hostile-{number}": shape({"gpu": claim}) for number, claim in enumerate(claims)}
     await publish_shapes(cluster, {"gpu-slice": PART, **hostile})
     # Placeholders of a hostile profile are wanted, too; not of all, for kube-scheduler evaluates their classes as well.
-    headroom = {"gpu-slice": {"min": 2, "max": 2}, "hostile-0": {"min": 1}}
+    replicas = {"gpu-slice": {"min": 2, "max": 2}, "hostile-0": {"min": 1}}
     # The shipped time for a Lease: beside an embedded cluster in one process, a renewal waits for many short stalls.
-    async with replica(cluster, headroom=headroom, user_namespaces=True, lease_seconds=LEASE_SECONDS) as service:
+    async with replica(cluster, replicas=replicas, user_namespaces=True, lease_seconds=LEASE_SECONDS) as service:
         async with watched_loop(service) as stalls:
             await service.until_warm(PART, 2)
             await service.until_warm(hostile["hostile-0"], 1)
@@ -107,7 +107,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
 
 
 def _looked_at(service: Replica, namespace: str) -> list[str]:
-    decided = service.keeper.latest
+    decided = service.controller.latest
     if decided is None:
         return []
     return [each.pod.name for each in decided.waiting if each.pod.namespace == namespace]

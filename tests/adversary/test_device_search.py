@@ -69,9 +69,9 @@ def test_a_pod_whose_search_takes_too_long_is_left_undecided(kind: str) -> None:
     assert told.unknown is Unknown.STOPPED
     assert "the search for devices of gpu was stopped after 10,0" in told.reason
     assert not told.needs_node
-    assert not told.has_way
+    assert not told.has_preemption
     assert not world.actions(CreatePlaceholder)[1:]
-    assert not ended(world, Cause.YIELD)
+    assert not ended(world, Cause.PREEMPTED)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -80,10 +80,10 @@ def test_placeholders_make_way_for_others_meanwhile(kind: str) -> None:
     world.user("ada", {"gpu": share_claim("10Gi")})
     for _ in range(4):
         told = _decide(world)
-        if told["ada"].has_way:
+        if told["ada"].has_preemption:
             break
-    assert told["ada"].has_way
-    assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
+    assert told["ada"].has_preemption
+    assert [each.pod for each in ended(world, Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
 def test_new_pods_are_looked_at_before_expensive_ones() -> None:
@@ -92,7 +92,7 @@ def test_new_pods_are_looked_at_before_expensive_ones() -> None:
     _decide(world)
     rounds = 0
     world.user("ada", {"gpu": share_claim("10Gi")})
-    while not _decide(world)["ada"].has_way:
+    while not _decide(world)["ada"].has_preemption:
         rounds += 1
         assert rounds < 45
     while world.last is not None and world.last.is_unfinished:
@@ -123,7 +123,7 @@ def test_it_is_not_searched_for_again_before_a_while_has_passed() -> None:
 def test_a_place_that_was_made_for_a_pod_stays_its_place_when_nothing_more_is_known_of_it() -> None:
     world = _world("last impossible", 0)
     world.user("ada", {"gpu": share_claim("10Gi")})
-    assert _decide(world)["ada"].has_way
+    assert _decide(world)["ada"].has_preemption
     created = len(world.actions(CreatePlaceholder))
     world.slice("a", gpus=1, memory="15Gi")  # what was found out does not hold any more
     for claims in range(50):
@@ -132,7 +132,7 @@ def test_a_place_that_was_made_for_a_pod_stays_its_place_when_nothing_more_is_kn
             budget.spend(MOST_OF_A_SEARCH + 1)
     told = _decide(world)["ada"]
     assert told.unknown is Unknown.STOPPED
-    assert told.has_way
+    assert told.has_preemption
     assert len(world.actions(CreatePlaceholder)) == created
 
 
@@ -157,7 +157,7 @@ def test_thousands_of_conditions_are_not_looked_at() -> None:
     world.user("trudy", {"gpu": share_claim("10Gi")}, affinity={"podAntiAffinity": more})
     world.user("ada", {"gpu": share_claim("10Gi")})
     told = _decide(world)
-    assert told["ada"].has_way
+    assert told["ada"].has_preemption
     assert "600 conditions on other pods, of which 50 are looked at at most" in told["mallory"].reason
     assert "it is not known where the pod may run" in told["eve"].reason
     assert "spec.affinity with more than 2000 values" in told["trudy"].reason
@@ -213,7 +213,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
     nodes = services.node("node-a", shareable("share"), *devices(""))
     await prepare(cluster, *nodes, *services.node("node-b", *devices("")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE, "endless": ENDLESS})
-    async with replica(cluster, headroom={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
+    async with replica(cluster, replicas={"gpu-slice": {"min": 4}}, user_namespaces=True) as service:
         await service.until_warm(PART, 4)
         with caplog.at_level(logging.WARNING, "dra_spawner"):
             async with watched_loop(service) as stalls:
@@ -242,12 +242,12 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
 
 
 def _is_placed(service: Replica, namespace: str) -> bool:
-    pod = service.keeper.view().users.get(ObjectKey(namespace, "ada"))
+    pod = service.controller.view().users.get(ObjectKey(namespace, "ada"))
     return pod is not None and bool(pod.node_name)
 
 
 def _stopped(service: Replica) -> list[ObjectKey]:
-    decided = service.keeper.latest
+    decided = service.controller.latest
     return [each.pod for each in decided.waiting if each.unknown is Unknown.STOPPED] if decided is not None else []
 
 

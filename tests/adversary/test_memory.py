@@ -17,8 +17,8 @@ from dra_spawner.placeholders.controller.reservations import _MOST_ANSWERS
 from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
 from dra_spawner.placeholders.planner import cluster_index as known_module
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import Known
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.service import stale_nodes
@@ -49,7 +49,7 @@ def pod(name: str, node_name: str, component: str, claim: str = "") -> dict[str,
 
 
 def test_pods_on_nodes_that_are_not_there() -> None:
-    watch, known = watch_of_nothing(), Known()
+    watch, known = watch_of_nothing(), ClusterIndex()
     figures = NodeFigures(watch)
     (puller, *_) = sorted(names.IMAGE_PULLERS)
     for number in range(MANY // 3):
@@ -84,7 +84,7 @@ async def test_figures_are_right_after_many_names() -> None:
 
 def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_module, "_SPARE", 100)
-    watch, known = watch_of_nothing(), Known()
+    watch, known = watch_of_nothing(), ClusterIndex()
     watch.put(Kind.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "a"}})
     for number in range(600):
         watch.put(Kind.POD, pod("p", "a", "", f"claim-{number}"))
@@ -169,12 +169,12 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a"))
     gpu = shape(WHOLE)
-    async with at_work(cluster, (gpu, Headroom(0, 1))) as world:
+    async with at_work(cluster, (gpu, ReplicaRange(0, 1))) as world:
         await world.until(lambda: world.reconciler.latest is not None)
         for number in range(1, 2 * _MOST_ANSWERS):
-            await world.promises.place(shape({}, cpu=f"{number}m"), cluster.namespace, f"eve-{number}")
-            assert len(world.promises._answers) <= _MOST_ANSWERS
-        assert world.promises._answers
+            await world.reservations.place(shape({}, cpu=f"{number}m"), cluster.namespace, f"eve-{number}")
+            assert len(world.reservations._answers) <= _MOST_ANSWERS
+        assert world.reservations._answers
 
 
 #: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
@@ -222,7 +222,7 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
     # Placeholders beside those that wait are of the cluster.
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
+    async with replica(cluster, replicas={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
         await service.until_warm(gpu, 1)
         pods = resource_path("v1", "pods", cluster.namespace)
 
@@ -244,9 +244,9 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
         async def sizes(numbers: range) -> dict[str, int]:
             for number in numbers:
                 await come_and_go(number)
-            await service.until(lambda: not service.keeper.view().users, "they are gone")
+            await service.until(lambda: not service.controller.view().users, "they are gone")
             rounds = service.context.decisions.decided_at
-            service.keeper._wake()
+            service.controller._wake()
             await service.until(lambda: service.context.decisions.decided_at != rounds, "it was decided since")
             await service.get("page")
             return containers(service.context)

@@ -15,8 +15,8 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import RESOURCES, ClusterWatch
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey
@@ -129,8 +129,8 @@ async def watch() -> AsyncIterator[ClusterWatch]:
 
 async def decide_and_show(watch: ClusterWatch) -> None:
     """A round of decisions, and what the page shows of all nodes."""
-    policy = Policy({PLAIN.id: PLAIN, GPU.id: GPU}, {PLAIN.id: Headroom(2, 4), GPU.id: Headroom(1, 4)})
-    memory = Memory.fresh(START)
+    policy = Policy({PLAIN.id: PLAIN, GPU.id: GPU}, {PLAIN.id: ReplicaRange(2, 4), GPU.id: ReplicaRange(1, 4)})
+    memory = PlannerState.fresh(START)
     for _ in range(2):
         view = View(watch.snapshot, datetime.now(UTC), namespaces=None, scheduler_says=watch.scheduler_says)
         memory = decide(view, policy, memory).memory

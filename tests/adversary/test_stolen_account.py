@@ -86,8 +86,8 @@ async def test_pods_of_others(thief: Thief) -> None:
     ada, eve = thief.path("pods", "jupyter-ada"), thief.path("pods", "jupyter-eve", other)
     pod = thief.path("pods", "hub")
     image = {"op": "replace", "path": "/spec/containers/0/image", "value": "registry.example.com/thief:1"}
-    nothing_else, only = "of pods the label hub.jupyter.org/yielded-at is written", "only placeholders are deleted"
-    other_label = "metadata.labels: of pods hub.jupyter.org/yielded-at is written"
+    nothing_else, only = "of pods the label hub.jupyter.org/preempted-at is written", "only placeholders are deleted"
+    other_label = "metadata.labels: of pods hub.jupyter.org/preempted-at is written"
     attempts: dict[str, tuple[Attempt, str]] = {
         "his image in the hub": (lambda t: t.change(pod, image), nothing_else),
         "his image in a server": (lambda t: t.change(ada, image), nothing_else),
@@ -105,7 +105,7 @@ async def test_pods_of_others(thief: Thief) -> None:
     await refused_by_the_policy_alone(thief, "changes-pods", attempts)
     # What the service does is let in.
     for path in (ada, eve):
-        await thief.merge(path, {"metadata": {"labels": {names.YIELDED_AT: "1790000000-2"}}})
+        await thief.merge(path, {"metadata": {"labels": {names.PREEMPTED_AT: "1790000000-2"}}})
     await thief.merge(thief.path("pods", "placeholder-1"), {})
     await thief.delete(thief.path("pods", "placeholder-1"))
     await cluster.admin.delete(resource_path("v1", "namespaces", None, other))
@@ -183,7 +183,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
     nobody = {"op": "remove", "path": "/status/reservedFor"}
     freed = {"op": "remove", "path": "/status/allocation"}
     thief_pod = {"resource": "nodes", "name": "node-a", "uid": "1"}
-    promise = {"apiGroup": "hub.jupyter.org", "resource": "promises", "name": "eve", "uid": "1"}
+    reservation = {"apiGroup": "hub.jupyter.org", "resource": "promises", "name": "eve", "uid": "1"}
     only = "only warm claims are changed and deleted"
     leave, enter = (
         "status.reservedFor: none of a claim's consumers",
@@ -201,7 +201,7 @@ async def test_claims_of_servers(thief: Thief) -> None:
             enter,
         ),
         "a consumer that Kubernetes never takes away": (
-            lambda t: t.change(f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": promise}),
+            lambda t: t.change(f"{eve}/status", {"op": "add", "path": "/status/reservedFor/-", "value": reservation}),
             enter,
         ),
         "another promise": (

@@ -16,7 +16,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, EndPlaceholder, LabelNode, LabelPod
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelNode, LabelPod
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
@@ -131,12 +131,12 @@ class Hub(Cluster):
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    def carry_out(self, action: Action) -> None:
+    def executor(self, action: Action) -> None:
         """What the API server, the scheduler and the claim controller make of it."""
         match action:
             case CreatePlaceholder():
                 self._create(self.shapes[action.shape])
-            case EndPlaceholder():
+            case DeletePlaceholder():
                 pod, claim = self.kept.pop(action.key.name)
                 self._tell("claim gone", Kind.RESOURCE_CLAIM, "DELETED", claim)
                 self._tell("placeholder gone", Kind.POD, "DELETED", pod)
@@ -217,7 +217,7 @@ class HubProcess:
                 return
             yield event
 
-    def carry_out(self, actions: tuple[Action, ...]) -> None:
+    def executor(self, actions: tuple[Action, ...]) -> None:
         if actions:
             self._ours.send(actions)
 
@@ -231,7 +231,7 @@ def _serve(connection: Connection, nodes: int, pods: int, events: int, seed: int
         actions = connection.recv()
         if actions:
             for action in actions:
-                hub.carry_out(action)
+                hub.executor(action)
             continue
         event = hub.next_of(stream)
         connection.send(event)

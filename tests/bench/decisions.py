@@ -34,14 +34,14 @@ from kubernetes_asyncio.client import ApiClient
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Promises
-from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.controller.reservations import Reservations
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from tests.bench.busy_hub import Event, HubProcess
@@ -56,14 +56,14 @@ class Follower:
 
     def __init__(self, hub: HubProcess | Recording, placeholders: int) -> None:
         self.hub = hub
-        headroom = {shape: Headroom(placeholders, 2 * placeholders) for shape in hub.shapes}
-        self.policy = Policy(shapes=hub.shapes, headroom=headroom)
+        replicas = {shape: ReplicaRange(placeholders, 2 * placeholders) for shape in hub.shapes}
+        self.policy = Policy(shapes=hub.shapes, replicas=replicas)
         self.watch = ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
         self.changes: list[Change] = []
         self.watch.on_change(self.changes.append)
-        self.known = Known()
+        self.known = ClusterIndex()
         self.now = BEGIN
-        self.memory = Memory.fresh(BEGIN)
+        self.memory = PlannerState.fresh(BEGIN)
         self.actions: Counter[str] = Counter()
 
     def take_in(self, event: Event) -> bool:
@@ -84,10 +84,10 @@ class Follower:
         self.decided = decide(view, self.policy, self.memory)
         self.memory = self.decided.memory
 
-    def carry_out(self) -> None:
+    def executor(self) -> None:
         self.now += timedelta(milliseconds=50)
         self.actions.update(type(each).__name__ for each in self.decided.actions)
-        self.hub.carry_out(self.decided.actions)
+        self.hub.executor(self.decided.actions)
 
 
 ASKERS = 30
@@ -98,20 +98,24 @@ def ask_for_places(follower: Follower) -> None:
     # What is followed is no cluster: it is never seen whole.
     policy = Policy(shapes=follower.hub.unkept, stale_after=timedelta.max)
     reconciler = Reconciler(
-        follower.watch, lambda: policy, CarryOut.__new__(CarryOut), DecisionLog(), frozenset((NAMESPACE,))
+        follower.watch, lambda: policy, ActionExecutor.__new__(ActionExecutor), DecisionLog(), frozenset((NAMESPACE,))
     )
-    promises = Promises(KubernetesApi(ApiClient.__new__(ApiClient)), reconciler, lambda: None)  # nothing is promised
+    reservations = Reservations(
+        KubernetesApi(ApiClient.__new__(ApiClient)), reconciler, lambda: None
+    )  # nothing is promised
     shapes = list(policy.shapes.values())
 
     async def ask() -> tuple[float, float, float]:
         began = time.perf_counter()
         await reconciler.warm_up()
         warmed = time.perf_counter()
-        one = await promises.place(shapes[0], NAMESPACE, "one")
+        one = await reservations.place(shapes[0], NAMESPACE, "one")
         answered = time.perf_counter()
         reconciler.changes += 1
         reconciler.is_running = True
-        users = (promises.place(shapes[number % len(shapes)], NAMESPACE, f"user-{number}") for number in range(ASKERS))
+        users = (
+            reservations.place(shapes[number % len(shapes)], NAMESPACE, f"user-{number}") for number in range(ASKERS)
+        )
         found = await asyncio.gather(*users)
         assert {each.placement.kind for each in (one, *found)} == {PlacementKind.FRESH}
         return warmed - began, answered - warmed, time.perf_counter() - answered
@@ -165,7 +169,7 @@ def follow(hub: HubProcess | Recording, options: argparse.Namespace) -> int:
             started = time.perf_counter()
             follower.decide()
             print(f"{listed} objects listed; first decision after {time.perf_counter() - started:.2f} s")
-            follower.carry_out()
+            follower.executor()
             gc.collect()
             gc.freeze()  # as `dra-spawner service` does once everything was seen
         if profile:
@@ -182,7 +186,7 @@ def follow(hub: HubProcess | Recording, options: argparse.Namespace) -> int:
             times[event.label].append(spent)
             if not follower.decided.actions:
                 idle.append(spent)
-            follower.carry_out()
+            follower.executor()
         else:
             rest.append(spent)
     for label, values in sorted(times.items()):

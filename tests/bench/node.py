@@ -1,10 +1,10 @@
-"""Hand-overs on a real node: how long until containers run, and whether they always do.
+"""Handovers on a real node: how long until containers run, and whether they always do.
 
 Run ``python -m tests.bench.node`` as root, with runc. A real kubelet, containerd and DRA driver on a real control plane;
 server and placeholder do nothing. Times are from the creation of the pod until the API says that it runs.
 
-First one by one, in turn: a pod without claims, a hand-over beside its placeholder, and a claim of a template, with a
-driver that takes 0, 2 and 10 s to prepare a device. Aim: the hand-over takes 1.1 times as long as the pod without claims,
+First one by one, in turn: a pod without claims, a handover beside its placeholder, and a claim of a template, with a
+driver that takes 0, 2 and 10 s to prepare a device. Aim: the handover takes 1.1 times as long as the pod without claims,
 whatever the driver takes.
 
 Then many, several at once, each with a random delay of the hub (between promise and pod), of the volume (a ConfigMap that
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_spawner.kube.cluster_watch import Change
-from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -87,22 +87,22 @@ class Bench:
             await asyncio.sleep(0.005)
         return self.ran[name] - began
 
-    async def promised(self, name: str) -> dict[str, str]:
+    async def reserved(self, name: str) -> dict[str, str]:
         """Names of the claims that a pod takes over, as soon as any are to be had."""
         end = time.monotonic() + STUCK_SECONDS
         while time.monotonic() < end:
-            promise = await self.world.promises.place(WANTED, self.cluster.namespace, name)
-            if promise.claims:
+            reservation = await self.world.reservations.place(WANTED, self.cluster.namespace, name)
+            if reservation.claims:
                 self.world.reconciler.wake()
-                return dict(promise.claims)
+                return dict(reservation.claims)
             await asyncio.sleep(0.1)
-        raise TimeoutError(f"no place is warm within {STUCK_SECONDS:g} s: {promise.placement.reason}")
+        raise TimeoutError(f"no place is warm within {STUCK_SECONDS:g} s: {reservation.placement.reason}")
 
     async def start(self, kind: str, name: str, **spec: Any) -> float | None:
         """Prepare a start, begin it, and wait until it runs."""
         options = {"cpu": "10m", "image": QUICK_SERVER, **spec}
         if kind == "beside":
-            claims = await self.promised(name)
+            claims = await self.reserved(name)
             began = time.perf_counter()
             await self.world.named_user(name, claims, SHARE, **options)
         else:
@@ -139,7 +139,7 @@ async def one_by_one(bench: Bench, preparation: float, times: int) -> dict[str, 
 
 @dataclass
 class Tally:
-    """What became of many hand-overs."""
+    """What became of many handovers."""
 
     seconds: list[float] = field(default_factory=list)
     stuck: list[str] = field(default_factory=list)
@@ -164,9 +164,9 @@ async def many(bench: Bench, count: int, at_once: int, seed: int) -> Tally:
 
 
 async def one(bench: Bench, name: str, chance: random.Random, tally: Tally) -> None:
-    """One hand-over with everything late."""
+    """One handover with everything late."""
     hub, volume = chance.uniform(0, 10), chance.uniform(0, 20)
-    claims = await bench.promised(name)
+    claims = await bench.reserved(name)
     await asyncio.sleep(hub)
     home = [{"name": "home", "configMap": {"name": name}}]
     began = time.perf_counter()
@@ -200,7 +200,7 @@ async def running(directory: Path, loop: BackgroundLoop, kept: int) -> AsyncIter
         async with namespace_on(plane, loop, directory / "cluster", keeps_nodes=True) as cluster:
             priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
             await cluster.publish(*device_classes(), {**priority, "metadata": {"name": PRIORITY_CLASS}})
-            async with at_work(cluster, (WANTED, Headroom(kept, 2 * kept + 10)), image=PAUSE) as world:
+            async with at_work(cluster, (WANTED, ReplicaRange(kept, 2 * kept + 10)), image=PAUSE) as world:
                 bench = Bench(node, cluster, world)
                 world.watch.on_change(bench.note)
                 await world.until(lambda: len(world.warm(WANTED)) == kept, 120)
@@ -230,7 +230,7 @@ def report_many(tally: Tally) -> None:
     total = len(tally.seconds) + len(tally.stuck)
     if tally.seconds:
         median, longest = statistics.median(tally.seconds), max(tally.seconds)
-        print(f"{len(tally.seconds)} of {total} hand-overs ran; median {median:.1f} s, longest {longest:.1f} s")
+        print(f"{len(tally.seconds)} of {total} handovers ran; median {median:.1f} s, longest {longest:.1f} s")
     for each in tally.stuck:
         print(f"stuck: {each}")
 

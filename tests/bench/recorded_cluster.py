@@ -24,12 +24,12 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.actions import Action
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -156,11 +156,11 @@ class _Cluster:
         self.users.append(name)
         return pod
 
-    async def arrive(self, promises: Promises) -> None:
+    async def arrive(self, reservations: Reservations) -> None:
         """A user comes as the spawner brings one."""
         name, size = f"jupyter-user-{next(self.numbers)}", self.random.choice(SIZES)
-        promise = await promises.place(SHAPES[size], NAMESPACE, name)
-        entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
+        reservation = await reservations.place(SHAPES[size], NAMESPACE, name)
+        entries = {entry: {"resourceClaimName": claim} for entry, claim in reservation.claims.items()}
         await self._pod(name, entries or {"gpu": {"resourceClaimTemplateName": f"size-{size}"}}, size)
 
     async def leave(self) -> None:
@@ -180,8 +180,8 @@ async def _all(work: Iterable[Awaitable[None]]) -> None:
 
 def policy(placeholders: int) -> Policy:
     """What is wanted, of each shape as much."""
-    headroom = {each.id: Headroom(placeholders, 2 * placeholders) for each in SHAPES.values()}
-    return Policy(shapes={each.id: each for each in SHAPES.values()}, headroom=headroom)
+    replicas = {each.id: ReplicaRange(placeholders, 2 * placeholders) for each in SHAPES.values()}
+    return Policy(shapes={each.id: each for each in SHAPES.values()}, replicas=replicas)
 
 
 def record(directory: Path, nodes: int, users: int, placeholders: int, coming: int, seed: int) -> None:
@@ -220,18 +220,18 @@ async def _record(
                 await watch.wait_synced()
                 settings = PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS)
                 names = itertools.count()
-                carry_out = CarryOut(
+                executor = ActionExecutor(
                     api, settings, may_act=lambda: None, new_name=lambda _: f"placeholder-{next(names)}"
                 )
-                reconciler = Reconciler(watch, lambda: wanted, carry_out, DecisionLog(), frozenset((NAMESPACE,)))
+                reconciler = Reconciler(watch, lambda: wanted, executor, DecisionLog(), frozenset((NAMESPACE,)))
                 work = asyncio.create_task(reconciler.run())
                 async with asyncio.timeout(300):
                     while any(len(reconciler.view().warm(each)) < placeholders for each in wanted.shapes):  # noqa: ASYNC110 (no change is awaited)
                         await asyncio.sleep(0.1)
                 watch.has_begun = True
-                promises = Promises(api, reconciler, lambda: None)
+                reservations = Reservations(api, reconciler, lambda: None)
                 for _ in range(coming):
-                    await asyncio.gather(cluster.arrive(promises), cluster.leave(), asyncio.sleep(0.1))
+                    await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
                 await asyncio.sleep(2)
                 assert not any(task.done() for task in (work, beat)), (work, beat)
                 for task in (work, beat):
@@ -260,5 +260,5 @@ class Recording:
                 label = f"{kind} {told['type'].lower()}" if told["has_begun"] else "list"
                 yield Event(label, kind, json.dumps({"type": told["type"], "object": told["object"]}).encode())
 
-    def carry_out(self, actions: tuple[Action, ...]) -> None:
+    def executor(self, actions: tuple[Action, ...]) -> None:
         """It was done when it was recorded, or something like it."""

@@ -13,7 +13,7 @@ from aiohttp import web
 from jupyterhub.user import User
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
@@ -70,9 +70,9 @@ class KeptPlaces:
     async def keeping(self, number: int, most: int | None = None) -> AsyncIterator[PlaceholderWorld]:
         """Keep so many places for servers as they are configured now, and promise them to who asks."""
         self.shape = await self.shape_of_servers()
-        async with at_work(self.cluster, (self.shape, Headroom(number, most or number + 20))) as world:
+        async with at_work(self.cluster, (self.shape, ReplicaRange(number, most or number + 20))) as world:
             self.world = world
-            world.promises.lasting = timedelta(seconds=8)
+            world.reservations.lasting = timedelta(seconds=8)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
             self.service.answer = self._promise
             await world.until(lambda: len(world.warm(self.shape)) == number, 30)
@@ -89,7 +89,7 @@ class KeptPlaces:
         """What the service answers a pod."""
         assert self.world is not None
         assert self.shape is not None
-        promise = await self.world.promises.place(self.shape, namespace or self.cluster.namespace, pod)
+        promise = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
         self.world.reconciler.wake()
         placement = promise.placement
         return {

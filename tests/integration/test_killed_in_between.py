@@ -18,7 +18,7 @@ from aiohttp import web
 from dra_spawner.kube.api import resource_path
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
-from tests.integration.test_hand_over import PROFILE, Hub, prepare, service_kubeconfig
+from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
 

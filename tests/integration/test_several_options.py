@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.shape_definition import read_definition
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
 from tests.integration.hub_process import eventually
-from tests.integration.test_hand_over import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
+from tests.integration.test_handover import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -39,7 +39,7 @@ c.DRASpawner.profile_list = [
     )},
 ]
 """
-HEADROOM = {"gpu": {"min": 1, "max": 1}, "gpu/cpu=two,memory=large": {"min": 1, "max": 1}}
+REPLICAS = {"gpu": {"min": 1, "max": 1}, "gpu/cpu=two,memory=large": {"min": 1, "max": 1}}
 
 
 async def start(hub: Hub, user: str, **options: str) -> Json:
@@ -65,7 +65,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
     await cluster.publish(*classes(), priority, *objects)
     hub = Hub(cluster, await service_kubeconfig(cluster), PROFILES)
     settings = hub.directory / "service_config.py"
-    settings.write_text(f"{settings.read_text()}c.DRASpawnerService.headroom = {HEADROOM!r}\n")
+    settings.write_text(f"{settings.read_text()}c.DRASpawnerService.placeholders = {REPLICAS!r}\n")
     async with hub:
         await eventually(lambda: both_warm(hub), "both are kept", within_seconds=40)
         # What is kept of a combination is handed over.
@@ -78,7 +78,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         assert capacity(await hub.claim_of("eve")) == "20Gi"
         codes = [each["code"] for each in await hub.decisions()]
         assert "handed-over" in codes
-        assert "yield" in codes
+        assert "preempted" in codes
         await hub.stop_server("ada")
         await hub.stop_server("eve")
         await eventually(lambda: both_warm(hub), "both are kept again", within_seconds=40)

@@ -45,7 +45,7 @@ class NodeSpace:
     def __init__(self, directory: Path, first_process: Path) -> None:
         self.directory = directory
         self._first_process = first_process
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._controller: subprocess.Popen[bytes] | None = None
         self._first_pid = 0
 
     def start(self) -> None:
@@ -54,7 +54,7 @@ class NodeSpace:
         log = self.directory / "space.log"
         with log.open("wb") as output:
             # The pipe closes when this process ends, however it ends, and the node's first process ends with that.
-            self._keeper = subprocess.Popen(
+            self._controller = subprocess.Popen(
                 ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "/bin/sh", "-e", "-c", self._script()],
                 stdin=subprocess.PIPE,
                 stdout=output,
@@ -64,11 +64,11 @@ class NodeSpace:
         deadline = time.monotonic() + _START_SECONDS
         ready = self.directory / "masks" / "ready"
         while not ready.exists():
-            assert self._keeper.poll() is None, f"namespaces cannot be made: {log.read_text()}"
+            assert self._controller.poll() is None, f"namespaces cannot be made: {log.read_text()}"
             assert time.monotonic() < deadline, f"namespaces are not ready: {log.read_text()}"
             time.sleep(_POLL_SECONDS)
         ready.unlink()
-        (self._first_pid,) = children(self._keeper.pid)
+        (self._first_pid,) = children(self._controller.pid)
 
     def _script(self) -> str:
         """What the first process does before it becomes ``pause``."""
@@ -138,15 +138,15 @@ class NodeSpace:
 
     def stop(self) -> None:
         """End all processes at once, as if the power failed; mounts and network namespaces go with them."""
-        if self._keeper is None:
+        if self._controller is None:
             return
         if self._first_pid:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._first_pid, signal.SIGKILL)
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
-        self._keeper.wait()
-        self._keeper, self._first_pid = None, 0
+        assert self._controller.stdin is not None
+        self._controller.stdin.close()
+        self._controller.wait()
+        self._controller, self._first_pid = None, 0
 
     def _enter(self) -> list[str]:
         assert self._first_pid, "the node is not up"

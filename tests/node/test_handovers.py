@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.claims import AllocatedDevice
-from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
@@ -80,7 +80,7 @@ async def placeholders(
             "value": -10,
         }
     )
-    async with at_work(cluster, (wanted, Headroom(number, number)), image=PAUSE) as world:
+    async with at_work(cluster, (wanted, ReplicaRange(number, number)), image=PAUSE) as world:
         world.policy = replace(world.policy, **policy)
         yield world
 
@@ -93,12 +93,12 @@ async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> A
     wanted = shape(SHARE, cpu=cpu, image=QUICK_SERVER)
     async with placeholders(cluster, wanted) as world:
         await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
-        promise = await world.promises.place(wanted, cluster.namespace, "ada")
-        placeholder = promise.placement.placeholder.key
+        reservation = await world.reservations.place(wanted, cluster.namespace, "ada")
+        placeholder = reservation.placement.placeholder.key
         # No other one comes, whose devices a slow driver would be at work at in the end.
         readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
-        world.policy = replace(world.policy, headroom={wanted.id: Headroom(0, 0)}, readiness=readiness)
-        place = Kept(node, cluster, world, cpu, placeholder, promise.claims["gpu"], set())
+        world.policy = replace(world.policy, replicas={wanted.id: ReplicaRange(0, 0)}, readiness=readiness)
+        place = Kept(node, cluster, world, cpu, placeholder, reservation.claims["gpu"], set())
 
         def note(_: object) -> None:
             tracked = world.watch.snapshot.claims.get(place.claim_key)

@@ -40,7 +40,7 @@ def decisions(world: PlaceholderWorld, kind: str, code: str = "") -> Sequence[De
 
 
 def broken(world: PlaceholderWorld) -> Sequence[Decision]:
-    return decisions(world, "end-placeholder", "broken")
+    return decisions(world, "delete-placeholder", "broken")
 
 
 def allocated(world: PlaceholderWorld) -> set[str]:
@@ -50,15 +50,15 @@ def allocated(world: PlaceholderWorld) -> set[str]:
 
 
 async def kind_of_place(world: PlaceholderWorld) -> PlacementKind:
-    promise = await world.promises.place(WANTED, world.cluster.namespace, "ada")
-    return promise.placement.kind
+    reservation = await world.reservations.place(WANTED, world.cluster.namespace, "ada")
+    return reservation.placement.kind
 
 
 async def a_place_is_promised(world: PlaceholderWorld) -> None:
     """And a server starts there."""
     await world.until(lambda: bool(world.warm(WANTED)), 60)
-    promise = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
-    assert promise.placement.kind is PlacementKind.WARM
+    reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
+    assert reservation.placement.kind is PlacementKind.WARM
     await world.cluster.wait_running("ada")
 
 

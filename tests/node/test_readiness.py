@@ -173,15 +173,15 @@ async def test_a_cordoned_place_is_promised_to_no_server(node: RealNode, node_cl
         await node_cluster.admin.patch(path, {"spec": {"unschedulable": True}})
         try:
             await world.until(lambda: nodes[node.name].node.is_unschedulable)
-            promise = await world.promises.place(WANTED, node_cluster.namespace, "ada")
-            assert promise.placement.kind is PlacementKind.SCALE_UP
-            assert not promise.claims
+            reservation = await world.reservations.place(WANTED, node_cluster.namespace, "ada")
+            assert reservation.placement.kind is PlacementKind.SCALE_UP
+            assert not reservation.claims
         finally:
             await node_cluster.admin.patch(path, {"spec": {"unschedulable": None}})
         await world.until(lambda: not nodes[node.name].node.is_unschedulable)
         await world.until(lambda: bool(world.warm(WANTED)))
-        promise = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
-        assert promise.placement.kind is PlacementKind.WARM
+        reservation = await world.placed_user("ada", WANTED, SHARE, cpu="100m", image=QUICK_SERVER)
+        assert reservation.placement.kind is PlacementKind.WARM
         await node_cluster.wait_running("ada")
 
 

@@ -41,8 +41,8 @@ def profile(claims=None, **more):
     return {"display_name": "GPU", "slug": "gpu", "kubespawner_override": {"device_claims": claims}, **more}
 
 
-def option(choices, **beside):
-    return {"profile_options": {"memory": {"display_name": "GPU memory", "choices": choices}, **beside}}
+def option(choices, **for_pending_pod):
+    return {"profile_options": {"memory": {"display_name": "GPU memory", "choices": choices}, **for_pending_pod}}
 
 
 def choice(claims, name="a choice", **more):
@@ -158,8 +158,8 @@ def test_what_is_chosen_beforehand(catalog, reference, own, default):
 
 
 def test_choices_beside_the_generated_ones_stay_in_their_place(catalog):
-    beside = {"whole": choice({"gpu": {"device_class": "gpu.example.com"}}, default=True), "from_policy": {}}
-    choices = generated(profile(**option(beside)), catalog)
+    for_pending_pod = {"whole": choice({"gpu": {"device_class": "gpu.example.com"}}, default=True), "from_policy": {}}
+    choices = generated(profile(**option(for_pending_pod)), catalog)
     assert list(choices) == ["whole", *FEW]
     assert default_of(choices) == ["whole"]
     own = {"from_policy": choice({"gpu": {"count": 1}})}

@@ -71,7 +71,7 @@ class Hub:
 
     Attributes
     ----------
-    promised
+    reserved
         For whom a warm claim was promised, by its name.
     wrong
         Promises that should not have been given.
@@ -82,7 +82,7 @@ class Hub:
     """
 
     def __init__(self, cluster: ClusterUnderTest, time: VirtualTime, api: KubernetesApi) -> None:
-        self.promised: dict[str, str] = {}
+        self.reserved: dict[str, str] = {}
         self.wrong: list[str] = []
         self.users: list[str] = []
         self.spoiled: set[str] = set()
@@ -103,7 +103,7 @@ class Hub:
             return
         start.answer = answer
         for claim in answer["claims"].values():
-            other = self.promised.setdefault(claim, start.name)
+            other = self.reserved.setdefault(claim, start.name)
             if other != start.name:
                 self.wrong.append(f"{claim} was promised to {other} and to {start.name}")
 

@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.placeholders.planner.actions import Cause
-from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.view import Reservation, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
@@ -49,7 +49,7 @@ class Observer:
 
     Parameters
     ----------
-    headroom
+    replicas
         By shape.
 
     Attributes
@@ -66,12 +66,12 @@ class Observer:
         Placeholders that the replicas ended, by cause.
     handed
         The users' pods that have named a claim, by their uids.
-    promised
+    reserved
         To whom claims were promised, and until when.
     """
 
     def __init__(
-        self, watch: ClusterWatch, time: VirtualTime, namespace: str, headroom: Mapping[str, Headroom], grace: Grace
+        self, watch: ClusterWatch, time: VirtualTime, namespace: str, replicas: Mapping[str, ReplicaRange], grace: Grace
     ) -> None:
         self.watch = watch
         self.left: set[str] = set()
@@ -82,14 +82,14 @@ class Observer:
         self.handed: dict[ObjectKey, set[str]] = {}
         self._time = time
         self._namespace = namespace
-        self._headroom = headroom
+        self._replicas = replicas
         self._grace = grace
-        self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in headroom}
+        self._warm: dict[str, set[ObjectKey]] = {shape: set() for shape in replicas}
         self._node_of: dict[str, str] = {}
         self._made: dict[ObjectKey, datetime] = {}
-        self.promised: dict[ObjectKey, Reservation] = {}
-        self._forsaken: set[ObjectKey] = set()
-        self._leaving: set[str] = set()
+        self.reserved: dict[ObjectKey, Reservation] = {}
+        self._unused_reservations: set[ObjectKey] = set()
+        self._terminating: set[str] = set()
         self._losses: list[_Loss] = []
         self._judged = 0.0
         self._causes: dict[ObjectKey, str] = {}
@@ -110,7 +110,7 @@ class Observer:
         """Those that have a node and have not finished."""
         return [pod for pod in self.users() if pod.node_name and not pod.is_finished]
 
-    def waiting_users(self) -> list[Pod]:
+    def pending_users(self) -> list[Pod]:
         """Those without a node."""
         return [pod for pod in self.users() if not pod.node_name and not pod.is_finished]
 
@@ -137,7 +137,7 @@ class Observer:
     def note_decision(self, numbered: NumberedDecision) -> None:
         """A replica has decided something."""
         decision = numbered.decision
-        if decision.kind == "end-placeholder":
+        if decision.kind == "delete-placeholder":
             namespace, _, name = decision.subject.removeprefix("Pod ").partition("/")
             self._causes[ObjectKey(namespace, name)] = decision.code
             self.ended[decision.code] += decision.outcome == "done"
@@ -151,8 +151,8 @@ class Observer:
 
     def _look_at_expiry(self, placeholder: ObjectKey, at: datetime) -> None:
         """Who is promised a place has all of the time that he was told, unless he comes without it."""
-        claims = [key for key in self.promised if key.name.startswith(f"{placeholder.name}-")]
-        until = [self.promised[key].until for key in claims if key not in self._forsaken]
+        claims = [key for key in self.reserved if key.name.startswith(f"{placeholder.name}-")]
+        until = [self.reserved[key].until for key in claims if key not in self._unused_reservations]
         if until and at < max(until) - _STAMP:
             self._tell(f"{placeholder} ended at {at}, and is promised until {max(until)}")
 
@@ -182,9 +182,9 @@ class Observer:
     def _look_at_placeholder(self, key: ObjectKey) -> None:
         """A server joins what a placeholder keeps prepared: its kubelet may lose it if that goes before it runs."""
         pod = self.watch.snapshot.pods.get(key)
-        if pod is None or not pod.is_deleted or pod.is_preempted or pod.uid in self._leaving:
+        if pod is None or not pod.is_deleted or pod.is_preempted or pod.uid in self._terminating:
             return
-        self._leaving.add(pod.uid)
+        self._terminating.add(pod.uid)
         for user in self.running_users():
             shared = set(claims_named(pod)) & set(claims_named(user))
             if shared and not user.is_running and user.node_name not in self.lost:
@@ -204,9 +204,9 @@ class Observer:
 
     def _look_at_numbers(self) -> None:
         counted = Counter(_shape(pod) for pod in self.placeholders())
-        for shape, headroom in self._headroom.items():
-            if counted[shape] > headroom.max:
-                self._tell(f"{counted[shape]} placeholders of {shape}, {headroom.max} at most")
+        for shape, replicas in self._replicas.items():
+            if counted[shape] > replicas.max:
+                self._tell(f"{counted[shape]} placeholders of {shape}, {replicas.max} at most")
             warm = self.warm(shape)
             lost = self._warm[shape] - warm
             self._losses += [_Loss(key, shape, monotonic(), len(warm)) for key in lost]
@@ -220,10 +220,10 @@ class Observer:
                 if each.resource != "pods":
                     self._tell(f"{claim.key} has a consumer that is no pod: {each.resource}")
             if (reservation := reservation_of(claim)) is not None:
-                self.promised[claim.key] = reservation
+                self.reserved[claim.key] = reservation
                 pod = self.watch.snapshot.pods.get(ObjectKey(claim.key.namespace, reservation.pod))
                 if pod is not None and claim.key not in claims_named(pod):
-                    self._forsaken.add(claim.key)
+                    self._unused_reservations.add(claim.key)
 
     def _look_at_orphans(self) -> None:
         found = dict(self._orphans())
@@ -257,7 +257,7 @@ class Observer:
                 each.shape == loss.shape and abs(each.at - loss.at) < _TOGETHER and not self._is_eviction(each)
                 for each in self._losses
             )
-            floor = self._headroom[loss.shape].kept
+            floor = self._replicas[loss.shape].kept
             if loss.left + others < floor:
                 cause = self._causes[loss.key]
                 self._tell(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")

@@ -106,12 +106,12 @@ class ChaosWorld:
     def _is_done(self, replica: VirtualReplica, since: datetime) -> bool:
         if not replica.leads:
             return False
-        keeper = replica.running.keeper
-        decided, latest = replica.running.context.decisions.decided_at, keeper.latest
+        controller = replica.running.controller
+        decided, latest = replica.running.context.decisions.decided_at, controller.latest
         if latest is None or latest.frozen or latest.actions or decided is None or decided < since:
             return False
         return all(
-            _versions(keeper.watch, kind, self.cluster.namespace)
+            _versions(controller.watch, kind, self.cluster.namespace)
             == _versions(self.observer.watch, kind, self.cluster.namespace)
             for kind in (Kind.NODE, Kind.POD, Kind.RESOURCE_CLAIM, Kind.RESOURCE_SLICE)
         )
@@ -171,9 +171,9 @@ class ChaosWorld:
         blind = [each for each in self.replicas if each.is_cut_off and (each is replica or each.leads)]
         for _ in range(500):
             answer = {each["name"]: each["cause"] for each in (await service.get_json("waiting"))["items"]}
-            waiting = {pod.name for pod in self.observer.waiting_users()}
+            waiting = {pod.name for pod in self.observer.pending_users()}
             for each in blind:
-                waiting &= {pod.name for pod in each.running.keeper.watch.snapshot.pods.values()}
+                waiting &= {pod.name for pod in each.running.controller.watch.snapshot.pods.values()}
             missing = [name for name in waiting if not answer.get(name)]
             if not missing:
                 self.waited.update(_kind_of_cause(answer[name]) for name in waiting)
@@ -206,9 +206,9 @@ class ChaosWorld:
     def seen(self) -> Counter[str]:
         """What must be in a run that is worth its name."""
         observer = self.observer
-        in_vain = sum(key not in observer.handed for key in observer.promised)
+        in_vain = sum(key not in observer.handed for key in observer.reserved)
         return Counter(
-            {"taken over": self.hub.taken_over, "promised": len(observer.promised), "promised in vain": in_vain}
+            {"taken over": self.hub.taken_over, "promised": len(observer.reserved), "promised in vain": in_vain}
         )
 
     def done_so_far(self) -> list[int]:

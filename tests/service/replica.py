@@ -16,8 +16,8 @@ from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
-from dra_spawner.placeholders.controller.settings import KeeperSettings
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service import DRASpawnerService
@@ -92,9 +92,9 @@ class Replica:
         self.cluster = cluster
 
     @property
-    def keeper(self) -> PlaceholderKeeper:
-        assert self.context.keeper is not None
-        return self.context.keeper
+    def controller(self) -> PlaceholderController:
+        assert self.context.controller is not None
+        return self.context.controller
 
     async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = 25) -> None:
         """Wait until the replica shows something."""
@@ -114,12 +114,12 @@ class Replica:
     async def until_warm(self, shape: Shape, count: int) -> None:
         """Wait until so many places of a shape can be promised."""
         await self.until(
-            lambda: self.context.keeper is not None and len(self.keeper.view().warm(shape.id)) == count,
+            lambda: self.context.controller is not None and len(self.controller.view().warm(shape.id)) == count,
             f"{count} warm placeholders",
         )
 
     def placeholders(self) -> dict[ObjectKey, Any]:
-        return self.keeper.view().placeholders
+        return self.controller.view().placeholders
 
     async def ask(self, body: Any, token: str = TOKEN, **headers: str) -> tuple[int, Json]:
         """``POST api/placements``."""
@@ -177,7 +177,7 @@ class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
     pass
 
 
-class _Waiting(_Anybody, waiting_handlers.WaitingHandler):
+class _Waiting(_Anybody, waiting_handlers.PendingHandler):
     pass
 
 
@@ -205,7 +205,7 @@ class Service(DRASpawnerService):
 
     orphan_seconds = 60.0
 
-    def keeper_settings(self) -> KeeperSettings:
+    def keeper_settings(self) -> ControllerSettings:
         found = super().keeper_settings()
         grace = replace(found.policy.grace, orphan=timedelta(seconds=self.orphan_seconds))
         return replace(found, policy=replace(found.policy, grace=grace))
@@ -254,7 +254,7 @@ async def replica(
     work = asyncio.create_task(application.work(context))
     try:
         found = Replica(context, f"http://127.0.0.1:{listening.getsockname()[1]}", cluster)
-        await found.until(lambda: context.keeper is not None and context.watch is not None and context.watch.synced)
+        await found.until(lambda: context.controller is not None and context.watch is not None and context.watch.synced)
         yield found
         assert not work.done(), work
     finally:

@@ -17,7 +17,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
@@ -36,9 +36,14 @@ LONG = timedelta(minutes=33)
 #: Chance goes on for so long at most until there was enough of what is to be seen.
 LONGEST = timedelta(minutes=99)
 ENOUGH = Counter({"taken over": 3, "promised": 5, "promised in vain": 1})
-HEADROOM = {"gpu": Headroom(2, 3), "plain": Headroom(2, 3), "full": Headroom(1, 3), "both": Headroom(1, 2)}
+REPLICAS = {
+    "gpu": ReplicaRange(2, 3),
+    "plain": ReplicaRange(2, 3),
+    "full": ReplicaRange(1, 3),
+    "both": ReplicaRange(1, 2),
+}
 #: Who stay to the end. On a node where anybody is, there may be no room for one that wants both devices.
-LAST_USERS = MOST_NODES - sum(HEADROOM[name].min for name in ("gpu", "full", "both"))
+LAST_USERS = MOST_NODES - sum(REPLICAS[name].min for name in ("gpu", "full", "both"))
 GRACE = Grace(orphan=timedelta(seconds=60))
 
 
@@ -48,7 +53,7 @@ async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]
     await prepare(cluster)
     await publish_shapes(cluster, {name: CHOICES[name].shape for name in CHOICES})
     traits: dict[str, Any] = {
-        "headroom": {name: {"min": each.min, "max": each.max} for name, each in HEADROOM.items()},
+        "placeholders": {name: {"min": each.min, "max": each.max} for name, each in REPLICAS.items()},
         "orphan_seconds": GRACE.orphan.total_seconds(),
         "drain_after_seconds": 120.0,
         "new_node_seconds": 300.0,
@@ -59,7 +64,7 @@ async def chaos_on(cluster: ClusterUnderTest, seed: int) -> AsyncIterator[Chaos]
         api = await stack.enter_async_context(await VirtualTimeApi.connect(cluster.admin_kubeconfig, time.stamps))
         watch = await stack.enter_async_context(ClusterWatch(api))
         await watch.wait_synced()
-        by_shape = {CHOICES[name].shape.id: each for name, each in HEADROOM.items()}
+        by_shape = {CHOICES[name].shape.id: each for name, each in REPLICAS.items()}
         observer = Observer(watch, time, cluster.namespace, by_shape, GRACE)
         replicas = []
         for _ in range(2):
@@ -99,9 +104,9 @@ def restless(chaos: Chaos) -> list[str]:
     """What is not as it is to be in the end."""
     observer = chaos.observer
     found = [f"{pod} waits" for pod in observer.pods() if not pod.node_name]
-    for name, headroom in HEADROOM.items():
+    for name, replicas in REPLICAS.items():
         of_shape = CHOICES[name].shape.id
-        if len(observer.warm(of_shape)) != headroom.min:
+        if len(observer.warm(of_shape)) != replicas.min:
             found.append(f"{len(observer.warm(of_shape))} places for {name}")
     pods = observer.pods()
     named = {ObjectKey(pod.namespace, each.claim) for pod in pods for each in pod.claims if each.claim}

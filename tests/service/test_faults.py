@@ -28,17 +28,17 @@ async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster:
     await publish_shapes(cluster, SHAPES)
     async with cluster.fault_proxy() as proxy:
         proxy.fail(Fault.answer(404), matching=lambda request: "resource.k8s.io" in request.path, times=None)
-        headroom = {"gpu-whole": {"min": 1}, "plain": {"min": 2}}
-        async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), headroom=headroom) as service:
+        placeholders = {"gpu-whole": {"min": 1}, "plain": {"min": 2}}
+        async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), placeholders=placeholders) as service:
             await service.until_warm(PLAIN, 2)
             assert set(service.context.problems()) == {
                 "The cluster does not serve resource.k8s.io/v1: there are no devices, and only they are left out.",
-                "headroom of gpu-whole: nothing is kept, as the cluster has no devices.",
+                "placeholders of gpu-whole: nothing is kept, as the cluster has no devices.",
             }
             answer = await service.place(PLAIN, "ada")
             assert (answer["kind"], answer["claims"], answer["until"]) == ("fresh", {}, None)
     told = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
-    assert told == ["Placeholders: headroom of gpu-whole: nothing is kept, as the cluster has no devices"]
+    assert told == ["Placeholders: placeholders of gpu-whole: nothing is kept, as the cluster has no devices"]
 
 
 async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(cluster: ClusterUnderTest) -> None:
@@ -46,8 +46,8 @@ async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes
     await publish_shapes(cluster, SHAPES)
     async with cluster.fault_proxy() as proxy:
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
-        headroom = {"gpu-whole": {"min": 2}}
-        async with replica(cluster, kubeconfig, headroom=headroom) as service:
+        placeholders = {"gpu-whole": {"min": 2}}
+        async with replica(cluster, kubeconfig, placeholders=placeholders) as service:
             await service.until_warm(GPU, 2)
             kept = next(iter(service.placeholders()))
             proxy.fail(Fault.refuse(), times=None)
@@ -73,7 +73,7 @@ async def test_with_no_change_in_the_cluster_nothing_is_written(cluster: Cluster
     await publish_shapes(cluster, SHAPES)
     async with cluster.fault_proxy() as proxy:
         kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
-        async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+        async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
             await service.until_warm(GPU, 1)
             await rest(service)
             before = writes(proxy)
@@ -84,10 +84,11 @@ async def test_with_no_change_in_the_cluster_nothing_is_written(cluster: Cluster
 
 async def rest(service: Replica) -> None:
     """Wait for a round in which nothing is to be done."""
-    latest = service.keeper.latest
-    service.keeper._wake()
+    latest = service.controller.latest
+    service.controller._wake()
     await service.until(
-        lambda: service.keeper.latest is not latest and not getattr(service.keeper.latest, "actions", ()), "a round"
+        lambda: service.controller.latest is not latest and not getattr(service.controller.latest, "actions", ()),
+        "a round",
     )
 
 
@@ -126,7 +127,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
     """Another takes over what is there, makes what is missing, and clears away what is left over; the old one is quiet."""
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
     await publish_shapes(cluster, SHAPES)
-    traits = {"headroom": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
+    traits = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
     async with cluster.fault_proxy() as proxy:
         with death_at(proxy, verb, resource) as last:
             async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old:
@@ -135,7 +136,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                 async with replica(cluster, **traits) as new:
                     most = [0]
                     new.context.watch.on_change(lambda change: most.append(len(new.placeholders())))  # type: ignore[union-attr]
-                    await new.until(lambda: new.keeper.latest is not None, "it leads")
+                    await new.until(lambda: new.controller.latest is not None, "it leads")
                     await new.until_warm(GPU, 2)
                     await new.until(lambda: owned(new), "every claim is its placeholder's", seconds=40)
                     assert max(*most, len(new.placeholders())) == 2, "never more than wanted"
@@ -166,7 +167,7 @@ def leads(service: Replica) -> str:
 
 def owned(service: Replica) -> bool:
     """Whether each warm claim is a placeholder's that is there."""
-    view = service.keeper.view()
+    view = service.controller.view()
     held = {key for each in view.placeholders.values() for key in each.claims}
     return {tracked.key for tracked in view.warm_claims()} == held
 
@@ -174,24 +175,24 @@ def owned(service: Replica) -> bool:
 async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)
-    traits = {"headroom": {"gpu-whole": {"min": 2, "max": 2}}}
+    traits = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}}
     async with (
         cluster.fault_proxy() as proxy,
         replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,
     ):
         await old.until_warm(GPU, 2)
-        promised = await old.place(GPU, "ada")
+        reserved = await old.place(GPU, "ada")
         proxy.fail(Fault.refuse(), times=None)
         proxy.cut()
         async with replica(cluster, **traits) as new:
             await new.until(lambda: new.context.role is Role.LEADER, "it takes over")
-            await new.until(lambda: new.keeper.latest is not None, "it decides")
+            await new.until(lambda: new.controller.latest is not None, "it decides")
             other = await new.place(GPU, "eve")
-            assert set(other["claims"].values()).isdisjoint(promised["claims"].values())
-            await new.start(GPU, "ada", WHOLE, promised)
+            assert set(other["claims"].values()).isdisjoint(reserved["claims"].values())
+            await new.start(GPU, "ada", WHOLE, reserved)
             await cluster.wait_running("ada")
-            claim = ObjectKey(cluster.namespace, promised["claims"]["gpu"])
-            await new.until(lambda: claim not in new.keeper.view().holder_of, "the placeholder goes")
+            claim = ObjectKey(cluster.namespace, reserved["claims"]["gpu"])
+            await new.until(lambda: claim not in new.controller.view().holder_of, "the placeholder goes")
             assert new.context.watch is not None
             assert claim in new.context.watch.snapshot.claims, "but not the claim"
         proxy.heal()
@@ -202,7 +203,7 @@ async def test_the_charts_own_parts_are_told_and_left_alone(cluster: ClusterUnde
     await publish_shapes(cluster, SHAPES)
     foreign = [chart_pod("user-placeholder-0", "user-placeholder"), chart_pod("user-scheduler-abc", "user-scheduler")]
     await cluster.publish(*foreign)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
         placeholder, scheduler = sorted(service.context.problems())
         assert f"(pod {cluster.namespace}/user-placeholder-0)" in placeholder
@@ -233,7 +234,7 @@ def chart_pod(name: str, component: str) -> dict[str, Any]:
 async def test_a_priority_class_that_is_not_there_is_told(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
-    traits: dict[str, Any] = {"headroom": {"plain": {"min": 1}}, "placeholder_priority_class": "missing"}
+    traits: dict[str, Any] = {"placeholders": {"plain": {"min": 1}}, "placeholder_priority_class": "missing"}
     async with replica(cluster, **traits) as service:
         await service.until(lambda: bool(service.context.problems()), "it is told")
         (problem,) = service.context.problems()

@@ -25,15 +25,15 @@ SHAPES = {"gpu-whole": GPU, "gpu-slice": PART, "plain": PLAIN}
 async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), shareable("gpu-2")))
     await publish_shapes(cluster, SHAPES, {"broken": "count must be from 1 to 32"})
-    headroom = {"gpu-whole": {"min": 1, "max": 3}, "plain": {"min": 1}, "tpu": {"min": 1}, "broken": {"min": 1}}
-    async with replica(cluster, headroom=headroom) as service:
+    placeholders = {"gpu-whole": {"min": 1, "max": 3}, "plain": {"min": 1}, "tpu": {"min": 1}, "broken": {"min": 1}}
+    async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
         await service.until_warm(PLAIN, 1)
         assert set(service.context.problems()) == {
-            "headroom of tpu: there is no such choice; there are: gpu-slice, gpu-whole, plain.",
-            "headroom of broken: this choice is left out: count must be from 1 to 32.",
+            "placeholders of tpu: there is no such choice; there are: gpu-slice, gpu-whole, plain.",
+            "placeholders of broken: this choice is left out: count must be from 1 to 32.",
         }
-        (kept,) = [each for each in placeholders_json(service.keeper, service.context) if each["claims"]]
+        (kept,) = [each for each in placeholders_json(service.controller, service.context) if each["claims"]]
         assert (kept["profiles"], kept["node"], kept["state"]) == (["gpu-whole"], "node-a", "warm")
         assert kept["reason"] == "1 wanted, 0 there"
         choices = {each["name"]: each for each in await profiles_json(service.context)}
@@ -52,22 +52,22 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         assert bound["spec"]["nodeName"] == "node-a"
         # Kept anew, with the claim that was handed over still the user's.
         await service.until(
-            lambda: ObjectKey(cluster.namespace, claim) not in service.keeper.view().holder_of, "it went over"
+            lambda: ObjectKey(cluster.namespace, claim) not in service.controller.view().holder_of, "it went over"
         )
         await service.until_warm(GPU, 1)
         claims = {
             each: metric_value(service, "dra_spawner_placeholder_claims", state=each) for each in ("free", "taken")
         }
         assert claims == {"free": 1, "taken": 1}
-        assert metric_value(service, "dra_spawner_seats", profile="gpu-whole", state="used") == 1
-        assert metric_value(service, "dra_spawner_headroom_target", profile="gpu-whole", source="configured") == 1
+        assert metric_value(service, "dra_spawner_placeholders", profile="gpu-whole", state="used") == 1
+        assert metric_value(service, "dra_spawner_placeholders_target", profile="gpu-whole", source="configured") == 1
         assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
         ended = "dra_spawner_evictions_total"
         await service.until(lambda: metric_value(service, ended, reason="handed-over") == 1, "it is counted")
-        assert metric_value(service, "dra_spawner_hand_over_seconds_count") == 1
+        assert metric_value(service, "dra_spawner_handover_seconds_count") == 1
         waited = "dra_spawner_launch_wait_seconds_count"
         assert metric_value(service, waited, profile="gpu-whole", outcome="hit") == 1
-        assert metric_value(service, "dra_spawner_frozen") == 0
+        assert metric_value(service, "dra_spawner_on_hold") == 0
 
 
 async def test_nothing_is_promised_while_nothing_is_decided(
@@ -77,9 +77,9 @@ async def test_nothing_is_promised_while_nothing_is_decided(
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
-        monkeypatch.setattr(service.keeper.watch, "staleness_seconds", lambda: 1200.0)
+        monkeypatch.setattr(service.controller.watch, "staleness_seconds", lambda: 1200.0)
         body = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
         status, answer = await service.ask(body)
         assert (status, answer["message"]) == (
@@ -104,7 +104,7 @@ async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> N
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
     async with replica(cluster) as service:
-        await service.until(lambda: service.keeper.latest is not None, "it leads")
+        await service.until(lambda: service.controller.latest is not None, "it leads")
         assert service.context.decisions.count == 0
         assert service.context.problems() == ()
         status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace})
@@ -115,7 +115,7 @@ async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> N
 
 async def test_what_was_published_stays_good_until_something_better_comes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         missing = f"the hub has not published its profiles yet (ConfigMap {CONFIG_MAP})"
         assert service.context.problems() == (f"Placeholders: {missing}.",)
         assert not service.placeholders()
@@ -125,12 +125,12 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         # A mishap of the hub ends nothing.
         path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}"
         await cluster.admin.patch(path, {"data": {"shapes.json": "{"}})
-        await service.until(lambda: "makes no sense" in service.keeper.shapes.problem, "the mishap is seen")
-        assert "what was published before it is used" in service.keeper.shapes.problem
+        await service.until(lambda: "makes no sense" in service.controller.shapes.problem, "the mishap is seen")
+        assert "what was published before it is used" in service.controller.shapes.problem
         await cluster.admin.delete(path)
-        await service.until(lambda: "not published" in service.keeper.shapes.problem, "it is gone")
-        latest = service.keeper.latest
-        await service.until(lambda: service.keeper.latest is not latest, "it was decided anew")
+        await service.until(lambda: "not published" in service.controller.shapes.problem, "it is gone")
+        latest = service.controller.latest
+        await service.until(lambda: service.controller.latest is not latest, "it was decided anew")
         assert set(service.placeholders()) == {before}
         # A profile that has changed: what was kept of the old one goes.
         larger = shape(WHOLE, cpu="2")
@@ -146,22 +146,22 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
-    headroom = {"gpu-whole": {"min": 1}}
-    async with replica(cluster, headroom=headroom) as service:
+    placeholders = {"gpu-whole": {"min": 1}}
+    async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
         before = set(service.placeholders())
     await cluster.admin.delete(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}")
-    async with replica(cluster, headroom=headroom) as service:
-        await service.until(lambda: service.keeper.latest is not None, "it leads")
+    async with replica(cluster, placeholders=placeholders) as service:
+        await service.until(lambda: service.controller.latest is not None, "it leads")
         assert set(service.placeholders()) == before
         assert service.context.decisions.count == 0
         # Why it was made is on the pod: this replica decided nothing.
-        (kept,) = placeholders_json(service.keeper, service.context)
+        (kept,) = placeholders_json(service.controller, service.context)
         assert (kept["reason"], kept["decided_at"], kept["profiles"]) == ("1 wanted, 0 there", None, [])
     # The first may have ended before the claim was its placeholder's.
     async with replica(cluster, orphan_seconds=1.0) as service:
         await service.until(lambda: not service.placeholders(), "without head-room they go")
-        await service.until(lambda: not list(service.keeper.view().warm_claims()), "with their claims")
+        await service.until(lambda: not list(service.controller.view().warm_claims()), "with their claims")
 
 
 @pytest.mark.parametrize(
@@ -197,15 +197,15 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
     ],
 )
 async def test_questions_that_make_no_sense(embedded_cluster: ClusterUnderTest, body: Any, message: str) -> None:
-    async with replica(embedded_cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         status, answer = await service.ask(body)
         assert (status, answer["message"]) == (400, message)
 
 
 async def test_only_the_hub_may_ask_for_places(embedded_cluster: ClusterUnderTest) -> None:
     question = {"shape": "0" * 16, "pod": "ada", "namespace": "default"}
-    async with replica(embedded_cluster, headroom={"gpu-whole": {"min": 1}}) as service:
-        await service.until(lambda: service.keeper.latest is not None, "it leads")
+    async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
+        await service.until(lambda: service.controller.latest is not None, "it leads")
         assert (await service.ask(question))[0] == 404
         assert (await service.ask(question, token=""))[0] == 401
         # With a hub it would be asked who that is (tests/integration/test_service.py); here is none.
@@ -219,21 +219,21 @@ async def test_servers_in_namespaces_of_their_own_get_no_claims(embedded_cluster
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, SHAPES)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(GPU, 1)
         status, answer = await service.ask({"shape": GPU.id, "pod": "ada", "namespace": "user-ada"})
-        assert (status, answer["kind"], answer["claims"], answer["until"]) == (200, "yield", {}, None)
+        assert (status, answer["kind"], answer["claims"], answer["until"]) == (200, "preempt", {}, None)
 
 
 async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a"))
     await publish_shapes(cluster, SHAPES)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(
-            lambda: any(each["waits_because"] for each in placeholders_json(service.keeper, service.context)),
+            lambda: any(each["waits_because"] for each in placeholders_json(service.controller, service.context)),
             "it waits",
         )
-        (kept,) = placeholders_json(service.keeper, service.context)
+        (kept,) = placeholders_json(service.controller, service.context)
         assert kept["state"] == "pending"
         assert "cannot allocate all claims" in kept["waits_because"]
         assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"

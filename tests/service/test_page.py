@@ -30,8 +30,8 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
     sizes = [f"gpu-slice/memory={each}" for each in ("40Gi", "5Gi", "small")]
     shapes = {"gpu-whole": GPU, "gpu-slice": PART, **dict.fromkeys(sizes, PART), "huge": HUGE}
     await publish_shapes(cluster, shapes, {"broken": EVIL})
-    headroom = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
-    async with replica(cluster, headroom=headroom) as service:
+    placeholders = {"gpu-whole": {"min": 2}, "gpu-slice": {"min": 1, "max": 3, "floor": 1}}
+    async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 2)
         await service.until_warm(PART, 1)
         answer = await service.place(GPU, "jupyter-ada")
@@ -50,10 +50,10 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "Latest decisions" in text
         placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
         told = f"it gets the place of {placeholder} on node node-a, with its devices, if it is there by"
-        (promise,) = (await service.get_json("decisions?kind=promise-place"))["items"]
-        assert (promise["subject"], promise["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
-        assert promise["details"]["claim.gpu"] == answer["claims"]["gpu"]
-        assert promise["reason"].startswith(told)
+        (reservation,) = (await service.get_json("decisions?kind=reserve-placeholder"))["items"]
+        assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
+        assert reservation["details"]["claim.gpu"] == answer["claims"]["gpu"]
+        assert reservation["reason"].startswith(told)
         assert told in text
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
         (line,) = (await service.get_json("decisions?kind=refuse-promise"))["items"]
@@ -65,29 +65,29 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         names = [each["name"] for each in profiles["items"]]
         assert names == ["broken", "gpu-slice", sizes[1], sizes[0], sizes[2], "gpu-whole", "huge"]
         by_name = {each["name"]: each for each in profiles["items"]}
-        assert by_name["gpu-slice"]["headroom"] == {"min": 1, "max": 3, "floor": 1}
-        assert by_name["gpu-slice/memory=small"]["headroom"] is None
+        assert by_name["gpu-slice"]["placeholders"] == {"min": 1, "max": 3, "floor": 1}
+        assert by_name["gpu-slice/memory=small"]["placeholders"] is None
         assert by_name["gpu-slice/memory=small"]["placeholders"]["warm"] == 1
         assert by_name["gpu-whole"]["placeholders"] == {
-            "warm": 1, "warming": 0, "pending": 1, "promised": 1, "leaving": 0
+            "warm": 1, "warming": 0, "pending": 1, "promised": 1, "terminating": 0
         }  # fmt: skip
         kept = json.loads(await service.get("placeholders"))
         reason = "no placeholder is moved while a placeholder waits for a node"
         assert kept["stop"] == {"rule": "pending", "reason": reason, "nothing_is_decided": False}
         assert kept["frozen"] == ""
         assert reason in text
-        promised = [each for each in kept["items"] if each["promised_to"]]
-        assert [each["promised_to"] for each in promised] == ["jupyter-ada"]
-        assert (promised[0]["name"], promised[0]["node"]) == (placeholder, "node-a")
-        assert promised[0]["claims"] == answer["claims"]
-        assert promised[0]["promised_until"][:19] == answer["until"][:19]
+        reserved = [each for each in kept["items"] if each["promised_to"]]
+        assert [each["promised_to"] for each in reserved] == ["jupyter-ada"]
+        assert (reserved[0]["name"], reserved[0]["node"]) == (placeholder, "node-a")
+        assert reserved[0]["claims"] == answer["claims"]
+        assert reserved[0]["promised_until"][:19] == answer["until"][:19]
         metrics = await service.get("metrics")
         for line in (
-            'dra_spawner_seats{profile="gpu-whole",state="held"} 1.0',
-            'dra_spawner_seats{profile="gpu-slice",state="used"} 0.0',
+            'dra_spawner_placeholders{profile="gpu-whole",state="held"} 1.0',
+            'dra_spawner_placeholders{profile="gpu-slice",state="used"} 0.0',
             'dra_spawner_placeholder_claims{state="promised"} 1.0',
-            'dra_spawner_evictions_denied_total{rule="floor"} 0.0',
-            "dra_spawner_hand_over_seconds_count 0.0",
+            'dra_spawner_evictions_held_total{rule="floor"} 0.0',
+            "dra_spawner_handover_seconds_count 0.0",
             'dra_spawner_idle_device_seconds_total{class="gpu.example.com"} 0.0',
         ):
             assert line in metrics
@@ -99,23 +99,23 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
     wanted, used, idle = (shape(SHARE, cpu=cpu) for cpu in ("2", "3", "4"))
     shapes = {"gpu-slice": PART, "gpu-slice/a=1,b=1": wanted, "gpu-slice/a=1,b=2": used, "gpu-slice/a=2,b=1": idle}
     await publish_shapes(cluster, {**shapes, "gpu-slice/a=2,b=2": PART})
-    headroom = {"gpu-slice": {"min": 1}, "gpu-slice/b=1,a=1": {"min": 1}}
-    async with replica(cluster, headroom=headroom) as service:
+    placeholders = {"gpu-slice": {"min": 1}, "gpu-slice/b=1,a=1": {"min": 1}}
+    async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(wanted, 1)
         manifest = user_pod("ada", {}, cpu="1")
         manifest["metadata"]["labels"][names.SHAPE] = used.id
         await cluster.publish(manifest)
         await cluster.wait_running("ada")
-        await service.until(lambda: bool(service.keeper.view().users_of_node), "it is seen")
+        await service.until(lambda: bool(service.controller.view().users_of_node), "it is seen")
         listed = json.loads(await service.get("profiles"))["items"]
         assert [each["name"] for each in listed] == ["gpu-slice", "gpu-slice/a=1,b=1", "gpu-slice/a=1,b=2"]
-        assert [each["headroom"] is not None for each in listed] == [True, True, False]
+        assert [each["placeholders"] is not None for each in listed] == [True, True, False]
         assert [each["placeholders"]["warm"] for each in listed] == [1, 1, 0]
         (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
         assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")
         metrics = await service.get("metrics")
-        assert 'dra_spawner_seats{profile="gpu-slice/a=1,b=1",state="free"} 1.0' in metrics
-        assert 'dra_spawner_seats{profile="gpu-slice/a=1,b=2",state="used"} 1.0' in metrics
+        assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="free"} 1.0' in metrics
+        assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=2",state="used"} 1.0' in metrics
         assert "a=2,b=1" not in metrics
 
 
@@ -123,7 +123,7 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), images=()))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
         (kept,) = json.loads(await service.get("placeholders"))["items"]
         assert (kept["state"], kept["stays_because"]) == ("warming", "")
@@ -145,8 +145,8 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
 async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    headroom = {"gpu-whole": {"min": 0, "max": 1}}
-    async with replica(cluster, headroom=headroom) as one, replica(cluster, headroom=headroom) as other:
+    placeholders = {"gpu-whole": {"min": 0, "max": 1}}
+    async with replica(cluster, placeholders=placeholders) as one, replica(cluster, placeholders=placeholders) as other:
         assert await waiting(one) == await waiting(other) == []
         await cluster.publish(
             user_pod("ada", {"gpu": {"resourceClaimName": "missing"}}),
@@ -154,7 +154,7 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
             user_pod("bob", {}, gates=["example.com/not-yet"]),
         )
         for each in (one, other):
-            await each.until(lambda: len(each.keeper.view().waiting_users) == 3, "they are seen")  # noqa: B023 (awaited at once)
+            await each.until(lambda: len(each.controller.view().pending_users) == 3, "they are seen")  # noqa: B023 (awaited at once)
             await each.until(lambda: has_label(each, "node-a"), "the node is ready")  # noqa: B023 (awaited at once)
             assert await waiting(each) == [
                 ("ada", 'resourceclaim.resource.k8s.io "missing" not found', False),
@@ -173,12 +173,12 @@ async def waiting(service: Replica) -> list[tuple[str, str, bool]]:
 
 
 def has_label(service: Replica, name: str) -> bool:
-    return names.IMAGES_READY in service.keeper.watch.snapshot.nodes[name].node.labels
+    return names.IMAGES_READY in service.controller.watch.snapshot.nodes[name].node.labels
 
 
 def is_attracting(service: Replica) -> bool:
-    node = service.keeper.watch.snapshot.nodes["node-a"].node
-    pods = service.keeper.watch.snapshot.pods.values()
+    node = service.controller.watch.snapshot.nodes["node-a"].node
+    pods = service.controller.watch.snapshot.pods.values()
     return names.ATTRACT in node.labels and all(pod.phase == "Running" for pod in pods)
 
 
@@ -196,7 +196,7 @@ async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
         return find(view, policy, wanted, *more)
 
     monkeypatch.setattr(availability, "find_placement", counting)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(GPU, 1)
         (placeholder,) = service.placeholders()
         await cluster.wait_running(placeholder.name)
@@ -206,7 +206,7 @@ async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
         await asyncio.gather(*(service.get("profiles") for _ in range(5)))
         assert asked == []
         await cluster.publish(*node("node-b"))
-        await service.until(lambda: len(service.keeper.watch.snapshot.nodes) == 2, "the node is seen")
+        await service.until(lambda: len(service.controller.watch.snapshot.nodes) == 2, "the node is seen")
         asked.clear()
         await asyncio.gather(*(service.get("profiles") for _ in range(5)))
         # Labels that the new node gets are changes, too.

@@ -88,7 +88,7 @@ async def test_a_stranger_learns_nothing_and_is_not_believed(
     cluster = embedded_cluster
     await lead_as(cluster, stranger.url)
     forged = {"kind": "never", "node": "", "reason": "go away", "claims": {}, "until": None}
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         for status, headers in (
             (200, {}),
@@ -116,12 +116,12 @@ async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderT
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    headroom = {"gpu-whole": {"min": 2}}
-    async with replica(cluster, headroom=headroom, lease_seconds=3600.0) as leader:
+    placeholders = {"gpu-whole": {"min": 2}}
+    async with replica(cluster, placeholders=placeholders, lease_seconds=3600.0) as leader:
         await leader.until_warm(GPU, 2)
         path = resource_path(LEASES, "leases", cluster.namespace, "dra-spawner")
         await cluster.admin.patch(path, {"metadata": {"annotations": {"hub.jupyter.org/leader-url": stranger.url}}})
-        async with replica(cluster, headroom=headroom) as standby:
+        async with replica(cluster, placeholders=placeholders) as standby:
             await until_standby(standby)
             assert (await standby.ask(question(cluster)))[0] == 503
             assert (await standby.get_json("placeholders"))["items"] != []
@@ -132,8 +132,8 @@ async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderT
                 status, refused = await send(leader, headers["Authorization"], body, path, method)
                 assert status in (401, 503), refused
         assert (await send(leader, signed, body))[0] == 401
-        promised = await leader.get_json("placeholders")
-        assert [each["promised_to"] for each in promised["items"] if each["promised_to"]] == []
+        reserved = await leader.get_json("placeholders")
+        assert [each["promised_to"] for each in reserved["items"] if each["promised_to"]] == []
 
 
 async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
@@ -142,7 +142,7 @@ async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    async with replica(cluster, headroom={"gpu-whole": {"min": 2}}) as leader:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 2}}) as leader:
         await leader.until_warm(GPU, 2)
         body, other = (json.dumps(question(cluster, pod)).encode() for pod in ("ada", "eve"))
         sign = ReplicaSignatures(TOKEN).sign_question
@@ -154,8 +154,8 @@ async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
         status, answer = await send(leader, second, body)
         assert (status, answer["kind"]) == (200, "warm")
         assert (await send(leader, second, body))[0] == 401
-        promised = await leader.get_json("placeholders")
-        assert [each["promised_to"] for each in promised["items"] if each["promised_to"]] == ["ada"]
+        reserved = await leader.get_json("placeholders")
+        assert [each["promised_to"] for each in reserved["items"] if each["promised_to"]] == ["ada"]
 
 
 async def test_what_was_passed_on_is_not_passed_on_again(
@@ -164,7 +164,7 @@ async def test_what_was_passed_on_is_not_passed_on_again(
     cluster = embedded_cluster
     await lead_as(cluster, stranger.url)
     body = json.dumps(question(cluster)).encode()
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         signed = ReplicaSignatures(TOKEN).sign_question("POST", authority(standby), "/api/placements", body)
         status, answer = await send(standby, f"DRA-Spawner-Replica {signed}", body)
@@ -186,10 +186,10 @@ async def send(
 async def test_a_standby_passes_on_what_only_the_leader_answers(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    headroom = {"gpu-whole": {"min": 1, "max": 1}}
-    async with replica(cluster, headroom=headroom) as leader:
+    placeholders = {"gpu-whole": {"min": 1, "max": 1}}
+    async with replica(cluster, placeholders=placeholders) as leader:
         await leader.until_warm(GPU, 1)
-        async with replica(cluster, headroom=headroom) as standby:
+        async with replica(cluster, placeholders=placeholders) as standby:
             await until_standby(standby)
             status, unknown = await standby.ask({**question(cluster), "shape": "0" * 16})
             assert (status, unknown["kind"]) == (404, "unknown")
@@ -202,11 +202,11 @@ async def test_a_standby_shows_what_the_leader_decided(embedded_cluster: Cluster
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
-    headroom = {"gpu-whole": {"min": 2, "max": 2}}
-    async with replica(cluster, headroom=headroom) as leader:
+    placeholders = {"gpu-whole": {"min": 2, "max": 2}}
+    async with replica(cluster, placeholders=placeholders) as leader:
         await leader.until_warm(GPU, 1)
         await leader.until(lambda: len(leader.placeholders()) == 2, "the other one waits for a node")
-        async with replica(cluster, headroom={"gpu-whole": {"min": 2, "max": 2}, "tpu": {"min": 1}}) as standby:
+        async with replica(cluster, placeholders={"gpu-whole": {"min": 2, "max": 2}, "tpu": {"min": 1}}) as standby:
             await until_standby(standby)
             assert standby.context.decisions.count == 0
             for address in ("decisions", "decisions?kind=create-placeholder&limit=1", "waiting"):
@@ -222,11 +222,11 @@ async def test_a_standby_shows_what_the_leader_decided(embedded_cluster: Cluster
             assert "replica: standby" in page
             assert "does not lead" not in page
             # Each replica's own problems, and the leader's.
-            assert "headroom of tpu" in page
-            leader.keeper._refused_promise = "pods may not be patched"
+            assert "placeholders of tpu" in page
+            leader.controller._refused_promise = "pods may not be patched"
             for text in (await standby.get("page"), await standby.get("status")):
                 assert "nothing can be promised: pods may not be patched" in text
-                assert "headroom of tpu" in text
+                assert "placeholders of tpu" in text
             status, refused = await send(standby, "", b"", "decisions?limit=many", "GET")
             assert (status, refused["message"]) == (400, "limit must be a whole number from 0 to 1000.")
 
@@ -238,7 +238,7 @@ async def test_a_standby_whose_leader_does_not_answer_says_so(
     await lead_as(cluster, stranger.url)
     stranger.answers = (200, b'{"items": [], "total": 77, "problems": ["send money"]}', {})
     sentence = "This replica does not lead, and the leader does not answer."
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         for address in ("decisions", "placeholders", "waiting"):
             told = await standby.get_json(address)
@@ -273,7 +273,7 @@ async def test_where_no_replica_can_be_nobody_is_asked(
     cluster = embedded_cluster
     url = stranger.url + path if path else stranger.url.replace("127.0.0.1", "localhost")
     await lead_as(cluster, url)
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
         await until_standby(standby)
         assert (await standby.ask(question(cluster)))[0] == 503
         told = await standby.get_json("status")

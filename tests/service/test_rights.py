@@ -42,11 +42,11 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
     cluster = real_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0"), shareable("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART})
-    headroom = {"gpu-whole": {"min": 1}, "gpu-slice": {"min": 4, "max": 4}}
-    async with with_shipped_rights(cluster, headroom=headroom) as service:
+    placeholders = {"gpu-whole": {"min": 1}, "gpu-slice": {"min": 4, "max": 4}}
+    async with with_shipped_rights(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
         await service.until_warm(PART, 4)
-        # A hand-over: promised, owned, reserved, the placeholder deleted.
+        # A handover: promised, owned, reserved, the placeholder deleted.
         answer = await service.place(GPU, "ada")
         await service.start(GPU, "ada", WHOLE, answer)
         await cluster.wait_running("ada")
@@ -59,8 +59,8 @@ async def test_everything_works_with_the_rights_that_are_shipped(real_cluster: C
         await cluster.publish({"apiVersion": "resource.k8s.io/v1", **template}, manifest)
         await cluster.wait_running("eve")
         # A promise that nobody came for ends, and the devices are free.
-        promised = await service.place(PART, "nobody")
-        assert promised["kind"] == "warm"
+        reserved = await service.place(PART, "nobody")
+        assert reserved["kind"] == "warm"
         await service.until(lambda: "expired" in codes(service), "the promise ends", seconds=45)
         assert service.context.problems() == ()
         outcomes = {each.decision.outcome for each in service.context.decisions.newest(1000)}
@@ -77,7 +77,7 @@ async def test_a_hand_over_on_a_full_node_with_the_rights_that_are_shipped(real_
     gpu = shape(WHOLE, cpu="5")
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
-    async with with_shipped_rights(cluster, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+    async with with_shipped_rights(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)
         answer = await service.place(gpu, "ada")
         await service.start(gpu, "ada", WHOLE, answer, cpu="5")
@@ -92,7 +92,7 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU})
     kubeconfig = await account(cluster, with_placeholders=False)
-    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         rule = '{apiGroups: [""], resources: [configmaps], resourceNames: [dra-spawner-shapes], verbs: [list, watch]}'
         told = f"its account lacks the rule {rule} in namespace {cluster.namespace}"
         # Before the first answer it says that nothing is known yet.
@@ -101,7 +101,7 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
     await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
     await without(cluster, "clusterroles", None, "nodes")
     await without(cluster, "roles", cluster.namespace, "resourceclaims")
-    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1}}) as service:
         claims = f'{{apiGroups: ["resource.k8s.io"], resources: [resourceclaims], verbs: [create]}} in namespace {cluster.namespace}'
         nodes = '{apiGroups: [""], resources: [nodes], verbs: [patch]}'
         expected = {
@@ -111,9 +111,9 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
         await service.until(lambda: set(service.context.problems()) == expected, "both are told")
         # It is not tried again and again.
         count = service.context.decisions.count
-        latest = service.keeper.latest
-        service.keeper._wake()
-        await service.until(lambda: service.keeper.latest is not latest, "it was decided again")
+        latest = service.controller.latest
+        service.controller._wake()
+        await service.until(lambda: service.controller.latest is not latest, "it was decided again")
         assert service.context.decisions.count <= count + 1
 
 
@@ -160,13 +160,13 @@ async def test_without_the_right_to_reserve_a_hand_over_still_ends_well(real_clu
     await publish_shapes(cluster, {"gpu-whole": gpu})
     kubeconfig = await account(cluster)
     await without(cluster, "clusterroles", None, "resourceclaims/binding")
-    async with replica(cluster, kubeconfig, headroom={"gpu-whole": {"min": 1, "max": 1}}) as service:
+    async with replica(cluster, kubeconfig, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until_warm(gpu, 1)
         answer = await service.place(gpu, "ada")
         await service.start(gpu, "ada", WHOLE, answer, cpu="5")
         await cluster.wait_running("ada")
         told = [each.decision for each in service.context.decisions.newest(100)]
-        assert {each.kind for each in told if "resourceclaims/binding" in each.outcome} == {"reserve-claim"}
+        assert {each.kind for each in told if "resourceclaims/binding" in each.outcome} == {"add-consumer"}
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,10 @@ import pytest
 from traitlets import TraitError
 from traitlets.config import Config
 
-from dra_spawner.placeholders.controller.settings import HeadroomError, read_headroom
+from dra_spawner.placeholders.controller.settings import PlaceholderSettingsError, read_replicas
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Headroom
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, ReplicaRange
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
@@ -27,77 +27,81 @@ from tests.placeholders.planner.world import PLAIN
     ("value", "expected"),
     [
         pytest.param({}, {}, id="nothing"),
-        pytest.param({"a": {"min": 2, "max": 20}}, {"a": Headroom(2, 20)}, id="min-and-max"),
-        pytest.param({"a": {"min": 3}}, {"a": Headroom(3, 6)}, id="max-by-default"),
-        pytest.param({"a": {"min": 0}}, {"a": Headroom(0, MOST_PLACEHOLDERS)}, id="as-many-as-users-wait"),
-        pytest.param({"a": {"min": 0, "max": 0}}, {"a": Headroom(0, 0)}, id="none"),
-        pytest.param({"a": {"min": 0, "max": 2}}, {"a": Headroom(0, 2)}, id="only-beside-waiting-users"),
-        pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": Headroom(4, 8, 0)}, id="floor"),
+        pytest.param({"a": {"min": 2, "max": 20}}, {"a": ReplicaRange(2, 20)}, id="min-and-max"),
+        pytest.param({"a": {"min": 3}}, {"a": ReplicaRange(3, 6)}, id="max-by-default"),
+        pytest.param({"a": {"min": 0}}, {"a": ReplicaRange(0, MOST_PLACEHOLDERS)}, id="as-many-as-users-wait"),
+        pytest.param({"a": {"min": 0, "max": 0}}, {"a": ReplicaRange(0, 0)}, id="none"),
+        pytest.param({"a": {"min": 0, "max": 2}}, {"a": ReplicaRange(0, 2)}, id="only-beside-waiting-users"),
+        pytest.param({"a/b=c": {"min": 4, "floor": 0}}, {"a/b=c": ReplicaRange(4, 8, 0)}, id="floor"),
     ],
 )
 def test_accepted(value: Any, expected: Any) -> None:
-    assert read_headroom(value) == expected
+    assert read_replicas(value) == expected
 
 
 @pytest.mark.parametrize(
     ("value", "problem"),
     [
         pytest.param(
-            [], "headroom: found []; allowed: a mapping of a choice's name to what is kept of it", id="a-list"
+            [], "placeholders: found []; allowed: a mapping of a choice's name to what is kept of it", id="a-list"
         ),
-        pytest.param({"a": 2}, 'headroom.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
+        pytest.param({"a": 2}, 'placeholders.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
         pytest.param(
             {"a": {"max": 2}},
-            "headroom.a.min: nothing found; allowed: how many places are kept at all times",
+            "placeholders.a.min: nothing found; allowed: how many places are kept at all times",
             id="without-min",
         ),
         pytest.param(
-            {"a": {"min": -1}}, "headroom.a.min: found -1; allowed: a whole number from 0 to 10000", id="less-than-none"
+            {"a": {"min": -1}},
+            "placeholders.a.min: found -1; allowed: a whole number from 0 to 10000",
+            id="less-than-none",
         ),
         pytest.param(
-            {"a": {"min": True}}, "headroom.a.min: found True; allowed: a whole number from 0 to 10000", id="a-truth"
+            {"a": {"min": True}},
+            "placeholders.a.min: found True; allowed: a whole number from 0 to 10000",
+            id="a-truth",
         ),
         pytest.param(
             {"a": {"min": 3, "max": 2}},
-            "headroom.a.max: found 2; allowed: a whole number from 3 to 10000",
+            "placeholders.a.max: found 2; allowed: a whole number from 3 to 10000",
             id="max<min",
         ),
         pytest.param(
             {"a": {"min": 3, "floor": 4}},
-            "headroom.a.floor: found 4; allowed: a whole number from 0 to 3",
+            "placeholders.a.floor: found 4; allowed: a whole number from 0 to 3",
             id="floor>min",
         ),
         pytest.param(
-            {"a": {"min": 3, "mx": 4}}, "headroom.a.mx: found 'mx'; allowed: the keys min, max, floor", id="a-typo"
+            {"a": {"min": 3, "mx": 4}}, "placeholders.a.mx: found 'mx'; allowed: the keys min, max, floor", id="a-typo"
         ),
         pytest.param(
             {3: {"min": 3}},
-            "headroom: found 3; allowed: names of choices, like gpu-slice or gpu-slice/memory=large",
+            "placeholders: found 3; allowed: names of choices, like gpu-slice or gpu-slice/memory=large",
             id="no-name",
         ),
     ],
 )
 def test_refused(value: Any, problem: str) -> None:
-    with pytest.raises(HeadroomError) as refused:
-        read_headroom(value)
+    with pytest.raises(PlaceholderSettingsError) as refused:
+        read_replicas(value)
     assert str(refused.value) == problem
     if isinstance(value, dict):
-        with pytest.raises(TraitError, match=r"^headroom"):
-            DRASpawnerService(headroom=value)
+        with pytest.raises(TraitError, match=r"^placeholders"):
+            DRASpawnerService(placeholders=value)
 
 
 def test_every_problem_is_told_at_once() -> None:
-    with pytest.raises(HeadroomError) as refused:
-        read_headroom({"a": 1, "b": {"min": "2"}})
-    assert [problem.path for problem in refused.value.problems] == ["headroom.a", "headroom.b.min"]
+    with pytest.raises(PlaceholderSettingsError) as refused:
+        read_replicas({"a": 1, "b": {"min": "2"}})
+    assert [problem.path for problem in refused.value.problems] == ["placeholders.a", "placeholders.b.min"]
 
 
 def test_settings_reach_the_rooms_below() -> None:
     service = DRASpawnerService(
         namespace="hub",
         servers_namespace="users",
-        headroom={"a": {"min": 1}},
-        promise_seconds=20,
+        placeholders={"a": {"min": 1}},
+        reservation_seconds=20,
         evictions_per_second=0.5,
         evictions_burst=3,
         evictions_per_node=1,
@@ -110,10 +114,10 @@ def test_settings_reach_the_rooms_below() -> None:
         user_namespaces=True,
     )
     found = service.keeper_settings()
-    assert (found.hub_namespace, found.headroom) == ("hub", {"a": Headroom(1, 2)})
+    assert (found.hub_namespace, found.placeholders) == ("hub", {"a": ReplicaRange(1, 2)})
     # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
     assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")))
-    assert found.promise == timedelta(seconds=20)
+    assert found.reservation == timedelta(seconds=20)
     budget, grace = found.policy.budget, found.policy.grace
     assert (budget.per_second, budget.burst, budget.per_node) == (0.5, 3, 1)
     assert (grace.new_node, grace.freed_node) == (timedelta(minutes=1), timedelta(minutes=1))
@@ -127,14 +131,16 @@ def test_settings_reach_the_rooms_below() -> None:
 @pytest.mark.parametrize(
     ("settings", "problems"),
     [
-        pytest.param({"DRASpawnerService": {"headroom": {}, "url": "x"}, "HubOAuth": {"api_url": "x"}}, (), id="known"),
+        pytest.param(
+            {"DRASpawnerService": {"placeholders": {}, "url": "x"}, "HubOAuth": {"api_url": "x"}}, (), id="known"
+        ),
         pytest.param({"Application": {"log_level": 10}, "HubAuth": {"api_url": "x"}}, (), id="of-parents"),
         pytest.param({"JupyterHub": {"services": []}, "DRASpawner": {"anything": 1}}, (), id="of-others"),
         pytest.param(
-            {"DRASpawnerService": {"haedroom": {}, "promise_secs": 3}},
+            {"DRASpawnerService": {"haedroom": {}, "reservation_secs": 3}},
             (
-                "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.headroom?",
-                "DRASpawnerService.promise_secs is no setting. Did you mean DRASpawnerService.promise_seconds?",
+                "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.placeholders?",
+                "DRASpawnerService.reservation_secs is no setting. Did you mean DRASpawnerService.reservation_seconds?",
             ),
             id="typing-errors",
         ),
@@ -142,7 +148,7 @@ def test_settings_reach_the_rooms_below() -> None:
             {"DRASpawnerService": {"colour": 1}}, ("DRASpawnerService.colour is no setting.",), id="nothing-like-it"
         ),
         pytest.param(
-            {"DraSpawnerServce": {"headroom": {}}},
+            {"DraSpawnerServce": {"placeholders": {}}},
             ("DraSpawnerServce has no settings. Did you mean DRASpawnerService?",),
             id="a-class-misspelt",
         ),
@@ -159,12 +165,12 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
     path.write_text("c.DRASpawnerService.haedroom = {'gpu': {'min': 1}}")
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    told = "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.headroom?"
+    told = "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.placeholders?"
     assert service.new_context().problems() == (told,)
     for arguments, said in (
         (["--DRASpawnerService.haedroom=1"], told),
-        (["--haedroom=1"], "--haedroom is no setting. Did you mean --DRASpawnerService.headroom?"),
-        (["headroom"], "headroom is not expected"),
+        (["--haedroom=1"], "--haedroom is no setting. Did you mean --DRASpawnerService.placeholders?"),
+        (["placeholders"], "placeholders is not expected"),
     ):
         with pytest.raises(SystemExit) as refused:
             DRASpawnerService(namespace="hub").initialize(arguments)
@@ -176,14 +182,14 @@ def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
     """It has all settings with what they do; what is filled in is taken."""
     command = [Path(sys.executable).with_name("dra-spawner"), "service", "--generate-config"]
     printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
-    empty = "# c.DRASpawnerService.headroom = {}"
+    empty = "# c.DRASpawnerService.placeholders = {}"
     names = {line.split(" ")[1] for line in printed.splitlines() if line.startswith("# c.DRASpawnerService.")}
     assert {f"c.DRASpawnerService.{name}" for name in PlaceholderTraits.class_trait_names(config=True)} <= names
     path = tmp_path / "config.py"
-    path.write_text(printed.replace(empty, "c.DRASpawnerService.headroom = {'gpu': {'min': 1, 'max': 2}}"))
+    path.write_text(printed.replace(empty, "c.DRASpawnerService.placeholders = {'gpu': {'min': 1, 'max': 2}}"))
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    assert service.headroom == {"gpu": {"min": 1, "max": 2}}
+    assert service.placeholders == {"gpu": {"min": 1, "max": 2}}
     assert service.new_context().problems() == ()
 
 

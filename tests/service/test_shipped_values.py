@@ -16,10 +16,10 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.availability import PlaceholderState
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
-from dra_spawner.placeholders.controller.settings import KeeperSettings
-from dra_spawner.placeholders.planner.actions import Cause, Denial
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.planner.actions import Cause, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.service import DRASpawnerService
@@ -102,7 +102,7 @@ def test_the_policy_knows_the_defaults_of_the_service() -> None:
     assert variables["priorityClasses"] == f"['{service.placeholder_priority_class}']"
     assert f"['{service.lease_name}']" in str(policies["dra-spawner-service-makes-leases"])
     text = str(policies)
-    ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.YIELDED_AT, names.SHAPE)
+    ours = (names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.PREEMPTED_AT, names.SHAPE)
     kept = (names.RESERVED_FOR, names.RESERVED_SINCE, names.RESERVED_UNTIL)
     for word in (*ours, *kept, names.PLACEHOLDER, names.MANAGER, names.MANAGED_BY):
         assert f"'{word}'" in text, word
@@ -127,7 +127,7 @@ def test_configuration_of_the_map_is_read_by_the_deployment(tmp_path: Path, monk
     service = DRASpawnerService()
     service.initialize([])
     profiles = yaml.safe_load((VALUES / "minimal.yaml").read_text())["singleuser"]["profileList"]
-    assert set(service.headroom) == {profile["slug"] for profile in profiles}
+    assert set(service.placeholders) == {profile["slug"] for profile in profiles}
 
 
 def test_ten_lines_turn_it_on() -> None:
@@ -135,14 +135,14 @@ def test_ten_lines_turn_it_on() -> None:
     config = Config()
     exec(text, {"c": config})
     assert len(text.splitlines()) <= 10
-    assert config.DRASpawnerService.headroom["gpu-slice"] == {"min": 2, "max": 20}
+    assert config.DRASpawnerService.placeholders["gpu-slice"] == {"min": 2, "max": 20}
 
 
 def test_every_word_is_documented() -> None:
     """Labels, kinds, causes, rules, states and metrics, by which people find out what was done."""
     text = (ROOT / "docs" / "placeholders.md").read_text()
-    words = {str(each) for vocabulary in (Cause, Denial, PlacementKind, PlaceholderState) for each in vocabulary}
-    words |= {names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.SHAPE, names.YIELDED_AT, names.REASON}
+    words = {str(each) for vocabulary in (Cause, Hold, PlacementKind, PlaceholderState) for each in vocabulary}
+    words |= {names.IMAGES_READY, names.ATTRACT, names.DRAINING, names.SHAPE, names.PREEMPTED_AT, names.REASON}
     words |= {
         names.RESERVED_FOR,
         "reserved-until",
@@ -153,7 +153,9 @@ def test_every_word_is_documented() -> None:
     assert sorted(word for word in words if f"`{word}`" not in text) == []
     api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
     registry = CollectorRegistry()
-    register_placeholders(registry, PlaceholderKeeper(api, ClusterWatch(api), DecisionLog(), KeeperSettings("hub")))
+    register_placeholders(
+        registry, PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
+    )
     for family in registry.collect():
         assert family.name in text, family.name
 

@@ -50,7 +50,7 @@ async def start(cluster: ClusterUnderTest, wanted: Shape, name: str, claims: Map
 async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART})
-    async with replica(cluster, headroom={"gpu-slice": {"min": 2}}) as service:
+    async with replica(cluster, placeholders={"gpu-slice": {"min": 2}}) as service:
         await service.until_warm(PART, 2)
         status, answer = await service.ask({"shape": LARGE.id, "pod": "ada", "namespace": cluster.namespace})
         assert (status, answer["kind"]) == (404, "unknown")
@@ -59,11 +59,11 @@ async def test_placeholders_make_way_for_them(cluster: ClusterUnderTest) -> None
         await start(cluster, LARGE, "ada", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("ada")
         status, answer = await ask(service, LARGE, "eve")
-        assert (status, answer["kind"], answer["node"], answer["claims"]) == (200, "yield", "node-a", {})
+        assert (status, answer["kind"], answer["node"], answer["claims"]) == (200, "preempt", "node-a", {})
         await start(cluster, LARGE, "eve", LARGE_CLAIM, cpu="2")
         await cluster.wait_running("eve")
         decisions = [each.decision for each in service.context.decisions.newest(100)]
-        assert [each.code for each in decisions if each.kind == "end-placeholder"] == ["yield"] * 2
+        assert [each.code for each in decisions if each.kind == "delete-placeholder"] == ["preempted"] * 2
         status, answer = await ask(service, LARGE, "eve", definition_of(PART))
         assert (status, answer["message"]) == (400, f"definition: it is of shape {PART.id}, not of {LARGE.id}.")
 
@@ -72,30 +72,30 @@ async def test_a_placeholder_waits_beside_them_for_a_node(cluster: ClusterUnderT
     """Although whoever leads by then has never been asked about them."""
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
-    headroom = {"gpu-whole": {"min": 1}}
-    async with replica(cluster, headroom=headroom, node_kinds_are_all=True) as service:
+    placeholders = {"gpu-whole": {"min": 1}}
+    async with replica(cluster, placeholders=placeholders, node_kinds_are_all=True) as service:
         await service.until_warm(shape(WHOLE), 1)
         status, answer = await ask(service, TWO, "ada")
         assert (status, answer["kind"]) == (200, "never")
-    async with replica(cluster, headroom=headroom) as service:
-        await service.until(lambda: service.keeper.latest is not None, "it leads")
+    async with replica(cluster, placeholders=placeholders) as service:
+        await service.until(lambda: service.controller.latest is not None, "it leads")
         status, answer = await ask(service, TWO, "ada")
         assert (status, answer["kind"]) == (200, "scale-up")
     await start(cluster, TWO, "ada", TWO_CLAIMS)
-    async with replica(cluster, headroom=headroom) as service:
-        await service.until(lambda: len(beside(service)) == 1, "one waits beside")
-        (waiting,) = beside(service)
+    async with replica(cluster, placeholders=placeholders) as service:
+        await service.until(lambda: len(for_pending_pod(service)) == 1, "one waits beside")
+        (waiting,) = for_pending_pod(service)
         assert waiting.is_pending
         assert len(waiting.claims) == 2
         # It requires no label that a node which is yet to come has not; the server does.
         assert names.IMAGES_READY not in str(waiting.pod.required_nodes)
         await cluster.publish(*node("node-b", whole("gpu-0"), whole("gpu-1")))
         await cluster.wait_running("ada")
-        await service.until(lambda: not beside(service), "nobody waits any more")
+        await service.until(lambda: not for_pending_pod(service), "nobody waits any more")
         assert service.context.problems() == ()
 
 
-def beside(service: Replica) -> list[Any]:
+def for_pending_pod(service: Replica) -> list[Any]:
     """Placeholders of the shape that nobody publishes."""
     return [each for each in service.placeholders().values() if each.shape == TWO.id]
 
@@ -104,15 +104,15 @@ async def test_who_says_nonsense_of_itself_gets_nothing(embedded_cluster: Cluste
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": shape(WHOLE)})
-    async with replica(cluster, headroom={"gpu-whole": {"min": 1}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until_warm(shape(WHOLE), 1)
         manifest = user_pod("eve", {}, cpu="1000")
         manifest["metadata"]["labels"][names.SHAPE] = TWO.id
         manifest["metadata"]["annotations"] = {names.DEFINITION: definition_of(PART)}
         await cluster.publish(manifest)
         await service.until(
-            lambda: ObjectKey(cluster.namespace, "eve") in service.keeper.view().users, "the pod is seen"
+            lambda: ObjectKey(cluster.namespace, "eve") in service.controller.view().users, "the pod is seen"
         )
-        latest = service.keeper.latest
-        await service.until(lambda: service.keeper.latest is not latest, "it was decided")
+        latest = service.controller.latest
+        await service.until(lambda: service.controller.latest is not latest, "it was decided")
         assert len(service.placeholders()) == 1

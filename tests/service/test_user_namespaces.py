@@ -65,28 +65,28 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
     kubeconfig = await account(cluster)
-    traits = {"headroom": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "promise_seconds": 5}
+    traits = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
     async with replica(cluster, kubeconfig, **traits) as service:
         await service.until_warm(PART, 4)
         # A claim of another namespace is of no use; here is none to be had of its own without others' making way.
         answer = await ask(service, users_namespace)
-        assert (answer["kind"], answer["claims"]) == ("yield", {})
+        assert (answer["kind"], answer["claims"]) == ("preempt", {})
         # Beside the placeholders it could be: what hinders is the namespace alone.
         assert (await ask(service, cluster.namespace))["kind"] == "warm"
         # Nobody comes for that, and it ends.
         path = await start(cluster, users_namespace)
         await service.until(lambda: is_placed(service, users_namespace), "it has a place", seconds=45)
         pod = await cluster.admin.get(path)
-        assert pod["metadata"]["labels"][names.YIELDED_AT].isdigit()
+        assert pod["metadata"]["labels"][names.PREEMPTED_AT].isdigit()
         decisions = [each.decision for each in service.context.decisions.newest(1000)]
         assert {each.outcome for each in decisions} == {"done"}
-        yielded = [each for each in decisions if (each.kind, each.code) == ("end-placeholder", "yield")]
+        yielded = [each for each in decisions if (each.kind, each.code) == ("delete-placeholder", "preempted")]
         assert {each.details["for"] for each in yielded} == {f"{users_namespace}/ada"}
         assert service.context.problems() == ()
 
 
 def is_placed(service: Replica, namespace: str) -> bool:
-    pod = service.keeper.view().users.get(ObjectKey(namespace, "ada"))
+    pod = service.controller.view().users.get(ObjectKey(namespace, "ada"))
     return pod is not None and bool(pod.node_name)
 
 
@@ -98,7 +98,7 @@ async def test_without_the_right_placeholders_make_way_all_the_same(real_cluster
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
     kubeconfig = await account(cluster, in_user_namespaces=False)
-    async with replica(cluster, kubeconfig, headroom={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
+    async with replica(cluster, kubeconfig, placeholders={"gpu-slice": {"min": 1}}, user_namespaces=True) as service:
         await service.until_warm(PART, 1)
         await start(cluster, namespace)
         await service.until(lambda: is_placed(service, namespace), "it has a place")

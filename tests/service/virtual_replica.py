@@ -20,7 +20,7 @@ from dra_spawner.kube.api import JsonObject, KubernetesApi, WatchEventType
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.service.context import Role, ServiceContext
 from tests.cluster.fault_proxy import Fault, FaultProxy
@@ -98,9 +98,9 @@ class _VirtualService(Service):
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api, settings=_INFORMERS, clock=self._time.seconds)
 
-    def new_keeper(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderKeeper:
+    def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
         settings = self.keeper_settings()
-        return PlaceholderKeeper(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
+        return PlaceholderController(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         elector = LeaderElector(api, self.namespace, self.lease_name, times=_LEASE, url=self.replica_url)
@@ -139,12 +139,12 @@ class VirtualReplica:
         """Whether what it knows is as fresh as it can be."""
         if self._running is None or self.is_cut_off:
             return True
-        return self._running.keeper.watch.staleness_seconds() < _INFORMERS.watch_seconds
+        return self._running.controller.watch.staleness_seconds() < _INFORMERS.watch_seconds
 
     @property
     def is_frozen(self) -> bool:
         """Whether it does not lead, or says that it decides nothing."""
-        latest = self.running.keeper.latest
+        latest = self.running.controller.latest
         return latest is None or bool(latest.frozen)
 
     async def start(self) -> Replica:
@@ -189,7 +189,7 @@ class VirtualReplica:
         if self._service is not None and self._service.api is not None:
             self._service.api.end_watches()
         if self._running is not None:
-            self._running.keeper._wake()
+            self._running.controller._wake()
 
     def _make(self, **traits: Any) -> Service:
         self._service = _VirtualService(self._time, **traits)

@@ -96,7 +96,7 @@ def elsewhere(users: tuple[str, ...] = ()) -> TrackedClaim:
 
 
 def test_a_claim_that_nobody_else_uses_moves():
-    # A hand-over that failed: the placeholder is gone, its node is full, the claim is still there.
+    # A handover that failed: the placeholder is gone, its node is full, the claim is still there.
     snapshot = cluster(gpu_slice("n2"), elsewhere(), pod("full", {"cpu": "4"}, nodeName="n1"))
     late = with_claim("p", requests={"cpu": "1"})
     assert isinstance(snapshot.place(late), PodFit)

@@ -160,7 +160,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
     ("answer", "sentence"),
     [
         ({"kind": "warm", "node": "node-a"}, ["A place was kept warm for you on node node-a."]),
-        ({"kind": "yield", "node": "node-a", "reason": "x"}, ["Room is being made for this server on node node-a."]),
+        ({"kind": "preempt", "node": "node-a", "reason": "x"}, ["Room is being made for this server on node node-a."]),
         ({"kind": "scale-up", "reason": "one more node like a"}, ["Waiting for a node: one more node like a."]),
         ({"kind": "scale-up"}, ["Waiting for a node: none has room."]),
         ({"kind": "fresh", "reason": "free"}, []),
@@ -213,7 +213,7 @@ NONSENSE = {
     "another's claim, path": web.json_response({"kind": "warm", "claims": {"gpu": "../../x"}, "until": 1}),
     "an unknown entry": web.json_response({"kind": "warm", "claims": {"nic": "x"}, "until": 1}),
     "an older service's gate": web.json_response(
-        {"kind": "warm", "claims": {"gpu": "x"}, "until": 1, "gates": ["hub.jupyter.org/hand-over"]}
+        {"kind": "warm", "claims": {"gpu": "x"}, "until": 1, "gates": ["hub.jupyter.org/handover"]}
     ),
     "a node of markup": web.json_response({"kind": "fresh", "node": "<b>"}),
 }

@@ -50,7 +50,7 @@ def read(answer, entries=("gpu",)):
         pytest.param(
             {"kind": "fresh", "node": "n", "more": [1]}, PlacementAnswer(PlacementKind.FRESH, "n"), id="fresh"
         ),
-        pytest.param({"kind": "yield", "node": None}, PlacementAnswer(PlacementKind.YIELD), id="yield"),
+        pytest.param({"kind": "preempt", "node": None}, PlacementAnswer(PlacementKind.PREEMPTED), id="preempt"),
         pytest.param(
             {"kind": "scale-up", "reason": " no\nroom\x1b[31m. "},
             PlacementAnswer(PlacementKind.SCALE_UP, reason="no room [31m"),
@@ -90,9 +90,9 @@ def test_answers(answer, expected):
         {**WARM, "claims": {"gpu": {"name": "x"}}},
         {**WARM, "claims": {"nic": "x"}},
         {**WARM, "claims": {"gpu": "x", "nic": "y"}},
-        {**WARM, "gates": ["hub.jupyter.org/hand-over"]},
-        {**WARM, "gates": "hub.jupyter.org/hand-over"},
-        {"kind": "fresh", "gates": ["hub.jupyter.org/hand-over"]},
+        {**WARM, "gates": ["hub.jupyter.org/handover"]},
+        {**WARM, "gates": "hub.jupyter.org/handover"},
+        {"kind": "fresh", "gates": ["hub.jupyter.org/handover"]},
         {**WARM, "until": None},
         {**WARM, "until": "soon"},
         {**WARM, "until": True},

@@ -24,7 +24,7 @@ from dra_spawner.spawner.vlan_leases import VlanLeases
 from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
-from tests.integration.test_hand_over import PROFILE, Hub, prepare, service_kubeconfig
+from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -17,13 +17,13 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.actions import Cause
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.day import PLACEHOLDERS
@@ -89,26 +89,26 @@ class Ours(ClusterWorld):
     ) -> None:
         super().__init__(api, watch, clock, namespace, claims)
         self.shape = user_shape(claims)
-        headroom = Headroom(PLACEHOLDERS, 4 * PLACEHOLDERS)
-        self.policy = Policy(shapes={self.shape.id: self.shape}, headroom={self.shape.id: headroom})
+        replicas = ReplicaRange(PLACEHOLDERS, 4 * PLACEHOLDERS)
+        self.policy = Policy(shapes={self.shape.id: self.shape}, replicas={self.shape.id: replicas})
         self.decisions = DecisionLog(limit=100_000)
-        carry_out = CarryOut(
+        executor = ActionExecutor(
             api,
             PlaceholderSettings(namespace=namespace, priority_class=PRIORITY_CLASS),
             may_act=lambda: None,
             new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
         )
         self.reconciler = Reconciler(
-            watch, lambda: self.policy, carry_out, self.decisions, frozenset((namespace,)), now=clock.now
+            watch, lambda: self.policy, executor, self.decisions, frozenset((namespace,)), now=clock.now
         )
-        self.promises = Promises(api, self.reconciler, lambda: None)
+        self.reservations = Reservations(api, self.reconciler, lambda: None)
         self.rounds = Rounds(self.reconciler)
         self.quiet.is_busy = self.rounds.has_work
 
     @property
     def evictions(self) -> int:
         codes = {cause.value for cause in Cause if cause.is_eviction}
-        made = self.decisions.newest(self.decisions.count, matches=lambda each: each.kind == "end-placeholder")
+        made = self.decisions.newest(self.decisions.count, matches=lambda each: each.kind == "delete-placeholder")
         return sum(each.decision.code in codes for each in made)
 
     def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
@@ -116,13 +116,13 @@ class Ours(ClusterWorld):
 
     async def arrive(self, name: str) -> None:
         """As the spawner does: ask where, then make the pod as the answer says."""
-        promise = await self.promises.place(self.shape, self.namespace, name)
+        reservation = await self.reservations.place(self.shape, self.namespace, name)
         spec: Json = {}
-        if promise.placement.node:
-            here = [{"key": "metadata.name", "operator": "In", "values": [promise.placement.node]}]
+        if reservation.placement.node:
+            here = [{"key": "metadata.name", "operator": "In", "values": [reservation.placement.node]}]
             preferred = [{"weight": 100, "preference": {"matchFields": here}}]
             spec["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
-        await self.user(name, promise.claims, **spec)
+        await self.user(name, reservation.claims, **spec)
 
     def label_user(self, manifest: Json) -> None:
         manifest["metadata"]["labels"][names.SHAPE] = self.shape.id

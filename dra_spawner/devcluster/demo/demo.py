@@ -209,7 +209,7 @@ def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str,
         "proxy_api_port": _free_port(),
         "service_port": _free_port(),
         # Whose cluster it is decides about placeholders there.
-        "headroom": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
+        "placeholders": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
         "placeholder_priority_class": _PRIORITY_CLASS,
         "admin": _ADMIN,
         "password": secrets.token_urlsafe(6),

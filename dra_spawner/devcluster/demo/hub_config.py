@@ -43,11 +43,11 @@ c.Authenticator.allow_all = True
 c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
-if settings["headroom"]:
+if settings["placeholders"]:
     # What jupyterhub_config.d/20-dra-spawner-service.py has, in short: whoever administers the demo sees the page.
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(
-        f"c.DRASpawnerService.headroom = {settings['headroom']!r}\n"
+        f"c.DRASpawnerService.placeholders = {settings['placeholders']!r}\n"
         f"c.DRASpawnerService.placeholder_priority_class = {settings['placeholder_priority_class']!r}\n"
         f"c.DRASpawnerService.namespace = {settings['namespace']!r}\n"
     )

@@ -82,7 +82,7 @@ class PodWorker:
         life: asyncio.Task[None] | None = None
         try:
             phase = (self.pod.get("status") or {}).get("phase")
-            if phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) and not self._leaving:
+            if phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED) and not self._terminating:
                 life = asyncio.get_running_loop().create_task(self._live(), name=f"pod {self._name}")
             await self._until_leaving()
             if life is not None:
@@ -222,11 +222,11 @@ class PodWorker:
     # --- end ----------------------------------------------------------------------------------------------------
 
     @property
-    def _leaving(self) -> bool:
+    def _terminating(self) -> bool:
         return self._gone or bool(self.pod["metadata"].get("deletionTimestamp"))
 
     async def _until_leaving(self) -> None:
-        while not self._leaving:
+        while not self._terminating:
             await self._changed.wait()
             self._changed.clear()
 

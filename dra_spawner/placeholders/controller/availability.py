@@ -13,16 +13,23 @@ from enum import StrEnum
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder, View, is_ready_for_users
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["Availability", "ChoiceAvailability", "PlaceholderState", "Seats", "count_seats", "state_of"]
+__all__ = [
+    "Availability",
+    "ChoiceAvailability",
+    "PlaceholderCounts",
+    "PlaceholderState",
+    "count_placeholders",
+    "state_of",
+]
 
 _PARTS = re.compile("[/=,]")
 
@@ -39,7 +46,7 @@ class PlaceholderState(StrEnum):
     #: Its place is promised to a server.
     PROMISED = "promised"
     #: It is being deleted.
-    LEAVING = "leaving"
+    TERMINATING = "terminating"
 
 
 def state_of(view: View, placeholder: Placeholder) -> PlaceholderState:
@@ -53,7 +60,7 @@ def state_of(view: View, placeholder: Placeholder) -> PlaceholderState:
 
 
 @dataclass(frozen=True, slots=True)
-class Seats:
+class PlaceholderCounts:
     """Places of one shape.
 
     Attributes
@@ -71,19 +78,19 @@ class Seats:
     waiting: int = 0
 
 
-def count_seats(view: View) -> dict[str, Seats]:
+def count_placeholders(view: View) -> dict[str, PlaceholderCounts]:
     """Places by shape."""
     states: dict[str, Counter[PlaceholderState]] = {}
     used: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
     for placeholder in view.placeholders.values():
         states.setdefault(placeholder.shape, Counter())[state_of(view, placeholder)] += 1
-    for pod in view.leaving:
-        states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.LEAVING] += 1
+    for pod in view.terminating:
+        states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.TERMINATING] += 1
     for pod in view.users.values():
         (used if pod.node_name else waiting)[pod.labels.get(names.SHAPE, "")] += 1
     shapes = {*states, *used, *waiting}
-    return {shape: Seats(states.get(shape, Counter()), used[shape], waiting[shape]) for shape in shapes}
+    return {shape: PlaceholderCounts(states.get(shape, Counter()), used[shape], waiting[shape]) for shape in shapes}
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +100,7 @@ class ChoiceAvailability:
     Attributes
     ----------
     name
-        See `headroom.choice_names`.
+        See `replicas.choice_names`.
     shape
         Id of its shape; empty if it has none.
     placement
@@ -105,8 +112,8 @@ class ChoiceAvailability:
     name: str
     shape: str = ""
     placement: Placement | None = None
-    seats: Seats = field(default_factory=Seats)
-    headroom: Headroom | None = None
+    counts: PlaceholderCounts = field(default_factory=PlaceholderCounts)
+    replicas: ReplicaRange | None = None
     left_out: str = ""
 
 
@@ -116,10 +123,10 @@ class Availability:
     One shape is worked out after the other, with turns for others between: with thousands of nodes each takes a while.
     """
 
-    def __init__(self, keeper: PlaceholderKeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, controller: PlaceholderController) -> None:
+        self._controller = controller
         self._working = asyncio.Lock()
-        self._known: dict[str, Placement] = {}
+        self._index: dict[str, Placement] = {}
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
@@ -128,19 +135,19 @@ class Availability:
         Of combinations of several options there may be thousands: only those are among them of which there is, or is to
         be, something.
         """
-        keeper = self._keeper
-        seats = count_seats(keeper.view())
+        controller = self._controller
+        counts = count_placeholders(controller.view())
         async with self._working:
-            policy, published = keeper.policy, keeper.published
-            listed = _listed(published, keeper.headroom, seats, name)
+            policy, published = controller.policy, controller.published
+            listed = _listed(published, controller.replicas, counts, name)
             placements = await self._placements(policy, {shape.id for shape in listed.values()})
         found = [
             ChoiceAvailability(
                 choice,
                 shape.id,
                 placements.get(shape.id),
-                seats.get(shape.id, Seats()),
-                keeper.headroom.get(choice),
+                counts.get(shape.id, PlaceholderCounts()),
+                controller.replicas.get(choice),
             )
             for choice, shape in listed.items()
         ]
@@ -148,27 +155,27 @@ class Availability:
         return tuple(sorted(found, key=lambda each: _order(each.name)))
 
     async def _placements(self, policy: Policy, shapes: Collection[str]) -> Mapping[str, Placement]:
-        keeper = self._keeper
+        controller = self._controller
         ground = self._present_ground(policy)
         if not ground.is_same(self._ground):
-            self._known, self._ground = {}, ground
-        namespace = keeper.settings.placeholders.namespace
-        known = self._known
-        drivers = keeper.latest.memory.drivers if keeper.latest is not None else {}
+            self._index, self._ground = {}, ground
+        namespace = controller.settings.placeholders.namespace
+        known = self._index
+        drivers = controller.latest.planner_state.drivers if controller.latest is not None else {}
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
                 # Of the cluster as it is by now; the answers are of moments that are close to each other.
                 with suppress(SearchStopped):
-                    known[shape.id] = find_placement(keeper.view(), policy, shape, namespace, drivers)
+                    known[shape.id] = find_placement(controller.view(), policy, shape, namespace, drivers)
         if not ground.is_same(self._present_ground(policy)):
             self._ground = None  # it has changed meanwhile; next time all is asked anew
         return known
 
     def _present_ground(self, policy: Policy) -> _Ground:
-        view = self._keeper.view()
-        promised = frozenset(key for key, each in view.placeholders.items() if each.reservation is not None)
-        return _Ground(self._keeper.watch.version, policy, promised)
+        view = self._controller.view()
+        reserved = frozenset(key for key, each in view.placeholders.items() if each.reservation is not None)
+        return _Ground(self._controller.watch.version, policy, reserved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,18 +184,18 @@ class _Ground:
 
     version: int
     policy: Policy
-    promised: frozenset[ObjectKey]
+    reserved: frozenset[ObjectKey]
 
     def is_same(self, other: _Ground | None) -> bool:
         return (
             other is not None
-            and (self.version, self.promised) == (other.version, other.promised)
+            and (self.version, self.reserved) == (other.version, other.reserved)
             and self.policy is other.policy
         )
 
 
 def _listed(
-    published: PublishedShapes, headroom: Collection[str], seats: Collection[str], name: str
+    published: PublishedShapes, replicas: Collection[str], counts: Collection[str], name: str
 ) -> dict[str, Shape]:
     """The choices to tell of, by name."""
     if name:
@@ -198,7 +205,7 @@ def _listed(
     return {
         choice: shape
         for choice, shape in published.shapes.items()
-        if not is_combination(choice) or choice in headroom or (shape.id in seats and shape.id not in single)
+        if not is_combination(choice) or choice in replicas or (shape.id in counts and shape.id not in single)
     }
 
 

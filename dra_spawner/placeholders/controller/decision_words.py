@@ -11,18 +11,18 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.planner.actions import (
     ACTIONS,
     Action,
+    AddConsumer,
     CreatePlaceholder,
-    EndPlaceholder,
+    DeletePlaceholder,
     LabelNode,
-    ReserveClaim,
 )
 
-__all__ = ["KINDS_OF_DECISIONS", "PROMISE", "REFUSAL", "decision_of"]
+__all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "RESERVATION", "decision_of"]
 
-PROMISE = "promise-place"
+RESERVATION = "reserve-placeholder"
 REFUSAL = "refuse-promise"
 
-KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), PROMISE, REFUSAL)
+KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), RESERVATION, REFUSAL)
 """What `Decision.kind` may be."""
 
 
@@ -39,9 +39,9 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
     match action:
         case CreatePlaceholder():
             shape = action.shape
-            if action.beside is not None:
-                details["beside"] = str(action.beside)
-        case EndPlaceholder():
+            if action.for_pending_pod is not None:
+                details["beside"] = str(action.for_pending_pod)
+        case DeletePlaceholder():
             code = action.cause.value
             pod = watch.snapshot.pods.get(action.key)
             if pod is not None:
@@ -51,7 +51,7 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
         case LabelNode():
             node = action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
-        case ReserveClaim():
+        case AddConsumer():
             details["for"] = str(action.pod)
         case _:
             pass

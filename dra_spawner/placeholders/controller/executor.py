@@ -15,12 +15,12 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
 from dra_spawner.placeholders.planner.actions import (
     Action,
+    AddConsumer,
     CreatePlaceholder,
     DeleteClaim,
-    EndPlaceholder,
+    DeletePlaceholder,
     LabelNode,
     LabelPod,
-    ReserveClaim,
 )
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
@@ -31,7 +31,7 @@ from dra_spawner.placeholders.planner.shapes import JsonObject, Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["CarryOut", "Expectation"]
+__all__ = ["ActionExecutor", "Expectation"]
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +61,7 @@ class _OfOthers(Exception):
     """A claim of the wanted name has become somebody else's."""
 
 
-class CarryOut:
+class ActionExecutor:
     """Carries out decisions.
 
     Parameters
@@ -106,14 +106,14 @@ class CarryOut:
         match action:
             case CreatePlaceholder():
                 return await self._create(shapes[action.shape], action)
-            case EndPlaceholder():
+            case DeletePlaceholder():
                 return await self._end(action.key, action.uid)
             case LabelNode():
                 return await self._label_node(action)
             case LabelPod():
                 body = {"metadata": {"uid": action.uid, "labels": {action.label: action.value}}}
                 return await self._patch(Kind.POD, "v1", "pods", action.key, body)
-            case ReserveClaim():
+            case AddConsumer():
                 return await self._reserve(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
@@ -200,13 +200,13 @@ class CarryOut:
         except KubernetesError as error:
             if not error.conflict:  # another pod of that name by now
                 raise
-        return (_leaving(Kind.POD, key, uid),)
+        return (_terminating(Kind.POD, key, uid),)
 
     async def _label_node(self, action: LabelNode) -> tuple[Expectation, ...]:
         body = {"metadata": {"labels": {action.label: action.value}}}
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
-    async def _reserve(self, action: ReserveClaim) -> tuple[Expectation, ...]:
+    async def _reserve(self, action: AddConsumer) -> tuple[Expectation, ...]:
         """Append to the owners and to the consumers, whatever others there are, in two requests side by side.
 
         Both are lists by uid in the API, which a strategic merge patch adds to without looking.
@@ -253,7 +253,7 @@ class CarryOut:
         except KubernetesError as error:
             if not error.conflict:  # another claim of that name by now
                 raise
-        return (_leaving(Kind.RESOURCE_CLAIM, key, uid),)
+        return (_terminating(Kind.RESOURCE_CLAIM, key, uid),)
 
     async def _undo(self, claims: Iterable[JsonObject]) -> None:
         """Delete the claims of a placeholder that the API server refused; what is left is found as orphans later."""
@@ -305,7 +305,7 @@ def _owner(pod: str, uid: str) -> JsonObject:
     }
 
 
-def _leaving(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
+def _terminating(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
     def is_met(watch: ClusterWatch) -> bool:
         seen = watch.observed(kind, key)
         return seen is None or bool(seen.deleted) or (bool(uid) and seen.uid != uid)

@@ -1,4 +1,4 @@
-"""How long hand-overs take: from a promise to the server's pod on its node."""
+"""How long handovers take: from a promise to the server's pod on its node."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["HandOverTimes"]
+__all__ = ["HandoverTimes"]
 
 _LONGEST: Final = 600.0
 
 
-class HandOverTimes:
+class HandoverTimes:
     """Watches for the pods to which something was promised.
 
     Parameters
@@ -32,7 +32,7 @@ class HandOverTimes:
         watch.on_change(self._note)
 
     def on_bound(self, callback: Callable[[float], None]) -> None:
-        """Be told of each hand-over's seconds."""
+        """Be told of each handover's seconds."""
         self._callbacks.append(callback)
 
     def begin(self, namespace: str, pod: str) -> None:

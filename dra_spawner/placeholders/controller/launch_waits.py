@@ -57,7 +57,7 @@ class LaunchWaits:
         self._namespaces = namespaces.servers
         self._now = now
         self._waiting: dict[ObjectKey, _Waits] = {}
-        self._promised: dict[ObjectKey, datetime] = {}
+        self._reserved: dict[ObjectKey, datetime] = {}
         self._callbacks: list[Callable[[str, LaunchOutcome, float], None]] = []
         watch.on_change(self._note)
 
@@ -65,11 +65,11 @@ class LaunchWaits:
         """Be told of the shape of each server that got a node, how it came by it, and the seconds that took."""
         self._callbacks.append(callback)
 
-    def promise(self, namespace: str, pod: str) -> None:
+    def reservation(self, namespace: str, pod: str) -> None:
         """A place that is kept was promised to a pod that is yet to come."""
         now = self._now()
-        self._promised = {key: at for key, at in self._promised.items() if now - at < _LONGEST}
-        self._promised[ObjectKey(namespace, pod)] = now
+        self._reserved = {key: at for key, at in self._reserved.items() if now - at < _LONGEST}
+        self._reserved[ObjectKey(namespace, pod)] = now
 
     def _note(self, change: Change) -> None:
         if change.kind is not Kind.POD:
@@ -97,9 +97,9 @@ class LaunchWaits:
             callback(pod.labels.get(names.SHAPE, ""), outcome, seconds)
 
     def _outcome(self, key: ObjectKey, pod: Pod, since: datetime) -> LaunchOutcome:
-        promised = self._promised.pop(key, None) is not None
+        reserved = self._reserved.pop(key, None) is not None
         # What was promised and came too late is a claim of its own.
-        if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (promised and not pod.claims):
+        if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (reserved and not pod.claims):
             return LaunchOutcome.HIT
         node = self._watch.snapshot.nodes.get(pod.node_name)
         if node is not None and self._now() - age(node.node.created, self._now()) > since:

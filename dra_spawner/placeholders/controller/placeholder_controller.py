@@ -18,29 +18,29 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
-from dra_spawner.placeholders.controller.executor import CarryOut
-from dra_spawner.placeholders.controller.handover_times import HandOverTimes
+from dra_spawner.placeholders.controller.executor import ActionExecutor
+from dra_spawner.placeholders.controller.handover_times import HandoverTimes
 from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
 from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
-from dra_spawner.placeholders.controller.reservation_log import PromiseRecord
-from dra_spawner.placeholders.controller.reservations import Frozen, Promise, Promises
-from dra_spawner.placeholders.controller.settings import KeeperSettings
+from dra_spawner.placeholders.controller.reservation_log import ReservationLog
+from dra_spawner.placeholders.controller.reservations import Frozen, Reservations, ReservedPlacement
+from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
-from dra_spawner.placeholders.planner.actions import Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.choice_names import find_choice
-from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, policy_with
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, read_definition
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 
-__all__ = ["KeeperCounts", "PlaceholderKeeper", "UnknownShape"]
+__all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class _Wanted:
 
     Attributes
     ----------
-    headroom
+    replicas
         By name of the choice, as it is published; what names nothing is not in it.
     names
         Of the choices with a shape, by its id.
@@ -68,12 +68,12 @@ class _Wanted:
     has_devices: bool
     policy: Policy
     problems: tuple[str, ...] = ()
-    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
-class KeeperCounts:
+class ControllerCounts:
     """What happened since the start of the process.
 
     Attributes
@@ -88,10 +88,10 @@ class KeeperCounts:
 
     placements: Counter[PlacementKind] = field(default_factory=Counter)
     ended: Counter[str] = field(default_factory=Counter)
-    denials: Counter[Denial] = field(default_factory=Counter)
+    denials: Counter[Hold] = field(default_factory=Counter)
 
 
-class PlaceholderKeeper:
+class PlaceholderController:
     """Keeps placeholders while its process leads, and knows of them in any case.
 
     Parameters
@@ -109,7 +109,7 @@ class PlaceholderKeeper:
         api: KubernetesApi,
         watch: ClusterWatch,
         decisions: DecisionLog,
-        settings: KeeperSettings,
+        settings: ControllerSettings,
         *,
         now: Callable[[], datetime] | None = None,
         times: ReconcilerTimes | None = None,
@@ -117,7 +117,7 @@ class PlaceholderKeeper:
         self.settings = settings
         self.shapes = ShapesSource(api, settings.hub_namespace, settings.shapes_config_map, on_change=self._wake)
         self.watch = watch
-        self.hand_over_times = HandOverTimes(watch)
+        self.handover_times = HandoverTimes(watch)
         self.now = now or SteadyClock()
         self.launch_waits = LaunchWaits(watch, settings.namespaces, now=self.now)
         self.node_lead_times = NodeLeadTimes(
@@ -126,15 +126,15 @@ class PlaceholderKeeper:
         self._api = api
         self._decisions = decisions
         self._times = times or ReconcilerTimes()
-        self._found_out = Known()
+        self._found_out = ClusterIndex()
         self._searches = SearchLedger(time.monotonic)
         self._reconciler: Reconciler | None = None
-        self._promises: Promises | None = None
-        self._known: _Wanted | None = None
+        self._reservations: Reservations | None = None
+        self._index: _Wanted | None = None
         self._told: frozenset[str] = frozenset()
         self._refused_promise = ""
-        self._record = PromiseRecord(decisions, self.now, self.name_of)
-        self.counts = KeeperCounts()
+        self._record = ReservationLog(decisions, self.now, self.name_of)
+        self.counts = ControllerCounts()
         decisions.on_append(self._count)
 
     # --- what is wanted -----------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class PlaceholderKeeper:
     @property
     def is_on(self) -> bool:
         """Whether any head-room is configured."""
-        return bool(self.settings.headroom)
+        return bool(self.settings.replicas)
 
     @property
     def policy(self) -> Policy:
@@ -159,9 +159,9 @@ class PlaceholderKeeper:
         return self._wanted.names.get(shape, ())
 
     @property
-    def headroom(self) -> Mapping[str, Headroom]:
+    def replicas(self) -> Mapping[str, ReplicaRange]:
         """What is kept, by name of the choice, as the hub publishes it."""
-        return self._wanted.headroom
+        return self._wanted.replicas
 
     def name_of(self, shape: str) -> str:
         """The choice by which people know a shape; empty if there is none."""
@@ -183,30 +183,30 @@ class PlaceholderKeeper:
     @property
     def _wanted(self) -> _Wanted:
         published, has_devices = self.shapes.published, self.watch.has_devices
-        known = self._known
+        known = self._index
         if known is None or known.published is not published or known.has_devices != has_devices:
-            known = self._known = self._want(published, has_devices)
+            known = self._index = self._want(published, has_devices)
         return known
 
     def _want(self, published: PublishedShapes, has_devices: bool) -> _Wanted:
-        base, headroom = self.settings.policy, self.settings.headroom
+        base, replicas = self.settings.policy, self.settings.replicas
         if not self.is_on:
-            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}), names=_names(published, {}))
+            return _Wanted(published, has_devices, replace(base, shapes={}, replicas={}), names=_names(published, {}))
         if not self.shapes.is_usable:
-            return _Wanted(published, has_devices, replace(base, shapes={}, headroom={}, is_complete=False))
-        policy, problems = policy_with(base, published, headroom)
+            return _Wanted(published, has_devices, replace(base, shapes={}, replicas={}, is_complete=False))
+        policy, problems = policy_with(base, published, replicas)
         by_choice = {
             choice: each
-            for name, each in headroom.items()
+            for name, each in replicas.items()
             if (choice := find_choice(name, published.shapes)) is not None
         }
         if not has_devices:
             left_out = {name for name in by_choice if published.shapes[name].wants_devices}
-            kept = {shape: each for shape, each in policy.headroom.items() if not policy.shapes[shape].wants_devices}
-            policy = replace(policy, headroom=kept)
+            kept = {shape: each for shape, each in policy.replicas.items() if not policy.shapes[shape].wants_devices}
+            policy = replace(policy, replicas=kept)
             if left_out:
                 names = ", ".join(sorted(left_out))
-                problems.append(f"headroom of {names}: nothing is kept, as the cluster has no devices")
+                problems.append(f"placeholders of {names}: nothing is kept, as the cluster has no devices")
         told = frozenset(problems)
         for problem in sorted(told - self._told):
             log.warning("Placeholders: %s", problem)
@@ -236,7 +236,7 @@ class PlaceholderKeeper:
             self.now(),
             namespaces=self.settings.namespaces,
             stale=timedelta(seconds=stale),
-            known=self._found_out,
+            index=self._found_out,
             scheduler_says=self.watch.scheduler_says,
             searches=self._searches,
         )
@@ -254,11 +254,11 @@ class PlaceholderKeeper:
         await self.watch.wait_synced()
         if self.is_on:
             await self.shapes.wait_synced()
-        carry_out = CarryOut(self._api, self.settings.placeholders, may_act=may_act, new_name=self._new_name)
+        executor = ActionExecutor(self._api, self.settings.placeholders, may_act=may_act, new_name=self._new_name)
         reconciler = Reconciler(
             self.watch,
             lambda: self.policy,
-            carry_out,
+            executor,
             self._decisions,
             self.settings.namespaces,
             now=self.now,
@@ -267,14 +267,14 @@ class PlaceholderKeeper:
             on_denial=self._count_denial,
         )
         self._reconciler = reconciler
-        self._promises = Promises(self._api, reconciler, may_act, self.settings.promise)
+        self._reservations = Reservations(self._api, reconciler, may_act, self.settings.reservation)
         try:
             await reconciler.run()
         finally:
-            self._reconciler = self._promises = None
+            self._reconciler = self._reservations = None
 
-    async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> Promise:
-        """Where a server gets its place; see `Promises.place`.
+    async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> ReservedPlacement:
+        """Where a server gets its place; see `Reservations.place`.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class PlaceholderKeeper:
         NotLeading
         KubernetesError
         """
-        if self._promises is None or self._reconciler is None:
+        if self._reservations is None or self._reconciler is None:
             raise NotLeading("this replica keeps no placeholders at present")
         shapes = self.policy.shapes
         known = shapes.get(shape)
@@ -303,7 +303,7 @@ class PlaceholderKeeper:
         if known is None:
             raise UnknownShape(shape)
         try:
-            promise = await self._promises.place(known, namespace, pod)
+            reservation = await self._reservations.place(known, namespace, pod)
         except Frozen as error:
             self._record.refused(shape, namespace, pod, "frozen", f"nothing is promised at present: {error}")
             raise
@@ -312,14 +312,14 @@ class PlaceholderKeeper:
             self._record.failed(known, namespace, pod, self._refused_promise or str(error))
             raise
         self._refused_promise = ""
-        self._record.answered(known, namespace, pod, promise)
-        self.counts.placements[promise.placement.kind] += 1
-        if promise.placement.kind is PlacementKind.WARM:
-            self.launch_waits.promise(namespace, pod)
-        if promise.claims:
-            self.hand_over_times.begin(namespace, pod)
+        self._record.answered(known, namespace, pod, reservation)
+        self.counts.placements[reservation.placement.kind] += 1
+        if reservation.placement.kind is PlacementKind.WARM:
+            self.launch_waits.reservation(namespace, pod)
+        if reservation.claims:
+            self.handover_times.begin(namespace, pod)
         self._reconciler.wake()
-        return promise
+        return reservation
 
     async def wait_ended(self) -> None:
         """Wait until what the hub publishes is followed no longer, and raise the cause; nothing if it never was."""
@@ -340,15 +340,15 @@ class PlaceholderKeeper:
 
     def _count(self, numbered: NumberedDecision) -> None:
         decision = numbered.decision
-        if decision.kind == EndPlaceholder.kind and decision.outcome == "done":
+        if decision.kind == DeletePlaceholder.kind and decision.outcome == "done":
             self.counts.ended[decision.code] += 1
 
-    def _count_denial(self, denial: Denial) -> None:
+    def _count_denial(self, denial: Hold) -> None:
         self.counts.denials[denial] += 1
 
     def _drivers_of(self, kind: str) -> Collection[str]:
         """Drivers that nodes of a kind have been seen with."""
-        return self.latest.memory.drivers.get(kind, ()) if self.latest is not None else ()
+        return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
 
     def _wake(self) -> None:
         if self._reconciler is not None:

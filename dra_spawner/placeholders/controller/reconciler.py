@@ -17,27 +17,27 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.api_failures import ApiFailures
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
-from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
+from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
 from dra_spawner.placeholders.controller.refusals import Refusals
 from dra_spawner.placeholders.controller.unseen import Unseen
-from dra_spawner.placeholders.controller.waiting_shapes import WaitingShapes
+from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
 from dra_spawner.placeholders.planner.actions import (
     Action,
+    AddConsumer,
     CreatePlaceholder,
-    Denial,
-    EndPlaceholder,
+    DeletePlaceholder,
+    Hold,
     LabelNode,
     LabelPod,
-    ReserveClaim,
     in_chains,
 )
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.decide import Decisions, decide
 from dra_spawner.placeholders.planner.placement import group_alike_nodes
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption import Waiting
+from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.placeholders.planner.view import Reservation, View
@@ -98,7 +98,7 @@ class Reconciler:
         What is known of the cluster.
     policy
         What is wanted, as of now; may change from round to round.
-    carry_out
+    executor
         Does it.
     decisions
         Remembers it.
@@ -112,19 +112,19 @@ class Reconciler:
 
     watch: ClusterWatch
     policy: Callable[[], Policy]
-    carry_out: CarryOut
+    executor: ActionExecutor
     decisions: DecisionLog
     namespaces: Namespaces | frozenset[str] | None = None
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     times: ReconcilerTimes = ReconcilerTimes()
     name_of: Callable[[str], str] = lambda shape: ""
-    on_denial: Callable[[Denial], None] = lambda denial: None
+    on_denial: Callable[[Hold], None] = lambda denial: None
     latest: Decisions | None = None
     """What was decided last."""
-    promised: dict[ObjectKey, Reservation] = field(default_factory=dict)
+    reserved: dict[ObjectKey, Reservation] = field(default_factory=dict)
     """Placeholders that were promised to somebody a moment ago."""
     _ending: set[ObjectKey] = field(default_factory=set)
-    _known: Known = field(default_factory=Known)
+    _index: ClusterIndex = field(default_factory=ClusterIndex)
     _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
     _undecided: frozenset[ObjectKey] = frozenset()
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -134,20 +134,20 @@ class Reconciler:
     _bug: str = ""
     _took: float = 0.0
     _frozen: str = ""
-    _memory: Memory = field(init=False)
+    _planner_state: PlannerState = field(init=False)
     _failures: ApiFailures = field(init=False)
     _unseen: Unseen = field(init=False)
     _refusals: Refusals = field(init=False)
-    _waiting_shapes: WaitingShapes = field(init=False)
-    _denied: Mapping[ObjectKey, Denial] = field(default_factory=dict)
+    _waiting_shapes: PendingShapes = field(init=False)
+    _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._memory = Memory.fresh(self.now())
+        self._planner_state = PlannerState.fresh(self.now())
         self._failures = ApiFailures(self.times.pause, clock=_loop_time)
         self._unseen = Unseen(self.watch, clock=_loop_time)
         self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
         trusts_servers = Namespaces.of(self.namespaces).servers is not None
-        self._waiting_shapes = WaitingShapes(self.watch, trusts_servers=trusts_servers)
+        self._waiting_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
 
     def wake(self) -> None:
         """Decide soon."""
@@ -157,7 +157,7 @@ class Reconciler:
         """Decide and act until cancelled."""
         await self.watch.wait_synced()
         # What the leader before this one knew is not known: it may have spent its budget a moment ago.
-        self._memory = Memory.fresh(self.now())
+        self._planner_state = PlannerState.fresh(self.now())
         end = self.watch.on_change(self._note)
         self.is_running = True
         try:
@@ -217,7 +217,7 @@ class Reconciler:
         found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
         if self._frozen:
             found.append(f"Placeholders: {self._frozen}.")
-        found += (f"Placeholders: {each}." for each in self._memory.creations.problems(self.now(), self.name_of))
+        found += (f"Placeholders: {each}." for each in self._planner_state.creations.problems(self.now(), self.name_of))
         return (*found, *(f"Placeholders: {each}." for each in self._refusals.problems()))
 
     async def round(self) -> None:
@@ -226,9 +226,9 @@ class Reconciler:
         began = time.perf_counter()
         view = self.view()
         policy = self._waiting_shapes.added_to(self.policy(), view)
-        self.latest = decided = decide(view, policy, self._memory)
+        self.latest = decided = decide(view, policy, self._planner_state)
         # Whatever becomes of it, it is spent.
-        self._memory = decided.memory
+        self._planner_state = decided.planner_state
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
         if decided.frozen and not self._frozen:  # what it says changes every second
@@ -247,8 +247,8 @@ class Reconciler:
     def view(self) -> View:
         """The cluster as it is known now, with what was promised and what is being done."""
         now = self.now()
-        for key in [key for key, each in self.promised.items() if now >= each.until]:
-            del self.promised[key]
+        for key in [key for key, each in self.reserved.items() if now >= each.until]:
+            del self.reserved[key]
         stale = min(self.watch.staleness_seconds(), 10.0**6)
         return View(
             self.watch.snapshot,
@@ -256,8 +256,8 @@ class Reconciler:
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
             problem=self._failures.problem,
-            known=self._known,
-            promised=self.promised,
+            index=self._index,
+            reserved=self.reserved,
             ending=self._ending,
             scheduler_says=self.watch.scheduler_says,
             searches=self._searches,
@@ -274,13 +274,13 @@ class Reconciler:
         self.changes += 1
         self._woken.set()
 
-    def _note_denials(self, denied: Mapping[ObjectKey, Denial]) -> None:
+    def _note_denials(self, denied: Mapping[ObjectKey, Hold]) -> None:
         for key, denial in denied.items():
             if self._denied.get(key) is not denial:
                 self.on_denial(denial)
         self._denied = denied
 
-    def _note_undecided(self, waiting: Iterable[Waiting]) -> None:
+    def _note_undecided(self, waiting: Iterable[PendingUser]) -> None:
         """Tell once of each pod that it is not known whether it fits."""
         stopped = {each.pod: each.reason for each in waiting if each.unknown is Unknown.STOPPED}
         for key in stopped.keys() - self._undecided:
@@ -294,7 +294,9 @@ class Reconciler:
         # What is tried again later holds up what comes after it, too.
         steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
         rest = tuple(each for each in rest if id(each) in allowed)
-        self._note_ending({each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, EndPlaceholder)})
+        self._note_ending(
+            {each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, DeletePlaceholder)}
+        )
         expected: list[Expectation] = []
         # What users wait for, and what comes before other things, is done first; the rest goes side by side.
         for group in in_order(steps, rest):
@@ -319,8 +321,8 @@ class Reconciler:
 
     async def _end_instead(self, failed: Action, chain: tuple[Action, ...], policy: Policy) -> tuple[Expectation, ...]:
         """Help a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
-        end = next((each for each in chain if isinstance(each, EndPlaceholder)), None)
-        if end is None or not isinstance(failed, ReserveClaim) or not self._refusals.is_known(failed):
+        end = next((each for each in chain if isinstance(each, DeletePlaceholder)), None)
+        if end is None or not isinstance(failed, AddConsumer) or not self._refusals.is_known(failed):
             return ()
         reason = f"{failed.pod} takes over what it kept, although that may not be reserved for it before"
         return await self._do(replace(end, reason=reason), policy) or ()
@@ -331,7 +333,7 @@ class Reconciler:
         found: tuple[Expectation, ...] | None = None
         decision = decision_of(action, self.watch, self.now(), self.name_of)
         try:
-            found = await self.carry_out.do(action, policy.shapes)
+            found = await self.executor.do(action, policy.shapes)
         except NotLeading as error:
             outcome = str(error)
         except Exception as error:  # of one action, which the others have nothing to do with

@@ -35,15 +35,15 @@ class Refusals:
         self._first = first
         self._longest = longest
         self._clock = clock
-        self._known: dict[Hashable, _Refusal] = {}
+        self._index: dict[Hashable, _Refusal] = {}
 
     def without(self, actions: Iterable[Action]) -> tuple[Action, ...]:
         """The actions that may be tried now; what is no longer among them is forgotten."""
         by_key = [(_key(each), each) for each in actions]
         wanted = {key for key, _ in by_key}
-        self._known = {key: each for key, each in self._known.items() if key in wanted}
+        self._index = {key: each for key, each in self._index.items() if key in wanted}
         now = self._clock()
-        return tuple(each for key, each in by_key if key not in self._known or now >= self._known[key].until)
+        return tuple(each for key, each in by_key if key not in self._index or now >= self._index[key].until)
 
     def note(self, action: Action, error: Exception) -> str:
         """Remember why an action failed; what to tell of it, empty if it may work at any time.
@@ -57,24 +57,24 @@ class Refusals:
         else:
             problem = f"it cannot be done: {type(error).__name__}: {error}"
         key, now = _key(action), self._clock()
-        before = self._known.get(key)
+        before = self._index.get(key)
         if before is not None and now < before.until:
             return before.problem  # others of the same kind in the same round
         delay = min(2 * before.delay, self._longest) if before is not None else self._first
-        self._known[key] = _Refusal(now + delay, delay, problem)
+        self._index[key] = _Refusal(now + delay, delay, problem)
         return problem
 
     def is_known(self, action: Action) -> bool:
         """Whether it was refused last time."""
-        return _key(action) in self._known
+        return _key(action) in self._index
 
     def forget(self, action: Action) -> None:
         """It worked."""
-        self._known.pop(_key(action), None)
+        self._index.pop(_key(action), None)
 
     def problems(self) -> tuple[str, ...]:
         """Everything that was refused and is still wanted, each once."""
-        return tuple(dict.fromkeys(each.problem for each in self._known.values()))
+        return tuple(dict.fromkeys(each.problem for each in self._index.values()))
 
 
 def _key(action: Action) -> Hashable:

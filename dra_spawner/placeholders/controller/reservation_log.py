@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
-from dra_spawner.placeholders.controller.decision_words import PROMISE, REFUSAL
-from dra_spawner.placeholders.controller.reservations import Promise
+from dra_spawner.placeholders.controller.decision_words import REFUSAL, RESERVATION
+from dra_spawner.placeholders.controller.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 
-__all__ = ["PromiseRecord"]
+__all__ = ["ReservationLog"]
 
 #: A hundred servers that get the same answer at once are one line, not all that is remembered.
 _SAME: Final = timedelta(seconds=10)
@@ -25,7 +25,7 @@ _Same = tuple[str, str, str]
 
 
 @dataclass
-class PromiseRecord:
+class ReservationLog:
     """Notes what servers that are about to start were answered. What they find free anyway is not worth a line.
 
     Attributes
@@ -44,12 +44,12 @@ class PromiseRecord:
     _noted: dict[_Same, tuple[datetime, int]] = field(default_factory=dict)
     """Of what comes in numbers: when the last one was noted, and how many were not since then."""
 
-    def answered(self, shape: Shape, namespace: str, pod: str, promise: Promise) -> None:
+    def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
         """A server was told where it gets its place."""
-        placement = promise.placement
+        placement = reservation.placement
         match placement.kind:
             case PlacementKind.WARM:
-                self._promised(shape, namespace, pod, promise)
+                self._reserved(shape, namespace, pod, reservation)
             case PlacementKind.FRESH:
                 pass
             case _:
@@ -59,7 +59,7 @@ class PromiseRecord:
     def failed(self, shape: Shape, namespace: str, pod: str, error: str) -> None:
         """The API server did not let anything be promised."""
         decision = Decision(
-            self.now(), PROMISE, f"Pod {namespace}/{pod}", "it was to get a place that is kept", outcome=error
+            self.now(), RESERVATION, f"Pod {namespace}/{pod}", "it was to get a place that is kept", outcome=error
         )
         self._note_once((shape.id, namespace, error), decision)
 
@@ -82,19 +82,19 @@ class PromiseRecord:
         self._noted[same] = now, 0
         self._note(replace(decision, details={"alike_before": unnoted} if unnoted else {}), same[0])
 
-    def _promised(self, shape: Shape, namespace: str, pod: str, promise: Promise) -> None:
-        placement, placeholder = promise.placement, promise.placement.placeholder
+    def _reserved(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
+        placement, placeholder = reservation.placement, reservation.placement.placeholder
         assert placeholder is not None
         details = {"placeholder": str(placeholder.key)}
         reason = f"it gets the place of {placeholder.key.name} on node {placement.node}"
-        if promise.until is not None:
-            details |= {"until": promise.until.isoformat()}
-            details |= {f"claim.{entry}": claim for entry, claim in promise.claims.items()}
-            reason += f", with its devices, if it is there by {promise.until.astimezone(UTC):%H:%M:%S} UTC"
+        if reservation.until is not None:
+            details |= {"until": reservation.until.isoformat()}
+            details |= {f"claim.{entry}": claim for entry, claim in reservation.claims.items()}
+            reason += f", with its devices, if it is there by {reservation.until.astimezone(UTC):%H:%M:%S} UTC"
         self._note(
             Decision(
                 self.now(),
-                PROMISE,
+                RESERVATION,
                 f"Pod {namespace}/{pod}",
                 reason,
                 placement.kind,

@@ -21,7 +21,7 @@ from dra_spawner.placeholders.planner.view import Placeholder, Reservation, labe
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["Frozen", "Promise", "Promises"]
+__all__ = ["Frozen", "Reservations", "ReservedPlacement"]
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ _MOST_ANSWERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Promise:
+class ReservedPlacement:
     """What a server gets.
 
     Attributes
@@ -68,7 +68,7 @@ def _is_same(before: _Ground, now: _Ground) -> bool:
 
 
 @dataclass
-class Promises:
+class Reservations:
     """Gives promises while this process leads.
 
     Attributes
@@ -85,7 +85,7 @@ class Promises:
     lasting: timedelta = timedelta(seconds=30)
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
-    async def place(self, shape: Shape, namespace: str, pod: str) -> Promise:
+    async def place(self, shape: Shape, namespace: str, pod: str) -> ReservedPlacement:
         """Where a server gets its place; what a placeholder keeps is promised to it from here on.
 
         Raises
@@ -102,39 +102,39 @@ class Promises:
             reconciler = self.reconciler
             placement = self._find(shape, namespace)
             if placement.kind is not PlacementKind.WARM or placement.placeholder is None:
-                return Promise(placement)
+                return ReservedPlacement(placement)
             placeholder = placement.placeholder
             now = reconciler.now()
             until = now + self.lasting
             # From here on neither another promise nor a decision touches it, although the watch shows nothing yet.
-            reconciler.promised[placeholder.key] = Reservation(pod, until, now)
+            reconciler.reserved[placeholder.key] = Reservation(pod, until, now)
             if not placeholder.claims:
                 # It has no device: the scheduler preempts it for CPU and memory.
-                return Promise(placement)
+                return ReservedPlacement(placement)
             try:
-                is_promised = await self._promise(placeholder, pod, now)
+                is_promised = await self._reserve(placeholder, pod, now)
             except KubernetesError as error:
                 if not error.retryable:
                     # It was refused. What was written before, on another of its claims, is to be seen there.
-                    reconciler.promised.pop(placeholder.key, None)
+                    reconciler.reserved.pop(placeholder.key, None)
                 raise
             if is_promised:
-                return Promise(placement, _entries(placeholder), until)
+                return ReservedPlacement(placement, _entries(placeholder), until)
             log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
-        return Promise(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
+        return ReservedPlacement(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
 
     def _find(self, shape: Shape, namespace: str) -> Placement:
         """Many ask at once in the morning. What is not promised is the same for all of them while nothing changes."""
         reconciler = self.reconciler
         policy = reconciler.policy()
-        ground = (reconciler.changes, policy, frozenset(reconciler.promised), asyncio.get_running_loop().time())
+        ground = (reconciler.changes, policy, frozenset(reconciler.reserved), asyncio.get_running_loop().time())
         answer = self._answers.get((shape.id, namespace))
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
             return answer[1]
         view = reconciler.view()
         if reason := frozen_because(view, policy):
             raise Frozen(reason)
-        drivers = reconciler.latest.memory.drivers if reconciler.latest is not None else {}
+        drivers = reconciler.latest.planner_state.drivers if reconciler.latest is not None else {}
         try:
             placement = find_placement(view, policy, shape, namespace, drivers)
         except SearchStopped as stopped:
@@ -147,17 +147,17 @@ class Promises:
             self._answers[shape.id, namespace] = ground, placement
         return placement
 
-    async def _promise(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
+    async def _reserve(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
         """Write on all claims for whom they are kept; whether nobody has done so before."""
         for key in placeholder.claims:
             seen = self.reconciler.watch.observed(Kind.RESOURCE_CLAIM, key)
             if seen is None:
                 return False
-            if not await self._promise_claim(key, pod, now, seen.resource_version):
+            if not await self._reserve_claim(key, pod, now, seen.resource_version):
                 return False
         return True
 
-    async def _promise_claim(self, key: ObjectKey, pod: str, now: datetime, version: str) -> bool:
+    async def _reserve_claim(self, key: ObjectKey, pod: str, now: datetime, version: str) -> bool:
         path = resource_path(_DRA, "resourceclaims", key.namespace, key.name)
         # From now on it does not go with the placeholder, which the scheduler may preempt at any time.
         written = {

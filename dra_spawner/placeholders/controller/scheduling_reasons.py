@@ -9,16 +9,16 @@ from dra_spawner.placeholders.planner.view import View, allows, is_labelled, is_
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["why_there"]
+__all__ = ["explain_scheduling"]
 
 #: Of more nodes it is not found out how many a placeholder may run on.
 _MOST_NODES: Final = 500
 
 
-def why_there(view: View, pod: Pod) -> str:
+def explain_scheduling(view: View, pod: Pod) -> str:
     """Which of the reasons for which the scheduler prefers a node are given on a placeholder's; empty without a node.
 
-    The manifest says what a placeholder prefers (`headroom.placeholder_objects`); the scheduler does not say why it
+    The manifest says what a placeholder prefers (`replicas.placeholder_objects`); the scheduler does not say why it
     chose, and the node may have changed since.
     """
     state = view.snapshot.nodes.get(pod.node_name)

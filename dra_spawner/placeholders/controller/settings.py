@@ -9,16 +9,16 @@ from typing import Final
 
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Headroom, Policy
+from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.profiles.problems import Problem, shown
 
-__all__ = ["HeadroomError", "KeeperSettings", "read_headroom"]
+__all__ = ["ControllerSettings", "PlaceholderSettingsError", "read_replicas"]
 
 _KEYS: Final = ("min", "max", "floor")
 
 
-class HeadroomError(ValueError):
+class PlaceholderSettingsError(ValueError):
     """Raised where the wanted head-room makes no sense; carries every problem found."""
 
     def __init__(self, problems: list[Problem]) -> None:
@@ -27,15 +27,15 @@ class HeadroomError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class KeeperSettings:
+class ControllerSettings:
     """All settings about placeholders.
 
     Attributes
     ----------
     hub_namespace
         Where the hub publishes the shapes of its choices.
-    headroom
-        By name of the choice (`headroom.choice_names`); without any, nothing is kept.
+    replicas
+        By name of the choice (`replicas.choice_names`); without any, nothing is kept.
     policy
         All of it but shapes and head-room.
     user_namespaces
@@ -45,7 +45,7 @@ class KeeperSettings:
     """
 
     hub_namespace: str
-    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
     placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
     user_namespaces: bool = False
@@ -58,25 +58,27 @@ class KeeperSettings:
         return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace})
 
     @property
-    def promise(self) -> timedelta:
+    def reservation(self) -> timedelta:
         """How long a place is kept for the server it was promised to."""
-        return self.policy.grace.promise
+        return self.policy.grace.reservation
 
 
-def read_headroom(value: object, path: str = "headroom") -> dict[str, Headroom]:
+def read_replicas(value: object, path: str = "placeholders") -> dict[str, ReplicaRange]:
     """The wanted head-room by choice, as configured: ``{"gpu-slice": {"min": 2, "max": 20}}``.
 
     ``max`` is twice ``min`` if it is not said; with a ``min`` of 0, as many as users' servers wait.
 
     Raises
     ------
-    HeadroomError
+    PlaceholderSettingsError
         With path, what was found and what is allowed, for everything that is wrong.
     """
     problems: list[Problem] = []
     if not isinstance(value, Mapping):
-        raise HeadroomError([Problem(path, shown(value), "a mapping of a choice's name to what is kept of it")])
-    found: dict[str, Headroom] = {}
+        raise PlaceholderSettingsError(
+            [Problem(path, shown(value), "a mapping of a choice's name to what is kept of it")]
+        )
+    found: dict[str, ReplicaRange] = {}
     for name, each in value.items():
         where = f"{path}.{name}"
         if not isinstance(name, str) or not name:
@@ -84,25 +86,27 @@ def read_headroom(value: object, path: str = "headroom") -> dict[str, Headroom]:
         elif not isinstance(each, Mapping):
             problems.append(Problem(where, shown(each), 'a mapping like {"min": 2, "max": 20}'))
         else:
-            found[name] = _headroom(each, where, problems)
+            found[name] = _replicas(each, where, problems)
     if problems:
-        raise HeadroomError(problems)
+        raise PlaceholderSettingsError(problems)
     return found
 
 
-def _headroom(value: Mapping[object, object], path: str, problems: list[Problem]) -> Headroom:
+def _replicas(value: Mapping[object, object], path: str, problems: list[Problem]) -> ReplicaRange:
     for key in value:
         if key not in _KEYS:
             problems.append(Problem(f"{path}.{key}", shown(key), f"the keys {', '.join(_KEYS)}"))
     if "min" not in value:
         problems.append(Problem(f"{path}.min", "", "how many places are kept at all times"))
-        return Headroom(0, 0)
+        return ReplicaRange(0, 0)
     minimum = _number(value["min"], f"{path}.min", 0, MOST_PLACEHOLDERS, problems)
     # Nothing kept does not mean that nobody may ask for a node.
     usual = 2 * minimum or MOST_PLACEHOLDERS
     maximum = _number(value.get("max", usual), f"{path}.max", minimum, MOST_PLACEHOLDERS, problems)
     floor = value.get("floor")
-    return Headroom(minimum, maximum, None if floor is None else _number(floor, f"{path}.floor", 0, minimum, problems))
+    return ReplicaRange(
+        minimum, maximum, None if floor is None else _number(floor, f"{path}.floor", 0, minimum, problems)
+    )
 
 
 def _number(value: object, path: str, least: int, most: int, problems: list[Problem]) -> int:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.preemption import Waiting, decide_yields
-from dra_spawner.placeholders.planner.preemption_backoff import Waited
+from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
+from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
 from dra_spawner.placeholders.planner.safeguards import frozen_because
 from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["WaitingServer", "waiting_servers"]
+__all__ = ["PendingServer", "pending_servers"]
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingServer:
+class PendingServer:
     """A user's server without a node.
 
     Attributes
@@ -36,38 +36,38 @@ class WaitingServer:
     is_known: bool = True
 
 
-def waiting_servers(keeper: PlaceholderKeeper) -> tuple[WaitingServer, ...]:
+def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, ...]:
     """Each server that waits, in the order of the scheduler's queue.
 
     The leader says what it decided on last. Of servers that came since then, and where another replica leads, it is
     worked out what a leader would say.
     """
-    view = keeper.view()
-    frozen = frozen_because(view, keeper.policy)
-    told = {} if frozen or not view.waiting_users else _told(keeper, view)
+    view = controller.view()
+    frozen = frozen_because(view, controller.policy)
+    told = {} if frozen or not view.pending_users else _told(controller, view)
     found = []
-    for pod in view.waiting_users:
+    for pod in view.pending_users:
         known = told.get(ObjectKey.of(pod))
         # While nothing is decided it is not known either what the pod itself lacks.
         found.append(
-            WaitingServer(pod, known.reason, known.needs_node, known.unknown is None)
+            PendingServer(pod, known.reason, known.needs_node, known.unknown is None)
             if known
-            else WaitingServer(pod, frozen, needs_node=False)
+            else PendingServer(pod, frozen, needs_node=False)
         )
     return tuple(found)
 
 
-def _told(keeper: PlaceholderKeeper, view: View) -> dict[ObjectKey, Waiting]:
-    decided = keeper.latest
+def _told(controller: PlaceholderController, view: View) -> dict[ObjectKey, PendingUser]:
+    decided = controller.latest
     if decided is not None and not decided.frozen:
         told = {each.pod: each for each in decided.waiting}
-        if all(ObjectKey.of(pod) in told for pod in view.waiting_users):
+        if all(ObjectKey.of(pod) in told for pod in view.pending_users):
             return told
-    before = decided.memory.waited if decided is not None else _as_by_age(view)
-    _, waiting, _ = decide_yields(view, keeper.policy, NodesBusyness(view), before)
+    before = decided.planner_state.pending_records if decided is not None else _as_by_age(view)
+    _, waiting, _ = decide_preemptions(view, controller.policy, NodesBusyness(view), before)
     return {each.pod: each for each in waiting}
 
 
-def _as_by_age(view: View) -> dict[str, Waited]:
+def _as_by_age(view: View) -> dict[str, PendingRecord]:
     """What a leader may remember of pods that wait; one that fits and has no node for long is left out for a reason."""
-    return {pod.uid: Waited(view.now - age(pod.created, view.now)) for pod in view.waiting_users}
+    return {pod.uid: PendingRecord(view.now - age(pod.created, view.now)) for pod in view.pending_users}

@@ -20,12 +20,12 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["WaitingShapes"]
+__all__ = ["PendingShapes"]
 
 log = logging.getLogger(__name__)
 
 
-class WaitingShapes:
+class PendingShapes:
     """Adds to a policy what servers need that wait now.
 
     Parameters
@@ -55,7 +55,7 @@ class WaitingShapes:
         found: dict[str, Shape] = {}
         own: dict[ObjectKey, str] = {}
         read: dict[tuple[str, str], Shape | None] = {}
-        for pod in view.waiting_users:
+        for pod in view.pending_users:
             shape = pod.labels.get(names.SHAPE, "")
             known = policy.shapes.get(shape) or found.get(shape)
             if known is None and shape and (text := self._definition(pod)):

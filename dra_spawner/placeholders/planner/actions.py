@@ -16,11 +16,11 @@ class Cause(StrEnum):
     #: A user's pod has taken over its claims.
     HANDED_OVER = "handed-over"
     #: A user's pod fits without it.
-    YIELD = "yield"
+    PREEMPTED = "preempted"
     #: The user's pod that it was kept for did not come.
     EXPIRED = "expired"
     #: It moves to a new, empty node.
-    MOVE = "move"
+    REBALANCE = "rebalance"
     #: Its node is to become empty.
     DRAIN = "drain"
     #: There are more than are wanted.
@@ -33,15 +33,15 @@ class Cause(StrEnum):
     @property
     def is_eviction(self) -> bool:
         """Whether it costs a budget: users and clean-up do not wait for budgets."""
-        return self in (Cause.MOVE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
+        return self in (Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
 
     @property
     def is_of_users(self) -> bool:
         """Whether a user's server has, needs or was to have its place."""
-        return self in (Cause.HANDED_OVER, Cause.YIELD, Cause.EXPIRED)
+        return self in (Cause.HANDED_OVER, Cause.PREEMPTED, Cause.EXPIRED)
 
 
-class Denial(StrEnum):
+class Hold(StrEnum):
     """Why a placeholder that should go is not evicted yet."""
 
     #: Too many were evicted in a short time.
@@ -59,7 +59,7 @@ class Denial(StrEnum):
     #: Other placeholders wait for a node.
     PENDING = "pending"
     #: Others are on their way out.
-    LEAVING = "leaving"
+    TERMINATING = "terminating"
     #: What is known of the cluster is too old.
     STALE = "stale"
     #: The API server fails.
@@ -72,16 +72,16 @@ class Denial(StrEnum):
 
 
 _BECAUSE = {
-    Denial.BUDGET: "enough were evicted lately",
-    Denial.PER_NODE: "enough are evicted from its node at once",
-    Denial.FLOOR: "too few warm ones would be left",
-    Denial.LANDING: "its replacement would not come up where it should",
-    Denial.REPLACING: "what is wanted instead is not there yet",
-    Denial.USERS_WAIT: "users' servers wait",
-    Denial.PENDING: "other placeholders wait for a node",
-    Denial.LEAVING: "others are on their way out",
-    Denial.STALE: "what is known of the cluster is too old",
-    Denial.API: "the API server fails",
+    Hold.BUDGET: "enough were evicted lately",
+    Hold.PER_NODE: "enough are evicted from its node at once",
+    Hold.FLOOR: "too few warm ones would be left",
+    Hold.LANDING: "its replacement would not come up where it should",
+    Hold.REPLACING: "what is wanted instead is not there yet",
+    Hold.USERS_WAIT: "users' servers wait",
+    Hold.PENDING: "other placeholders wait for a node",
+    Hold.TERMINATING: "others are on their way out",
+    Hold.STALE: "what is known of the cluster is too old",
+    Hold.API: "the API server fails",
 }
 
 
@@ -91,7 +91,7 @@ class CreatePlaceholder:
 
     Attributes
     ----------
-    beside
+    for_pending_pod
         The waiting user's pod for which a node must come; None if it is for the wanted number.
     avoid
         Nodes that it goes to only if it has no room elsewhere: others have failed there.
@@ -100,7 +100,7 @@ class CreatePlaceholder:
     kind: ClassVar = "create-placeholder"
     shape: str
     reason: str
-    beside: ObjectKey | None = None
+    for_pending_pod: ObjectKey | None = None
     avoid: tuple[str, ...] = ()
 
     @property
@@ -109,10 +109,10 @@ class CreatePlaceholder:
 
 
 @dataclass(frozen=True, slots=True)
-class EndPlaceholder:
+class DeletePlaceholder:
     """Delete a placeholder's pod, and with it the claims that nobody else uses."""
 
-    kind: ClassVar = "end-placeholder"
+    kind: ClassVar = "delete-placeholder"
     key: ObjectKey
     uid: str
     cause: Cause
@@ -157,7 +157,7 @@ class LabelPod:
 
 
 @dataclass(frozen=True, slots=True)
-class ReserveClaim:
+class AddConsumer:
     """Enter a user's pod among the owners and consumers of a warm claim, so that it outlives the placeholder.
 
     Attributes
@@ -166,7 +166,7 @@ class ReserveClaim:
         Which of the two the pod is not yet.
     """
 
-    kind: ClassVar = "reserve-claim"
+    kind: ClassVar = "add-consumer"
     claim: ObjectKey
     pod: ObjectKey
     pod_uid: str
@@ -193,7 +193,7 @@ class DeleteClaim:
         return f"ResourceClaim {self.claim}"
 
 
-Action = CreatePlaceholder | EndPlaceholder | LabelNode | LabelPod | ReserveClaim | DeleteClaim
+Action = CreatePlaceholder | DeletePlaceholder | LabelNode | LabelPod | AddConsumer | DeleteClaim
 """Each says what ``kind`` it is of, and what object it is about (its ``subject``)."""
 
 ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)
@@ -209,7 +209,7 @@ def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...]
     rest: list[Action] = []
     for action in actions:
         match action:
-            case ReserveClaim(pod=pod) | EndPlaceholder(cause=Cause.HANDED_OVER, pod=ObjectKey() as pod):
+            case AddConsumer(pod=pod) | DeletePlaceholder(cause=Cause.HANDED_OVER, pod=ObjectKey() as pod):
                 chains.setdefault(pod, []).append(action)
             case _:
                 rest.append(action)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dra_spawner.placeholders.planner.actions import Cause, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 
 
-def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> tuple[EndPlaceholder, ...]:
+def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
     """Which placeholders are of no use; others are made in their stead, if they are wanted.
 
     Parameters
@@ -27,14 +27,14 @@ def has_failed(pod: Pod) -> bool:
     return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
 
 
-def _failed(view: View) -> Iterator[EndPlaceholder]:
+def _failed(view: View) -> Iterator[DeletePlaceholder]:
     """Pods that the kubelet has ended, as their node was short of something; as objects they stay for ever."""
-    for pod in view.leaving:
+    for pod in view.terminating:
         if pod.is_finished and not pod.is_deleted and not _takes_others_claims_along(view, pod):
-            yield EndPlaceholder(ObjectKey.of(pod), pod.uid, Cause.BROKEN, f"it has ended by itself ({pod.phase})")
+            yield DeletePlaceholder(ObjectKey.of(pod), pod.uid, Cause.BROKEN, f"it has ended by itself ({pod.phase})")
 
 
-def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[EndPlaceholder]:
+def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[DeletePlaceholder]:
     """Those whose devices cannot be prepared, for one; the kubelet tries that for ever."""
     for key, placeholder in view.placeholders.items():
         pod = placeholder.pod
@@ -48,7 +48,7 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
             reason = f"its container does not run after {minutes:g} minutes on node {pod.node_name}{devices}"
         else:
             continue
-        yield EndPlaceholder(key, pod.uid, Cause.BROKEN, reason)
+        yield DeletePlaceholder(key, pod.uid, Cause.BROKEN, reason)
 
 
 def _devices(view: View, placeholder: Placeholder) -> str:
@@ -70,12 +70,12 @@ def _takes_others_claims_along(view: View, pod: Pod) -> bool:
     )
 
 
-def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[EndPlaceholder]:
+def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[DeletePlaceholder]:
     for key, placeholder in view.placeholders.items():
         gone = _gone_claims(view, policy, placeholder)
         if gone and key not in ending:
             reason = f"claim {', '.join(each.name for each in gone)} is gone"
-            yield EndPlaceholder(key, placeholder.pod.uid, Cause.BROKEN, reason)
+            yield DeletePlaceholder(key, placeholder.pod.uid, Cause.BROKEN, reason)
 
 
 def _gone_claims(view: View, policy: Policy, placeholder: Placeholder) -> list[ObjectKey]:

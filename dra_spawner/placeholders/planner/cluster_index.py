@@ -90,7 +90,7 @@ class Judged:
     unsettled: frozenset[str] = frozenset()
 
 
-class Known:
+class ClusterIndex:
     """See the module.
 
     Attributes

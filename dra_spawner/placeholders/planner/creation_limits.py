@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.broken_placeholders import has_failed
 from dra_spawner.placeholders.planner.policy import Policy, Renewal
 from dra_spawner.placeholders.planner.view import View, age
@@ -73,7 +73,7 @@ class Creations:
         return replace(self, at=now, setbacks=setbacks)
 
     def after(
-        self, view: View, policy: Policy, broken: Iterable[EndPlaceholder], ends: Iterable[EndPlaceholder]
+        self, view: View, policy: Policy, broken: Iterable[DeletePlaceholder], ends: Iterable[DeletePlaceholder]
     ) -> Creations:
         """With what has come and what is to end now.
 
@@ -84,7 +84,7 @@ class Creations:
         ends
             Those that end for other reasons.
         """
-        there = frozenset(pod.uid for pod in (*(each.pod for each in view.placeholders.values()), *view.leaving))
+        there = frozenset(pod.uid for pod in (*(each.pod for each in view.placeholders.values()), *view.terminating))
         wanted = _wanted(view, policy)
         seconds = max((view.now - self.at).total_seconds(), 0.0) if self.at is not None else 0.0
         spent = max(self.spent - seconds * policy.renewal.rate(wanted), 0.0)
@@ -98,7 +98,7 @@ class Creations:
             ended=(self.ended | {each.uid for each in (*new, *failed)}) & there,
         )
 
-    def without(self, end: EndPlaceholder) -> Creations:
+    def without(self, end: DeletePlaceholder) -> Creations:
         """With one that has ended besides the decisions, for a user: it is replaced like others of these."""
         return replace(self, spent=max(self.spent - 1, 0.0), ended=self.ended | {end.uid})
 
@@ -149,7 +149,7 @@ class Creations:
         return setback.count if setback is not None and now < setback.until else 0
 
     def _setbacks(
-        self, view: View, renewal: Renewal, failed: Iterable[EndPlaceholder]
+        self, view: View, renewal: Renewal, failed: Iterable[DeletePlaceholder]
     ) -> Iterator[tuple[str, Setback]]:
         count: Counter[str] = Counter()
         soon: set[str] = set()
@@ -179,4 +179,4 @@ class Creations:
 
 def _wanted(view: View, policy: Policy) -> int:
     """About as many as there would be if all were well."""
-    return sum(each.min for each in policy.headroom.values()) + len(view.waiting_users)
+    return sum(each.min for each in policy.replicas.values()) + len(view.pending_users)

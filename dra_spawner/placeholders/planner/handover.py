@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from dra_spawner.placeholders.planner.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.actions import Action, AddConsumer, Cause, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
@@ -27,17 +27,17 @@ _UNDER_WAY = timedelta(seconds=10)
 _CLOCKS_APART = timedelta(minutes=5)
 
 
-def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
+def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
     """What is to be done about claims that users' pods have or were promised."""
     takers = _takers(view)
     actions: list[Action] = []
     for key, placeholder in view.placeholders.items():
         pod = takers.get(key)
         if pod is not None:
-            actions += _hand_over(view, policy, placeholder, pod)
+            actions += _handover(view, policy, placeholder, pod)
         elif any(claim.is_deleted for claim in _claims(view, placeholder)):
             # By the hub, whose start has failed: the device is free again as soon as the placeholder is gone.
-            actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.BROKEN, "its claim is being deleted"))
+            actions.append(DeletePlaceholder(key, placeholder.pod.uid, Cause.BROKEN, "its claim is being deleted"))
         elif (
             placeholder.reservation is not None
             and _is_over(placeholder.reservation, view, policy)
@@ -45,14 +45,14 @@ def decide_hand_overs(view: View, policy: Policy) -> tuple[Action, ...]:
         ):
             # Its pod may still come, late; nobody else must have the claim then.
             reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
-            actions.append(EndPlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
+            actions.append(DeletePlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
     actions += _of_leaving(view)
     actions += _unowned(view, policy)
     actions += _orphans(view, policy)
     return tuple(actions)
 
 
-def decide_forsaken(view: View, ending: frozenset[ObjectKey]) -> tuple[EndPlaceholder, ...]:
+def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
     """Placeholders that are kept for a pod which came with claims of its own; none could be promised to another.
 
     Parameters
@@ -61,14 +61,14 @@ def decide_forsaken(view: View, ending: frozenset[ObjectKey]) -> tuple[EndPlaceh
         Placeholders that end in this round for other reasons, for this very pod above all.
     """
     return tuple(
-        EndPlaceholder(
+        DeletePlaceholder(
             key,
             placeholder.pod.uid,
             Cause.EXPIRED,
             f"was kept for {placeholder.reservation.pod}, which came with claims of its own",
         )
         for key, placeholder in view.placeholders.items()
-        if placeholder.reservation is not None and key not in ending and view.is_forsaken(placeholder)
+        if placeholder.reservation is not None and key not in ending and view.reservation_unused(placeholder)
     )
 
 
@@ -78,22 +78,22 @@ def is_under_way(view: View, policy: Policy) -> bool:
     New placeholders wait meanwhile: they go through the same scheduler, which sends a limited number of requests. Pods
     that take long are not waited for.
     """
-    for pod in view.waiting_users:
+    for pod in view.pending_users:
         if age(pod.created, view.now) < _UNDER_WAY and any(
-            reservation.pod == pod.name for reservation in _promises(view, pod)
+            reservation.pod == pod.name for reservation in _reservations(view, pod)
         ):
             return True
     return any(
         placeholder.reservation is not None
         and ObjectKey(key.namespace, placeholder.reservation.pod) not in view.users
-        and placeholder.reservation.until - view.now > policy.grace.promise - _UNDER_WAY
+        and placeholder.reservation.until - view.now > policy.grace.reservation - _UNDER_WAY
         for key, placeholder in view.placeholders.items()
     )
 
 
-def _promises(view: View, pod: Pod) -> Iterator[Reservation]:
+def _reservations(view: View, pod: Pod) -> Iterator[Reservation]:
     for key in (ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims):
-        reservation = reservation_of(view.known.warm_claims.get(key))
+        reservation = reservation_of(view.index.warm_claims.get(key))
         if reservation is not None:
             yield reservation
 
@@ -112,37 +112,37 @@ def _takers(view: View) -> dict[ObjectKey, Pod]:
 def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
     """Whether nobody need be waited for. A promise that seems to last for long was given by a clock that went wrong."""
     left = reservation.until - view.now
-    return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.promise
+    return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.reservation
 
 
-def _hand_over(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
+def _handover(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
     """One after the other, each only if what comes before has worked."""
     if not pod.node_name and _is_binding(pod, view, policy):
         return
-    yield from _reservations(_claims(view, placeholder), placeholder.pod, pod)
+    yield from _add_consumers(_claims(view, placeholder), placeholder.pod, pod)
     if pod.is_running:
         reason = f"{pod} runs with what it kept"
     elif not pod.node_name and view.scheduler_says(pod):
         reason = f"{pod} takes over what it kept, and finds no room beside it"
     else:
         return  # the scheduler may bind it beside this at any moment
-    yield EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
+    yield DeletePlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
 
 
-def _of_leaving(view: View) -> Iterator[ReserveClaim]:
+def _of_leaving(view: View) -> Iterator[AddConsumer]:
     """Claims of placeholders that go for other reasons, as the scheduler preempts them for the very pod."""
-    for keeper in view.leaving:
-        if keeper.is_finished:
+    for placeholder in view.terminating:
+        if placeholder.is_finished:
             continue
-        for key in (ObjectKey(keeper.namespace, each.claim) for each in keeper.claims if each.claim):
+        for key in (ObjectKey(placeholder.namespace, each.claim) for each in placeholder.claims if each.claim):
             claim = view.snapshot.claims.get(key)
             for pod in view.pods_naming(key):
                 if claim is not None and ObjectKey.of(pod) in view.users and not (pod.is_deleted or pod.node_name):
-                    yield from _reservations([claim], keeper, pod)
+                    yield from _add_consumers([claim], placeholder, pod)
                     break
 
 
-def _reservations(claims: Iterable[TrackedClaim], keeper: Pod, pod: Pod) -> Iterator[ReserveClaim]:
+def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -> Iterator[AddConsumer]:
     """Make a pod owner and consumer of those claims that it names, as far as it is neither.
 
     The scheduler makes it a consumer where it binds it.
@@ -154,11 +154,11 @@ def _reservations(claims: Iterable[TrackedClaim], keeper: Pod, pod: Pod) -> Iter
         owner = pod.uid not in claim.owner_uids
         consumer = not pod.node_name and claim.claim.is_allocated and not claim.is_reserved_for(pod)
         if owner or consumer:
-            reason = f"{pod} takes over what {keeper} kept"
-            yield ReserveClaim(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
+            reason = f"{pod} takes over what {placeholder} kept"
+            yield AddConsumer(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
 
 
-def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
+def _unowned(view: View, policy: Policy) -> Iterator[AddConsumer]:
     """Claims that users' pods have taken over and that would not go with them."""
     for tracked in view.warm_claims():
         if tracked.owner_uids or tracked.is_deleted or tracked.key in view.holder_of:
@@ -166,13 +166,13 @@ def _unowned(view: View, policy: Policy) -> Iterator[ReserveClaim]:
         for pod in view.pods_naming(tracked.key):
             if ObjectKey.of(pod) in view.users and not pod.is_deleted and not _is_binding(pod, view, policy):
                 reason = f"{pod} has taken it over, and it goes when that goes"
-                yield ReserveClaim(tracked.key, ObjectKey.of(pod), pod.uid, reason, consumer=False)
+                yield AddConsumer(tracked.key, ObjectKey.of(pod), pod.uid, reason, consumer=False)
                 break
 
 
-def _has_others(claims: Iterable[TrackedClaim], keeper: Pod) -> bool:
+def _has_others(claims: Iterable[TrackedClaim], placeholder: Pod) -> bool:
     """Whether anybody but its placeholder is among a claim's consumers: a pod that is not seen yet has come."""
-    return any(each.uid != keeper.uid for claim in claims for each in claim.consumers)
+    return any(each.uid != placeholder.uid for claim in claims for each in claim.consumers)
 
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, Denial, EndPlaceholder
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, DeletePlaceholder, Hold
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
@@ -21,8 +21,8 @@ __all__ = ["decide_outdated"]
 
 
 def decide_outdated(
-    view: View, policy: Policy, memory: Memory, numbers: Iterable[Action], ending: frozenset[ObjectKey]
-) -> tuple[tuple[EndPlaceholder, ...], dict[ObjectKey, Denial], Memory]:
+    view: View, policy: Policy, planner_state: PlannerState, numbers: Iterable[Action], ending: frozenset[ObjectKey]
+) -> tuple[tuple[DeletePlaceholder, ...], dict[ObjectKey, Hold], PlannerState]:
     """Which of them end, which stay for now and why.
 
     Parameters
@@ -39,10 +39,10 @@ def decide_outdated(
         for each in there
         if each.reservation is None and each.key not in ending
     ]
-    since = {shape: memory.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
-    memory = replace(memory, outdated=since)
+    since = {shape: planner_state.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
+    planner_state = replace(planner_state, outdated=since)
     if not old:
-        return (), {}, memory
+        return (), {}, planner_state
     warm = {each.key for shape in since for each in view.warm(shape)}
     old.sort(key=lambda each: (each.key in warm, newest_first(each)))
     pending = [
@@ -60,7 +60,7 @@ def decide_outdated(
         # No more could go in one round anyway.
         going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
     stay = {each.key for each in old} - {each.key for each in going}
-    return tuple(map(_end, going)), dict.fromkeys(sorted(stay), Denial.REPLACING), memory
+    return tuple(map(_end, going)), dict.fromkeys(sorted(stay), Hold.REPLACING), planner_state
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:
@@ -100,6 +100,6 @@ def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
         return False
 
 
-def _end(placeholder: Placeholder) -> EndPlaceholder:
+def _end(placeholder: Placeholder) -> DeletePlaceholder:
     reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
-    return EndPlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)
+    return DeletePlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)

@@ -13,8 +13,8 @@ from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.preemption import Way, find_way
-from dra_spawner.placeholders.planner.scale_up_estimate import Growth, growth_for
+from dra_spawner.placeholders.planner.preemption import Preemption, find_preemption
+from dra_spawner.placeholders.planner.scale_up_estimate import ScaleUpEstimate, estimate_scale_up
 from dra_spawner.placeholders.planner.search_ledger import SearchPostponed
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder, View, is_labelled
@@ -33,7 +33,7 @@ class PlacementKind(StrEnum):
     #: It is free.
     FRESH = "fresh"
     #: Placeholders of other shapes make way.
-    YIELD = "yield"
+    PREEMPTED = "preempt"
     #: A node must come first.
     SCALE_UP = "scale-up"
     #: No kind of node that is known can ever have it.
@@ -50,7 +50,7 @@ class Placement:
         Where; empty if a node must come.
     placeholder
         That is taken over.
-    way
+    preemption
         Who makes way.
     reason
         For the user and for administrators, one plain sentence.
@@ -60,7 +60,7 @@ class Placement:
     reason: str
     node: str = ""
     placeholder: Placeholder | None = None
-    way: Way | None = None
+    preemption: Preemption | None = None
 
 
 def find_placement(
@@ -75,7 +75,7 @@ def find_placement(
     Parameters
     ----------
     drivers_of_kind
-        Drivers that kinds of nodes have been seen with (`Memory.drivers`).
+        Drivers that kinds of nodes have been seen with (`PlannerState.drivers`).
 
     Raises
     ------
@@ -95,11 +95,16 @@ def find_placement(
         if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
             return warm
         free = [each for each in view.placeholders.values() if each.is_free]
-        way = find_way(view.snapshot, pod, free, busyness)
-        if way is not None:
-            return Placement(PlacementKind.YIELD, f"placeholders make way on node {way.node}", way.node, way=way)
-        growth = growth_for(view, policy, shape, pod, drivers_of_kind)
-        return _with_more_nodes(growth, policy, view.snapshot.fits(pod, explain=True))
+        preemption = find_preemption(view.snapshot, pod, free, busyness)
+        if preemption is not None:
+            return Placement(
+                PlacementKind.PREEMPTED,
+                f"placeholders make way on node {preemption.node}",
+                preemption.node,
+                preemption=preemption,
+            )
+        scale_up = estimate_scale_up(view, policy, shape, pod, drivers_of_kind)
+        return _with_more_nodes(scale_up, policy, view.snapshot.fits(pod, explain=True))
 
 
 def group_alike_nodes(view: View, shape: Shape) -> bool:
@@ -167,10 +172,10 @@ def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
     )
 
 
-def _with_more_nodes(growth: Growth, policy: Policy, fit: PodFit) -> Placement:
-    if growth.like:
-        return Placement(PlacementKind.SCALE_UP, f"one more node like {growth.like} would have room")
-    if policy.node_kinds_are_all and growth.is_certain:
+def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit) -> Placement:
+    if scale_up.like:
+        return Placement(PlacementKind.SCALE_UP, f"one more node like {scale_up.like} would have room")
+    if policy.node_kinds_are_all and scale_up.is_certain:
         return Placement(PlacementKind.NEVER, f"no node of this cluster can have it: {_summary(fit)}")
     return Placement(PlacementKind.SCALE_UP, f"no node that is known has room: {_summary(fit)}")
 

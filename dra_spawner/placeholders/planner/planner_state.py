@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from dra_spawner.placeholders.planner.creation_limits import Creations
-from dra_spawner.placeholders.planner.preemption_backoff import Waited
+from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class PlannerState:
     """See the module.
 
     Attributes
@@ -31,7 +31,7 @@ class Memory:
         Shape that placeholders have and no choice has, and since when that is known.
     creations
         What bears on how many placeholders may be made.
-    waited
+    pending_records
         What was done for users' pods that wait, by uid.
     avoided
         Node where a placeholder with devices has failed, and when.
@@ -46,12 +46,12 @@ class Memory:
     drivers: Mapping[str, frozenset[str]] = field(default_factory=dict)
     outdated: Mapping[str, datetime] = field(default_factory=dict)
     creations: Creations = field(default_factory=Creations)
-    waited: Mapping[str, Waited] = field(default_factory=dict)
+    pending_records: Mapping[str, PendingRecord] = field(default_factory=dict)
     avoided: Mapping[str, datetime] = field(default_factory=dict)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
-    def not_after(self, now: datetime) -> Memory:
+    def not_after(self, now: datetime) -> PlannerState:
         """The same with nothing that is yet to come: when the clock was set back, everything begins now."""
         if now >= self.tokens.at:  # of the last round
             return self
@@ -63,10 +63,10 @@ class Memory:
             outdated={shape: min(when, now) for shape, when in self.outdated.items()},
             creations=self.creations.not_after(now),
             avoided={name: min(when, now) for name, when in self.avoided.items()},
-            waited={uid: each.not_after(now) for uid, each in self.waited.items()},
+            pending_records={uid: each.not_after(now) for uid, each in self.pending_records.items()},
         )
 
     @classmethod
-    def fresh(cls, now: datetime) -> Memory:
+    def fresh(cls, now: datetime) -> PlannerState:
         """Of a service that just started."""
         return cls(Tokens(0.0, now))

@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
-class Headroom:
+class ReplicaRange:
     """Places kept for one shape.
 
     Attributes
@@ -36,7 +36,7 @@ class Headroom:
 
 #: More than a control plane likes in one namespace.
 MOST_PLACEHOLDERS: Final = 10_000
-_BESIDE_USERS_ONLY: Final = Headroom(0, MOST_PLACEHOLDERS)
+_FOR_PENDING_PODS_ONLY: Final = ReplicaRange(0, MOST_PLACEHOLDERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +94,14 @@ class Grace:
 
     Attributes
     ----------
-    yield_again
+    preempt_again
         After placeholders made way for a pod, before others do; four times as long after the second time, and so on.
     scheduler
         A user's pod for which there is room has a node after so long, or what the scheduler says of it is believed.
     binding
         The scheduler has so long to bind a pod that names a warm claim, unless it says why not, before it is helped.
         Where many start at once its requests wait for seconds, and who writes to the claim meanwhile makes it fail.
-    promise
+    reservation
         A warm claim is kept so long for the pod that it was promised to.
     new_node
         A node that just came is not drained.
@@ -117,10 +117,10 @@ class Grace:
         A node where that was not so is avoided for so long.
     """
 
-    yield_again: timedelta = timedelta(seconds=10)
+    preempt_again: timedelta = timedelta(seconds=10)
     scheduler: timedelta = timedelta(seconds=15)
     binding: timedelta = timedelta(seconds=15)
-    promise: timedelta = timedelta(seconds=30)
+    reservation: timedelta = timedelta(seconds=30)
     new_node: timedelta = timedelta(minutes=10)
     freed_node: timedelta = timedelta(minutes=10)
     orphan: timedelta = timedelta(seconds=60)
@@ -159,7 +159,7 @@ class Policy:
     ----------
     shapes
         By id.
-    headroom
+    replicas
         By id of a shape; of one that is not there, placeholders are only made beside servers that wait for a node.
     is_complete
         Whether these are all shapes; if not, a placeholder of another one is left alone.
@@ -169,14 +169,14 @@ class Policy:
         A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
     node_kinds_are_all
         Whether nodes of no other kinds than those that are there can come, so that "never" can be said.
-    most_beside
+    most_for_pending_pods
         Placeholders beside servers that wait for a node, of all shapes together.
     stale_after
         With knowledge older than this, nothing is evicted and nothing labelled.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
-    headroom: Mapping[str, Headroom] = field(default_factory=dict)
+    replicas: Mapping[str, ReplicaRange] = field(default_factory=dict)
     is_complete: bool = True
     budget: Budget = Budget()
     renewal: Renewal = Renewal()
@@ -186,8 +186,8 @@ class Policy:
     drain_below: float = 0.0
     stale_after: timedelta = timedelta(seconds=60)
     node_kinds_are_all: bool = False
-    most_beside: int = 500
+    most_for_pending_pods: int = 500
 
-    def headroom_of(self, shape: str) -> Headroom:
+    def replicas_of(self, shape: str) -> ReplicaRange:
         """What is kept of a shape; of one that is not named only what waits beside users' servers for a node."""
-        return self.headroom.get(shape, _BESIDE_USERS_ONLY)
+        return self.replicas.get(shape, _FOR_PENDING_PODS_ONLY)

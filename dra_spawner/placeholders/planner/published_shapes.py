@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
 from dra_spawner.placeholders.planner.shapes import Shape
 
@@ -163,7 +163,7 @@ def _shape(identity: str, value: object) -> Shape | str:
 
 
 def policy_with(
-    policy: Policy, published: PublishedShapes, headroom: Mapping[str, Headroom]
+    policy: Policy, published: PublishedShapes, replicas: Mapping[str, ReplicaRange]
 ) -> tuple[Policy, list[str]]:
     """A policy for what is published, and what in the wanted head-room names nothing.
 
@@ -173,9 +173,9 @@ def policy_with(
     for shape in published.shapes.values():
         known = shapes.get(shape.id)
         shapes[shape.id] = replace(shape, images=shape.images | known.images) if known is not None else shape
-    wanted: dict[str, Headroom] = {}
+    wanted: dict[str, ReplicaRange] = {}
     problems = []
-    for name, each in headroom.items():
+    for name, each in replicas.items():
         choice = find_choice(name, published.shapes)
         if choice is None:
             problems.append(_unknown(name, published))
@@ -183,14 +183,14 @@ def policy_with(
         named = published.shapes[choice]
         before = wanted.get(named.id)
         wanted[named.id] = _added((before, each)) if before is not None else each
-    return replace(policy, shapes=shapes, headroom=wanted), problems
+    return replace(policy, shapes=shapes, replicas=wanted), problems
 
 
-def _added(each: Iterable[Headroom]) -> Headroom:
+def _added(each: Iterable[ReplicaRange]) -> ReplicaRange:
     parts = list(each)
     floors = [part.floor for part in parts]
     floor = sum(value for value in floors if value is not None) if any(v is not None for v in floors) else None
-    return Headroom(sum(part.min for part in parts), sum(part.max for part in parts), floor)
+    return ReplicaRange(sum(part.min for part in parts), sum(part.max for part in parts), floor)
 
 
 def _unknown(name: str, published: PublishedShapes) -> str:
@@ -198,10 +198,10 @@ def _unknown(name: str, published: PublishedShapes) -> str:
     if skipped is None and is_combination(name) and f"{profile_of(name)}/*" in published.skipped:
         skipped = f"{profile_of(name)}/*"
     if skipped is not None:
-        return f"headroom of {name}: this choice is left out: {published.skipped[skipped]}"
+        return f"placeholders of {name}: this choice is left out: {published.skipped[skipped]}"
     names = sorted(each for each in published.shapes if not is_combination(each))
     more = len(published.shapes) - len(names)
     found = ", ".join(names) or "none"
-    return f"headroom of {name}: there is no such choice; there are: {found}" + (
+    return f"placeholders of {name}: there is no such choice; there are: {found}" + (
         f" and {more} combinations of several options" if more else ""
     )

@@ -12,7 +12,7 @@ from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.cluster_index import Judged
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
@@ -20,7 +20,9 @@ from dra_spawner.simulator.nodes import NodeState
 _MOST_NAMES = 3
 
 
-def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[LabelNode, ...], Memory]:
+def decide_readiness(
+    view: View, policy: Policy, planner_state: PlannerState
+) -> tuple[tuple[LabelNode, ...], PlannerState]:
     """Which nodes get, and which lose, the label that users' servers require. Labels go first and come last.
 
     Where servers are, the label stays, with another value: a kubelet that restarts ends running pods that require what
@@ -28,13 +30,13 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
 
     Parameters
     ----------
-    memory
+    planner_state
         Of the last decision; the new one comes back.
     """
-    judge = _Judge(view, policy, memory)
+    judge = _Judge(view, policy, planner_state)
     gone: list[LabelNode] = []
     come: list[LabelNode] = []
-    since = dict(memory.ready_since)
+    since = dict(planner_state.ready_since)
     for name in since.keys() - view.snapshot.nodes.keys():
         del since[name]
     lost_readiness = {}
@@ -49,18 +51,20 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
         missing = judge.missing(state, kinds)
         if missing:
             unsettled.add(name)
-            begun = memory.lost_readiness.get(name)
+            begun = planner_state.lost_readiness.get(name)
             if begun is not None or label == names.TRUE:
                 lost_readiness[name] = begun or view.now
             # A node that never was ready waits from its making on.
-            waited = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
+            pending_records = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
             has_servers = bool(view.users_of_node.get(name))
             if label == names.TRUE and has_servers:
                 reason = f"servers are there, although {missing}"
                 come.append(LabelNode(name, names.IMAGES_READY, names.LATE, reason))
-            elif label == names.TRUE or (label is not None and not has_servers and waited < policy.readiness.deadline):
+            elif label == names.TRUE or (
+                label is not None and not has_servers and pending_records < policy.readiness.deadline
+            ):
                 gone.append(LabelNode(name, names.IMAGES_READY, None, f"not ready for users: {missing}"))
-            elif label is None and waited >= policy.readiness.deadline:
+            elif label is None and pending_records >= policy.readiness.deadline:
                 minutes = int(policy.readiness.deadline.total_seconds() // 60)
                 reason = f"open to users after {minutes} minutes, although {missing}"
                 come.append(LabelNode(name, names.IMAGES_READY, names.LATE, reason))
@@ -69,22 +73,22 @@ def decide_readiness(view: View, policy: Policy, memory: Memory) -> tuple[tuple[
         if label == names.TRUE:
             continue
         unsettled.add(name)
-        if name in memory.lost_readiness and view.now - since[name] < policy.readiness.settle:
-            lost_readiness[name] = memory.lost_readiness[name]
+        if name in planner_state.lost_readiness and view.now - since[name] < policy.readiness.settle:
+            lost_readiness[name] = planner_state.lost_readiness[name]
             continue
         reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
     judge.keep(since, unsettled)
-    remembered = replace(memory, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
+    remembered = replace(planner_state, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
     return (*gone, *come), remembered
 
 
-def why_not_ready(view: View, policy: Policy, memory: Memory, name: str) -> str:
+def why_not_ready(view: View, policy: Policy, planner_state: PlannerState, name: str) -> str:
     """What keeps users' servers from a node at present, for people; empty if nothing does."""
     state = view.snapshot.nodes.get(name)
     if state is None or names.IMAGES_READY in state.node.labels:
         return ""
-    judge = _Judge(view, policy, memory)
+    judge = _Judge(view, policy, planner_state)
     kinds = judge.kinds_of(state)
     if not kinds:
         return "no server of a published choice can run there"
@@ -94,29 +98,29 @@ def why_not_ready(view: View, policy: Policy, memory: Memory, name: str) -> str:
 class _Judge:
     """Looks at nodes: at all the first time, then at those that are different and those that are not at rest yet."""
 
-    def __init__(self, view: View, policy: Policy, memory: Memory) -> None:
+    def __init__(self, view: View, policy: Policy, planner_state: PlannerState) -> None:
         self._view = view
         self._policy = policy
         self._pods = pods_by_kind(policy)
         self._images = _images_by_kind(policy)
         self._rules = (self._images, policy.readiness)
-        judged = view.known.judged
-        self._looks_at_all = judged.rules != self._rules or judged.since is not memory.ready_since
-        self.drivers_of_kind = self._seen_with(memory)
+        judged = view.index.judged
+        self._looks_at_all = judged.rules != self._rules or judged.since is not planner_state.ready_since
+        self.drivers_of_kind = self._seen_with(planner_state)
 
     def to_look_at(self) -> Iterator[str]:
         """Names of nodes, in the order of the snapshot."""
-        nodes, known = self._view.snapshot.nodes, self._view.known
+        nodes, index = self._view.snapshot.nodes, self._view.index
         if self._looks_at_all:
             return iter(nodes)
-        names = known.touched_nodes | known.judged.unsettled
+        names = index.touched_nodes | index.judged.unsettled
         return iter(sorted(name for name in names if name in nodes))
 
     def keep(self, since: Mapping[str, datetime], unsettled: set[str]) -> None:
         """Note for the next time what was looked at."""
-        known = self._view.known
-        known.judged = Judged(self._rules, since, frozenset(unsettled))
-        known.touched_nodes.clear()
+        index = self._view.index
+        index.judged = Judged(self._rules, since, frozenset(unsettled))
+        index.touched_nodes.clear()
 
     def kinds_of(self, state: NodeState) -> list[str]:
         """The kinds of shapes that can run on a node of this kind."""
@@ -159,19 +163,19 @@ class _Judge:
         return found
 
     def _drivers_of(self, name: str) -> tuple[frozenset[str], frozenset[str]]:
-        return drivers_of(self._view.known.slices_of_node.get(name, ()))
+        return drivers_of(self._view.index.slices_of_node.get(name, ()))
 
     def _kind(self, state: NodeState) -> str:
         """What nodes that are to have the same drivers have in common; a node of no kind is one by itself."""
         return state.node.labels.get(self._policy.readiness.kind_label, "") or state.node.name
 
-    def _seen_with(self, memory: Memory) -> Mapping[str, frozenset[str]]:
+    def _seen_with(self, planner_state: PlannerState) -> Mapping[str, frozenset[str]]:
         """Drivers that a kind of node has been seen with, which a new node is to have, too."""
-        known, nodes = self._view.known, self._view.snapshot.nodes
-        found = dict(memory.drivers)
-        for name in known.touched_nodes - nodes.keys():
+        index, nodes = self._view.index, self._view.snapshot.nodes
+        found = dict(planner_state.drivers)
+        for name in index.touched_nodes - nodes.keys():
             found.pop(name, None)
-        for name in known.slices_of_node if self._looks_at_all else known.touched_nodes:
+        for name in index.slices_of_node if self._looks_at_all else index.touched_nodes:
             state = nodes.get(name)
             if state is None:
                 continue

@@ -15,12 +15,12 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.planner.actions import Cause, Denial, EndPlaceholder, LabelNode
+from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold, LabelNode
 from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
-from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import (
     Placeholder,
@@ -64,46 +64,46 @@ def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
     return (*gone, LabelNode(newest.node.name, names.ATTRACT, names.TRUE, "the newest node"))
 
 
-def remember_users(view: View, memory: Memory) -> Memory:
+def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
     """With when each node was last seen with users; a node that is gone is forgotten."""
-    busy = {**memory.busy, **dict.fromkeys(view.users_of_node, view.now)}
+    busy = {**planner_state.busy, **dict.fromkeys(view.users_of_node, view.now)}
     for name in busy.keys() - view.snapshot.nodes.keys():
         del busy[name]
-    return replace(memory, busy=busy)
+    return replace(planner_state, busy=busy)
 
 
 def decide_draining(
-    view: View, policy: Policy, memory: Memory, busyness: NodesBusyness
-) -> tuple[tuple[LabelNode, ...], Memory]:
+    view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
+) -> tuple[tuple[LabelNode, ...], PlannerState]:
     """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
     actions: list[LabelNode] = []
     for name, state in view.nodes_labelled(names.DRAINING):
-        if is_labelled(state, names.DRAINING) and (view.users_of_node.get(name) or view.waiting_users):
+        if is_labelled(state, names.DRAINING) and (view.users_of_node.get(name) or view.pending_users):
             why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
             actions.append(LabelNode(name, names.DRAINING, None, why))
         elif not actions and is_labelled(state, names.DRAINING) and (waiting := _waiting_for(view, state)) is not None:
             actions.append(LabelNode(name, names.DRAINING, None, f"{waiting.pod} waits for a place"))
-    if actions or view.waiting_users or _are_moving(view):
-        return tuple(actions), memory
-    tried = memory.drain_tried
+    if actions or view.pending_users or _are_moving(view):
+        return tuple(actions), planner_state
+    tried = planner_state.drain_tried
     if tried is not None and timedelta(0) <= view.now - tried < _DRAIN_AGAIN:
-        return (), memory
+        return (), planner_state
     candidates = [
         name
         for name in sorted(view.placeholders_of_node)
         if (held_by := view.snapshot.nodes.get(name)) is not None
         and not is_labelled(held_by, names.DRAINING)
-        and _may_drain(view, policy, memory, held_by, busyness)
+        and _may_drain(view, policy, planner_state, held_by, busyness)
     ]
     if not candidates:
-        return (), memory
+        return (), planner_state
     # One at a time: whether the others have room changes with each.
-    chosen, last = _first_to_drain(view, policy, candidates, memory.drain_last)
-    memory = replace(memory, drain_tried=view.now, drain_last=last)
+    chosen, last = _first_to_drain(view, policy, candidates, planner_state.drain_last)
+    planner_state = replace(planner_state, drain_tried=view.now, drain_last=last)
     if chosen:
         reason = "no users, and the others have room enough"
-        return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), memory
-    return (), memory
+        return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), planner_state
+    return (), planner_state
 
 
 def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
@@ -159,31 +159,33 @@ def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
 
 def _are_moving(view: View) -> bool:
     """Whether placeholders are on their way from a node that is to become empty: they need the room on others."""
-    if view.departing or any(each.is_pending for each in view.placeholders.values()):
+    if view.terminating_soon or any(each.is_pending for each in view.placeholders.values()):
         return True
     draining = [name for name, state in view.nodes_labelled(names.DRAINING) if is_labelled(state, names.DRAINING)]
     return any(view.placeholders_of_node.get(name) for name in draining)
 
 
-def _may_drain(view: View, policy: Policy, memory: Memory, state: NodeState, busyness: NodesBusyness) -> bool:
+def _may_drain(
+    view: View, policy: Policy, planner_state: PlannerState, state: NodeState, busyness: NodesBusyness
+) -> bool:
     name = state.node.name
     if view.users_of_node.get(name) or not is_ready_for_users(state):
         return False
     if view.age_of_node(name) < policy.grace.new_node or is_labelled(state, names.ATTRACT):
         return False
-    left = memory.busy.get(name, memory.ready_since.get(name, memory.tokens.at))
+    left = planner_state.busy.get(name, planner_state.ready_since.get(name, planner_state.tokens.at))
     if view.now - left < policy.grace.freed_node:
         return False
     figure = busyness.of(name).figure
     if figure is None or float(figure) > policy.drain_below:
         return False
     held = view.placeholders_of_node.get(name, ())
-    return bool(held) and all(each.reservation is None and _may_move(view, policy, each.shape) for each in held)
+    return bool(held) and all(each.reservation is None and _may_rebalance(view, policy, each.shape) for each in held)
 
 
-def _may_move(view: View, policy: Policy, shape: str) -> bool:
+def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
     """Whether one more may go without being replaced first."""
-    return len(view.warm(shape)) > policy.headroom_of(shape).kept
+    return len(view.warm(shape)) > policy.replicas_of(shape).kept
 
 
 def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
@@ -214,13 +216,13 @@ class _Evictions:
     warm: Counter[str]
     of_node: Counter[str]
 
-    def denial(self, placeholder: Placeholder) -> Denial | None:
+    def denial(self, placeholder: Placeholder) -> Hold | None:
         """Why this one must stay; None if it may go."""
-        if self.warm[placeholder.shape] <= self.policy.headroom_of(placeholder.shape).kept:
-            return Denial.FLOOR
+        if self.warm[placeholder.shape] <= self.policy.replicas_of(placeholder.shape).kept:
+            return Hold.FLOOR
         if self.of_node[placeholder.node] >= self.policy.budget.per_node:
-            return Denial.PER_NODE
-        return Denial.BUDGET if self.tokens.left < 1.0 else None
+            return Hold.PER_NODE
+        return Hold.BUDGET if self.tokens.left < 1.0 else None
 
     def take(self, placeholder: Placeholder) -> None:
         tokens = self.tokens.take()
@@ -230,9 +232,9 @@ class _Evictions:
         self.warm[placeholder.shape] -= 1
 
 
-def decide_moves(
+def decide_rebalancing(
     view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
-) -> tuple[tuple[EndPlaceholder, ...], Tokens, dict[ObjectKey, Denial]]:
+) -> tuple[tuple[DeletePlaceholder, ...], Tokens, dict[ObjectKey, Hold]]:
     """Which placeholders are evicted so that their replacements come up where they should be, and which stay and why.
 
     Parameters
@@ -242,30 +244,30 @@ def decide_moves(
     ending
         Placeholders that end in this round for other reasons.
     """
-    stop = stop_of(view, policy)
+    stop = safeguard_of(view, policy)
     if stop is not None:
-        return (), tokens, dict.fromkeys(should_move(view, policy, ending), stop.rule)
+        return (), tokens, dict.fromkeys(should_rebalance(view, policy, ending), stop.rule)
     warm = Counter({shape: len(view.warm(shape)) for shape in view.placeholders_of_shape})
     evictions = _Evictions(policy, tokens, warm, Counter())
-    ended: list[EndPlaceholder] = []
-    denied: dict[ObjectKey, Denial] = {}
+    ended: list[DeletePlaceholder] = []
+    denied: dict[ObjectKey, Hold] = {}
     with view.snapshot.trial():
         for placeholder, cause, goal in _movers(view, policy, ending):
             denial = evictions.denial(placeholder)
             if denial is None and not _lands(view, policy, placeholder, cause, goal, len(ended)):
-                denial = Denial.LANDING
+                denial = Hold.LANDING
             if denial is not None:
                 denied[placeholder.key] = denial
                 continue
             evictions.take(placeholder)
             to = f"node {goal}" if goal else "another node"
-            why = "is new and empty" if cause is Cause.MOVE else f"node {placeholder.node} is to become empty"
+            why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is to become empty"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
-            ended.append(EndPlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
+            ended.append(DeletePlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
     return tuple(ended), evictions.tokens, denied
 
 
-def should_move(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
+def should_rebalance(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
     """Placeholders that should be elsewhere, whether or not they may go now."""
     return [placeholder.key for placeholder, _, _ in _movers(view, policy, ending)]
 
@@ -285,7 +287,7 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
             continue  # it is handed over where it is, best where users are
         elif view.users_of_node.get(placeholder.node):
             # Room is wanted where users are: there placeholders stand in their way most.
-            found.append((placeholder, Cause.MOVE, goal.node.name))
+            found.append((placeholder, Cause.REBALANCE, goal.node.name))
     return sorted(found, key=lambda each: newest_first(each[0]))
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dra_spawner.placeholders.planner.actions import Denial
+from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View
 
-__all__ = ["Stop", "frozen_because", "stop_of"]
+__all__ = ["Safeguard", "frozen_because", "safeguard_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class Safeguard:
     """What holds everything up.
 
     Attributes
@@ -25,7 +25,7 @@ class Stop:
         Whether nothing at all is decided, for users neither.
     """
 
-    rule: Denial
+    rule: Hold
     reason: str
     is_frozen: bool = False
 
@@ -36,28 +36,28 @@ def frozen_because(view: View, policy: Policy) -> str:
     return stop.reason if stop is not None else ""
 
 
-def stop_of(view: View, policy: Policy) -> Stop | None:
+def safeguard_of(view: View, policy: Policy) -> Safeguard | None:
     """Why no placeholder is evicted to tidy up at present; None if nothing stands against it."""
     if (freeze := _freeze(view, policy)) is not None:
         return freeze
-    if count := len(view.waiting_users):
+    if count := len(view.pending_users):
         servers = "a user's server waits" if count == 1 else f"{count} users' servers wait"
-        return Stop(Denial.USERS_WAIT, f"no placeholder is moved while {servers}")
+        return Safeguard(Hold.USERS_WAIT, f"no placeholder is moved while {servers}")
     pending = sum(1 for each in view.placeholders.values() if each.is_pending)
     if pending > policy.budget.most_pending:
         placeholders = "a placeholder waits" if pending == 1 else f"{pending} placeholders wait"
-        return Stop(Denial.PENDING, f"no placeholder is moved while {placeholders} for a node")
-    if count := len(view.departing):
+        return Safeguard(Hold.PENDING, f"no placeholder is moved while {placeholders} for a node")
+    if count := len(view.terminating_soon):
         placeholders = "one is" if count == 1 else f"{count} are"
-        return Stop(Denial.LEAVING, f"no placeholder is moved while {placeholders} on the way out")
+        return Safeguard(Hold.TERMINATING, f"no placeholder is moved while {placeholders} on the way out")
     return None
 
 
-def _freeze(view: View, policy: Policy) -> Stop | None:
+def _freeze(view: View, policy: Policy) -> Safeguard | None:
     if view.problem:
-        return Stop(Denial.API, f"nothing is decided: {view.problem}", is_frozen=True)
+        return Safeguard(Hold.API, f"nothing is decided: {view.problem}", is_frozen=True)
     if view.stale > policy.stale_after:
         seconds = int(view.stale.total_seconds())
         reason = f"nothing is decided: what is known of the cluster is {seconds} seconds old"
-        return Stop(Denial.STALE, reason, is_frozen=True)
+        return Safeguard(Hold.STALE, reason, is_frozen=True)
     return None

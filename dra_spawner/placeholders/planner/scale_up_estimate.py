@@ -20,7 +20,7 @@ from dra_spawner.simulator.node_templates import TemplateError, add_node, templa
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["Growth", "growth_for"]
+__all__ = ["ScaleUpEstimate", "estimate_scale_up"]
 
 _NEW: Final = "one-more"
 #: Nodes that differ in more than their name; of more it is not known whether one of them would do.
@@ -29,7 +29,7 @@ _OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAININ
 
 
 @dataclass(frozen=True, slots=True)
-class Growth:
+class ScaleUpEstimate:
     """What more nodes would do.
 
     Attributes
@@ -44,9 +44,9 @@ class Growth:
     is_certain: bool = False
 
 
-def growth_for(
+def estimate_scale_up(
     view: View, policy: Policy, shape: Shape, pod: Pod, drivers_of_kind: Mapping[str, frozenset[str]]
-) -> Growth:
+) -> ScaleUpEstimate:
     """What more nodes would do for a server.
 
     Parameters
@@ -73,7 +73,7 @@ def growth_for(
                 continue
             tried.add(look)
             if (left := left - 1) < 0:
-                return Growth()
+                return ScaleUpEstimate()
             with view.snapshot.trial():
                 try:
                     added = add_node(view.snapshot, template_of(view.snapshot, name), _NEW).name
@@ -81,15 +81,15 @@ def growth_for(
                     is_certain = False
                     continue
                 if view.snapshot.fits_on(unready, added, explain=False).fits:
-                    return Growth(name)
+                    return ScaleUpEstimate(name)
                 wanted = [each for each in wanted if not _fits(view, each, added)]
     # Of what nobody publishes at present it is not known who will have it.
-    return Growth("", is_certain and not wanted)
+    return ScaleUpEstimate("", is_certain and not wanted)
 
 
 def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:
     """Nodes of a kind that can be seen to have all that its nodes have."""
-    found = {name: drivers_of(view.known.slices_of_node.get(name, ())) for name in names}
+    found = {name: drivers_of(view.index.slices_of_node.get(name, ())) for name in names}
     expected = drivers.union(*(complete | incomplete for complete, incomplete in found.values()))
     return [
         name
@@ -102,7 +102,7 @@ def _look(view: View, state: NodeState) -> Hashable:
     """All that differs between nodes of one kind, as far as it is told by labels, sizes and numbers of devices."""
     node = state.node
     marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
-    devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.known.slices_of_node.get(node.name, ()))
+    devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.index.slices_of_node.get(node.name, ()))
     taints = tuple(each for each in node.taints if not each.key.startswith("node.kubernetes.io/"))
     return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), taints, tuple(devices)
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from dra_spawner import names
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
-from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import is_extended_resource
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
@@ -62,7 +62,7 @@ class Placeholder:
     def is_pending(self) -> bool:
         return not self.pod.node_name
 
-    def is_promised_to(self, pod: Pod) -> bool:
+    def is_reserved_for(self, pod: Pod) -> bool:
         """Whether its place, which has no claim that could be handed over, is kept for this pod."""
         kept_for = self.reservation.pod if self.reservation is not None else ""
         return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
@@ -91,9 +91,9 @@ class View:
         Where users' servers and placeholders live, apart (`Namespaces`) or in the same ones; None is everywhere.
     stale
         How old the knowledge of the cluster may be.
-    known
+    index
         Of the view before, which makes this one cheap; the older one is not to be used any more then.
-    promised
+    reserved
         Reservations of placeholders that the snapshot may not show yet.
     ending
         Placeholders that are being deleted, which it may not show yet, either.
@@ -113,8 +113,8 @@ class View:
         namespaces: Namespaces | Collection[str] | None = None,
         stale: timedelta = timedelta(0),
         problem: str = "",
-        known: Known | None = None,
-        promised: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
+        index: ClusterIndex | None = None,
+        reserved: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
         scheduler_says: Callable[[Pod], str] = lambda pod: "",
         searches: SearchLedger | None = None,
@@ -127,26 +127,26 @@ class View:
         self.now = now
         self.stale = stale
         self.problem = problem
-        self.known = known if known is not None else Known()
-        self.known.look(snapshot, namespaces)
+        self.index = index if index is not None else ClusterIndex()
+        self.index.look(snapshot, namespaces)
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.own_shapes: Mapping[ObjectKey, str] | None = None
         """What servers that wait are found to ask for, where their labels are not believed (`OwnShapes`)."""
-        self.leaving: list[Pod] = []
+        self.terminating: list[Pod] = []
         """Placeholders that are being deleted, or have ended."""
         # In an order that does not depend on who knew what when.
-        for key, pod in sorted(self.known.placeholders.items(), key=_by_key):
+        for key, pod in sorted(self.index.placeholders.items(), key=_by_key):
             if pod.is_deleted or pod.is_finished or key in ending:
-                self.leaving.append(pod)
+                self.terminating.append(pod)
             else:
-                self.placeholders[key] = self._placeholder(pod, promised.get(key))
+                self.placeholders[key] = self._placeholder(pod, reserved.get(key))
         # What is known goes on to change; a view does not.
-        self.users: dict[ObjectKey, Pod] = self.known.users.copy()
-        self.users_of_node: dict[str, tuple[Pod, ...]] = self.known.users_of_node.copy()
-        self.pullers: dict[str, tuple[Pod, ...]] = self.known.pullers.copy()
+        self.users: dict[ObjectKey, Pod] = self.index.users.copy()
+        self.users_of_node: dict[str, tuple[Pod, ...]] = self.index.users_of_node.copy()
+        self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
-        self._waiting = tuple(self.known.waiting.values())
-        self._warm_claims = tuple(claim for _, claim in sorted(self.known.warm_claims.items(), key=_by_key))
+        self._waiting = tuple(self.index.waiting.values())
+        self._warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 
@@ -166,13 +166,13 @@ class View:
         return found
 
     @cached_property
-    def departing(self) -> list[Pod]:
+    def terminating_soon(self) -> list[Pod]:
         """Those that leave and are soon gone: on a node that is lost nobody ends them."""
         nodes = self.snapshot.nodes
-        return [pod for pod in self.leaving if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
+        return [pod for pod in self.terminating if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
 
     @cached_property
-    def waiting_users(self) -> list[Pod]:
+    def pending_users(self) -> list[Pod]:
         """Users' pods without a node in the order of the scheduler's queue: the most important, then the oldest."""
         waiting = [pod for pod in self._waiting if not pod.is_deleted]
         return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
@@ -188,27 +188,27 @@ class View:
             return self.own_shapes.get(ObjectKey.of(pod), "")
         return pod.labels.get(names.SHAPE, "")
 
-    def is_forsaken(self, placeholder: Placeholder) -> bool:
+    def reservation_unused(self, placeholder: Placeholder) -> bool:
         """Whether the pod that a placeholder's claims are promised to has come without them."""
-        promise = placeholder.reservation
+        reservation = placeholder.reservation
         return (
-            promise is not None
+            reservation is not None
             and bool(placeholder.claims)
-            and self.came_without(placeholder.pod.namespace, promise, placeholder.claims)
+            and self.came_without_claims(placeholder.pod.namespace, reservation, placeholder.claims)
         )
 
-    def came_without(self, namespace: str, promise: Reservation, claims: Collection[ObjectKey]) -> bool:
+    def came_without_claims(self, namespace: str, reservation: Reservation, claims: Collection[ObjectKey]) -> bool:
         """Whether the pod that claims are promised to has come, and names none of them.
 
         It was made without the answer, which came too late or never. Nobody else is promised them, ever.
         """
-        if promise.since is None:
+        if reservation.since is None:
             return False
-        pod = self.users.get(ObjectKey(namespace, promise.pod))
+        pod = self.users.get(ObjectKey(namespace, reservation.pod))
         if pod is None or pod.is_deleted or not pod.created:
             return False
         # Of the same name may be one that was there before. A pod's stamp has whole seconds.
-        is_later = age(pod.created, promise.since.replace(microsecond=0)) <= timedelta(0)
+        is_later = age(pod.created, reservation.since.replace(microsecond=0)) <= timedelta(0)
         return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
 
     def warm(self, shape: str) -> list[Placeholder]:
@@ -225,32 +225,32 @@ class View:
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
         """Pods of users and placeholders that name a claim, the oldest first."""
-        return tuple(sorted(self.known.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
+        return tuple(sorted(self.index.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
 
-    def _placeholder(self, pod: Pod, promised: Reservation | None) -> Placeholder:
+    def _placeholder(self, pod: Pod, reserved: Reservation | None) -> Placeholder:
         keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
         reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
         reservation = next((each for each in reservations if each is not None), None)
-        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), keys, reservation or promised)
+        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), keys, reservation or reserved)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def age_of_node(self, name: str) -> timedelta:
         """Since a node was made; none if that is not known."""
-        created = self.known.created.get(name)
+        created = self.index.created.get(name)
         return self.now - created if created is not None else timedelta(0)
 
     def nodes_younger_than(self, limit: timedelta) -> Iterator[NodeState]:
         """Nodes that were made less than so long ago, or nobody knows when; those made last first."""
         since = self.now - limit
-        for name in self.known.newest_nodes():
-            moment = self.known.created[name]
+        for name in self.index.newest_nodes():
+            moment = self.index.created[name]
             if moment is None or moment > since:
                 yield self.snapshot.nodes[name]
 
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
         """Nodes that have one of the labels that are given to few, whatever its value."""
-        return [(name, self.snapshot.nodes[name]) for name in sorted(self.known.labelled[label])]
+        return [(name, self.snapshot.nodes[name]) for name in sorted(self.index.labelled[label])]
 
 
 def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:

@@ -32,7 +32,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
-    ("api/waiting", waiting_handlers.WaitingHandler),
+    ("api/waiting", waiting_handlers.PendingHandler),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.AliveHandler),
     ("readyz", handlers.ReadyHandler),

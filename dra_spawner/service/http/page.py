@@ -15,7 +15,7 @@ from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.handlers import decision_json, each_once
 from dra_spawner.service.http.passing_on import leaders_answers, why_not_the_leaders
 from dra_spawner.service.http.placeholder_handlers import not_ready_because, placeholders_json, profiles_json, stop_json
-from dra_spawner.service.http.waiting_handlers import waiting_json
+from dra_spawner.service.http.waiting_handlers import pending_json
 
 __all__ = ["NodesPage"]
 
@@ -30,7 +30,7 @@ _NODES_EXPLAINED = 10
 _WORDS = {
     "warm": "at once, kept ready",
     "fresh": "now, there is room",
-    "yield": "in a moment, placeholders make way",
+    "preempt": "in a moment, placeholders make way",
     "scale-up": "when another node has come",
     "never": "never",
 }
@@ -107,14 +107,14 @@ class NodesPage(PageHandler):
                 decisions["items"],
                 status["problems"],
             )
-        keeper = context.keeper
-        placeholders = placeholders_json(keeper, context) if keeper is not None else []
-        waits = waiting_json(keeper) if keeper is not None else []
+        controller = context.controller
+        placeholders = placeholders_json(controller, context) if controller is not None else []
+        waits = pending_json(controller) if controller is not None else []
         why = why_not_the_leaders(context) if context.role is Role.STANDBY else ""
         return _Told(
             placeholders[:_PLACEHOLDERS_SHOWN],
             len(placeholders),
-            stop_json(keeper) if keeper is not None else None,
+            stop_json(controller) if controller is not None else None,
             waits[:_WAITING_SHOWN],
             len(waits),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
@@ -140,8 +140,8 @@ class _Told:
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
     """What our labels on each node say, and what keeps users from it."""
-    keeper = context.keeper
-    keeps = keeper is not None and keeper.is_on and bool(keeper.policy.shapes)
+    controller = context.controller
+    keeps = controller is not None and controller.is_on and bool(controller.policy.shapes)
     asked = itertools.count(1)
     found: dict[str, list[str]] = {}
     for node in nodes:
@@ -149,8 +149,8 @@ def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[
         ready = node_labels.get(names.IMAGES_READY)
         if ready is not None:
             marks.append("late" if ready == names.LATE else "ready for users")
-        elif keeps and keeper is not None and next(asked) <= _NODES_EXPLAINED:
-            marks.append(f"not for users yet: {not_ready_because(keeper, keeper.view(), node['name'])}")
+        elif keeps and controller is not None and next(asked) <= _NODES_EXPLAINED:
+            marks.append(f"not for users yet: {not_ready_because(controller, controller.view(), node['name'])}")
         elif keeps:
             marks.append("not for users yet")
         if node_labels.get(names.ATTRACT) == names.TRUE:

@@ -11,12 +11,12 @@ from tornado.web import HTTPError
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision
 from dra_spawner.placeholders.controller.availability import ChoiceAvailability, PlaceholderState, state_of
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
-from dra_spawner.placeholders.controller.scheduling_reasons import why_there
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.planner.placement import Placement
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.readiness import why_not_ready
-from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.passing_on import LeadersHandler, ReplicaHandler
@@ -25,7 +25,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
 __all__ = [
-    "KeeperHandler",
+    "PlaceholderHandler",
     "PlaceholdersHandler",
     "ProfilesHandler",
     "not_ready_because",
@@ -36,18 +36,18 @@ __all__ = [
 ]
 
 
-class KeeperHandler(ReplicaHandler):
+class PlaceholderHandler(ReplicaHandler):
     """Has what is kept."""
 
     @property
-    def keeper(self) -> PlaceholderKeeper:
+    def controller(self) -> PlaceholderController:
         """503 while the cluster is not found."""
-        if self.context.keeper is None:
+        if self.context.controller is None:
             raise HTTPError(503, "The cluster is not found yet.")
-        return self.context.keeper
+        return self.context.controller
 
 
-class PlaceholdersHandler(KeeperHandler, LeadersHandler):
+class PlaceholdersHandler(PlaceholderHandler, LeadersHandler):
     """``GET api/placeholders``: each placeholder, where it is, and why.
 
     Query: ``limit``.
@@ -56,26 +56,28 @@ class PlaceholdersHandler(KeeperHandler, LeadersHandler):
     address = "api/placeholders"
 
     async def own_answer(self) -> dict[str, Any]:
-        items = placeholders_json(self.keeper, self.context)
-        stop = stop_json(self.keeper)
+        items = placeholders_json(self.controller, self.context)
+        stop = stop_json(self.controller)
         frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
         limit = self.number("limit", len(items))
         return {"items": items[:limit], "total": len(items), "frozen": frozen, "stop": stop}
 
 
-class ProfilesHandler(KeeperHandler):
+class ProfilesHandler(PlaceholderHandler):
     """``GET api/profiles``: of each choice that the hub publishes, how soon a server of it would run.
 
     Query: ``name`` for one, which may be any combination of options.
     """
 
     async def get(self) -> None:
-        keeper = self.keeper
+        controller = self.controller
         name = self.get_query_argument("name", "")
         items = await profiles_json(self.context, name)
         if name and not items:
             raise HTTPError(404, "The hub publishes no choice of this name.")
-        self.write_json({"items": items, "total": len(items), "problem": keeper.shapes.problem if keeper.is_on else ""})
+        self.write_json(
+            {"items": items, "total": len(items), "problem": controller.shapes.problem if controller.is_on else ""}
+        )
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
@@ -83,9 +85,9 @@ def placement_json(placement: Placement) -> dict[str, Any]:
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
 
 
-def stop_json(keeper: PlaceholderKeeper) -> dict[str, Any] | None:
+def stop_json(controller: PlaceholderController) -> dict[str, Any] | None:
     """Why nothing is tidied up at present, or nothing decided at all; None if nothing stands against it."""
-    stop = stop_of(keeper.view(), keeper.policy) if keeper.is_on else None
+    stop = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
     if stop is None:
         return None
     return {"rule": stop.rule, "reason": stop.reason, "nothing_is_decided": stop.is_frozen}
@@ -94,20 +96,23 @@ def stop_json(keeper: PlaceholderKeeper) -> dict[str, Any] | None:
 # --- placeholders ----------------------------------------------------------------------------------------------------
 
 
-def placeholders_json(keeper: PlaceholderKeeper, context: ServiceContext) -> list[dict[str, Any]]:
+def placeholders_json(controller: PlaceholderController, context: ServiceContext) -> list[dict[str, Any]]:
     """Each placeholder, by node and name."""
-    view = keeper.view()
+    view = controller.view()
     decided = _last_decisions(context)
     found = [
-        _placeholder_json(keeper, view, each.pod, state_of(view, each), each, decided)
+        _placeholder_json(controller, view, each.pod, state_of(view, each), each, decided)
         for each in view.placeholders.values()
     ]
-    found += [_placeholder_json(keeper, view, pod, PlaceholderState.LEAVING, None, decided) for pod in view.leaving]
+    found += [
+        _placeholder_json(controller, view, pod, PlaceholderState.TERMINATING, None, decided)
+        for pod in view.terminating
+    ]
     return sorted(found, key=lambda each: (each["node"], each["name"]))
 
 
 def _placeholder_json(
-    keeper: PlaceholderKeeper,
+    controller: PlaceholderController,
     view: View,
     pod: Pod,
     state: PlaceholderState,
@@ -115,47 +120,47 @@ def _placeholder_json(
     decided: Mapping[str, Decision],
 ) -> dict[str, Any]:
     key = ObjectKey.of(pod)
-    observed = keeper.watch.observed(Kind.POD, key)
+    observed = controller.watch.observed(Kind.POD, key)
     last = decided.get(f"Pod {key}")
     made_because = observed.annotations.get(names.REASON, "") if observed is not None else ""
     scheduled = observed.conditions.get("PodScheduled") if observed is not None else None
     reservation = placeholder.reservation if placeholder is not None else None
-    denial = keeper.latest.denied.get(key) if keeper.latest is not None else None
+    denial = controller.latest.denied.get(key) if controller.latest is not None else None
     shape, created = pod.labels.get(names.SHAPE, ""), pod.created
     return {
         "name": key.name,
         "namespace": key.namespace,
         "shape": shape,
-        "profiles": list(keeper.names_of(shape)),
+        "profiles": list(controller.names_of(shape)),
         "node": pod.node_name,
         "state": state,
         "created": created,
-        "age_seconds": round(age(created, keeper.now()).total_seconds()),
+        "age_seconds": round(age(created, controller.now()).total_seconds()),
         "claims": {each.name: each.claim for each in pod.claims if each.claim},
         "promised_to": reservation.pod if reservation is not None else "",
         "promised_until": _iso(reservation.until) if reservation is not None else None,
         # Who decided may have been the leader before this one: the pod itself says why it was made.
         "reason": last.reason if last is not None else made_because,
-        "there_because": why_there(view, pod),
+        "there_because": explain_scheduling(view, pod),
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
-        "warming_because": _warming_because(keeper, view, pod) if state is PlaceholderState.WARMING else "",
+        "warming_because": _warming_because(controller, view, pod) if state is PlaceholderState.WARMING else "",
         "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
 
 
-def _warming_because(keeper: PlaceholderKeeper, view: View, pod: Pod) -> str:
+def _warming_because(controller: PlaceholderController, view: View, pod: Pod) -> str:
     """Why a placeholder is not offered yet."""
-    if why := not_ready_because(keeper, view, pod.node_name):
+    if why := not_ready_because(controller, view, pod.node_name):
         return why
     return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"
 
 
-def not_ready_because(keeper: PlaceholderKeeper, view: View, node: str) -> str:
+def not_ready_because(controller: PlaceholderController, view: View, node: str) -> str:
     """Why servers do not go to a node yet."""
-    memory = keeper.latest.memory if keeper.latest is not None else Memory.fresh(keeper.now())
-    return why_not_ready(view, keeper.policy, memory, node)
+    memory = controller.latest.planner_state if controller.latest is not None else PlannerState.fresh(controller.now())
+    return why_not_ready(view, controller.policy, memory, node)
 
 
 def _last_decisions(context: ServiceContext) -> dict[str, Decision]:
@@ -181,16 +186,16 @@ async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[st
 
 
 def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
-    headroom, placement, seats = choice.headroom, choice.placement, choice.seats
+    replicas, placement, counts = choice.replicas, choice.placement, choice.counts
     return {
         "name": choice.name,
         "shape": choice.shape,
         "availability": placement_json(placement) if placement is not None else None,
         "left_out": choice.left_out,
-        "headroom": {"min": headroom.min, "max": headroom.max, "floor": headroom.kept}
-        if headroom is not None
+        "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.kept}
+        if replicas is not None
         else None,
-        "placeholders": {state.value: seats.placeholders[state] for state in PlaceholderState},
-        "in_use": seats.used,
-        "waiting": seats.waiting,
+        "placeholders": {state.value: counts.placeholders[state] for state in PlaceholderState},
+        "in_use": counts.used,
+        "waiting": counts.waiting,
     }

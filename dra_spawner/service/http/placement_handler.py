@@ -12,11 +12,11 @@ from tornado.web import HTTPError
 from dra_spawner.kube.errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
-from dra_spawner.placeholders.controller.reservations import Frozen, Promise
+from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.passing_on import ask_leader
-from dra_spawner.service.http.placeholder_handlers import KeeperHandler, placement_json
+from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
 from dra_spawner.service.http.replica_signature import SCHEME
 
 __all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
@@ -34,10 +34,10 @@ _LEADER_SECONDS = 0.8
 _MOST_ANSWER_BYTES = 2**16
 
 
-class PlacementsHandler(KeeperHandler):
+class PlacementsHandler(PlaceholderHandler):
     """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: where a server gets its place.
 
-    With ``definition`` of a shape that no choice has by itself (`headroom.shape_definition`); who does not know that is
+    With ``definition`` of a shape that no choice has by itself (`replicas.shape_definition`); who does not know that is
     answered 404.
 
     It is for the hub, which shows the service's own token, for another replica, which signs what it passes on, and for
@@ -73,7 +73,7 @@ class PlacementsHandler(KeeperHandler):
             raise HTTPError(401, "No replica of this service has signed this body.")
         question = _question(body)
         try:
-            promise = await self.keeper.place(
+            reservation = await self.controller.place(
                 question["shape"], question["namespace"], question["pod"], question.get("definition", "")
             )
         except UnknownShape:
@@ -90,7 +90,7 @@ class PlacementsHandler(KeeperHandler):
         except KubernetesError as error:
             log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
             raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None
-        self.write_json(_promise_json(promise))
+        self.write_json(_reservation_json(reservation))
 
     # --- other replicas ----------------------------------------------------------------------------------------------
 
@@ -140,10 +140,10 @@ def _question(body: bytes) -> dict[str, str]:
     return question
 
 
-def _promise_json(promise: Promise) -> dict[str, Any]:
-    placement = promise.placement
+def _reservation_json(reservation: ReservedPlacement) -> dict[str, Any]:
+    placement = reservation.placement
     return {
         **placement_json(placement),
-        "claims": dict(promise.claims),
-        "until": promise.until.isoformat() if promise.until is not None else None,
+        "claims": dict(reservation.claims),
+        "until": reservation.until.isoformat() if reservation.until is not None else None,
     }

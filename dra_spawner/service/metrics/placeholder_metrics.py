@@ -1,4 +1,4 @@
-"""Prometheus metrics about placeholders and hand-overs."""
+"""Prometheus metrics about placeholders and handovers."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.placeholders.controller.availability import PlaceholderState, Seats, count_seats
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
-from dra_spawner.placeholders.planner.actions import Cause, Denial
+from dra_spawner.placeholders.controller.availability import PlaceholderCounts, PlaceholderState, count_placeholders
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.planner.actions import Cause, Hold
 from dra_spawner.placeholders.planner.choice_names import is_combination
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import View, reservation_of
@@ -31,73 +31,73 @@ _SEAT_STATES = ("free", "held", "in_flight", "used")
 _CLAIM_STATES = ("free", "promised", "taken", "unallocated")
 
 
-def register_placeholders(registry: CollectorRegistry, keeper: PlaceholderKeeper) -> None:
+def register_placeholders(registry: CollectorRegistry, controller: PlaceholderController) -> None:
     """Let a registry show what is kept."""
     histogram = Histogram(
-        f"{_PREFIX}hand_over_seconds",
+        f"{_PREFIX}handover_seconds",
         "From the promise of a warm claim to the server's pod on its node",
         buckets=_BUCKETS,
         registry=registry,
     )
-    keeper.hand_over_times.on_bound(histogram.observe)
-    registry.register(_Collector(keeper))
+    controller.handover_times.on_bound(histogram.observe)
+    registry.register(_Collector(controller))
 
 
 class _Collector(Collector):
-    def __init__(self, keeper: PlaceholderKeeper) -> None:
-        self._keeper = keeper
+    def __init__(self, controller: PlaceholderController) -> None:
+        self._controller = controller
 
     def collect(self) -> Iterator[Metric]:
-        view = self._keeper.view()
-        yield self._seats(count_seats(view))
+        view = self._controller.view()
+        yield self._counts_of_states(count_placeholders(view))
         yield self._targets()
         yield _claims(view)
         yield from self._counts()
-        latest = self._keeper.latest
+        latest = self._controller.latest
         yield GaugeMetricFamily(
-            f"{_PREFIX}frozen",
+            f"{_PREFIX}on_hold",
             "1 while the leader does nothing, as it cannot trust what it knows; 0 on others",
             value=latest is not None and bool(latest.frozen),
         )
 
-    def _seats(self, seats: dict[str, Seats]) -> Metric:
+    def _counts_of_states(self, counts: dict[str, PlaceholderCounts]) -> Metric:
         family = GaugeMetricFamily(
-            f"{_PREFIX}seats",
+            f"{_PREFIX}placeholders",
             "Places by choice: kept and free, promised (held), waiting for a node or its images (in_flight), used",
             labels=["profile", "state"],
         )
         # Every shape of a choice, and every shape of which there is something: a dashboard misses no series. Of
         # combinations of options there would be too many.
-        keeper = self._keeper
+        controller = self._controller
         named = {
             shape
-            for shape in keeper.policy.shapes
-            if (name := keeper.name_of(shape)) in keeper.headroom or not is_combination(name)
+            for shape in controller.policy.shapes
+            if (name := controller.name_of(shape)) in controller.replicas or not is_combination(name)
         }
-        for shape in sorted({*named, *seats}):
-            found = seats.get(shape, Seats())
+        for shape in sorted({*named, *counts}):
+            found = counts.get(shape, PlaceholderCounts())
             numbers = Counter({"used": found.used})
             for each, number in found.placeholders.items():
                 numbers[_SEATS.get(each, "")] += number
-            name = self._keeper.name_of(shape) or "other"
+            name = self._controller.name_of(shape) or "other"
             for state in _SEAT_STATES:
                 family.add_metric([name, state], numbers[state])
         return _summed(family)
 
     def _targets(self) -> Metric:
         family = GaugeMetricFamily(
-            f"{_PREFIX}headroom_target", "Places wanted at all times, by choice", labels=["profile", "source"]
+            f"{_PREFIX}placeholders_target", "Places wanted at all times, by choice", labels=["profile", "source"]
         )
-        for name, headroom in sorted(self._keeper.settings.headroom.items()):
-            family.add_metric([name, "configured"], headroom.min)
+        for name, replicas in sorted(self._controller.settings.replicas.items()):
+            family.add_metric([name, "configured"], replicas.min)
         return family
 
     def _counts(self) -> Iterator[Metric]:
-        counts = self._keeper.counts
+        counts = self._controller.counts
         for name, text, label, values, found in (
             ("placements", "Answers to where a server gets its place", "kind", PlacementKind, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
-            ("evictions_denied", "Placeholders that should go and may not yet", "rule", Denial, counts.denials),
+            ("evictions_held", "Placeholders that should go and may not yet", "rule", Hold, counts.denials),
         ):
             family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])
             for value in values:

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from dra_spawner.placeholders.controller.launch_waits import LaunchOutcome
 from dra_spawner.placeholders.controller.node_lead_times import LeadPhase
-from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderKeeper
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.choice_names import is_combination, profile_of
 from dra_spawner.service.node_figures import ClassFigures
 
@@ -24,7 +24,7 @@ _LEAD_BUCKETS = (10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 900)
 
 
-def register_times(registry: CollectorRegistry, keeper: PlaceholderKeeper) -> None:
+def register_times(registry: CollectorRegistry, controller: PlaceholderController) -> None:
     """Let a registry show how long nodes and servers take."""
     lead = Histogram(
         f"{_PREFIX}node_lead_time_seconds",
@@ -42,23 +42,23 @@ def register_times(registry: CollectorRegistry, keeper: PlaceholderKeeper) -> No
     )
 
     def note_lead(kind: str, phase: LeadPhase, seconds: float) -> None:
-        if keeper.leads:
+        if controller.leads:
             lead.labels(kind, phase.value).observe(seconds)
 
     def note_wait(shape: str, outcome: LaunchOutcome, seconds: float) -> None:
-        if keeper.leads:
-            wait.labels(_profile(keeper, shape), outcome.value).observe(seconds)
+        if controller.leads:
+            wait.labels(_profile(controller, shape), outcome.value).observe(seconds)
 
-    keeper.node_lead_times.on_reached(note_lead)
-    keeper.launch_waits.on_launch(note_wait)
+    controller.node_lead_times.on_reached(note_lead)
+    controller.launch_waits.on_launch(note_wait)
 
 
-def _profile(keeper: PlaceholderKeeper, shape: str) -> str:
-    """As `seats` names it; of combinations of options there would be too many."""
-    name = keeper.name_of(shape)
+def _profile(controller: PlaceholderController, shape: str) -> str:
+    """As `counts` names it; of combinations of options there would be too many."""
+    name = controller.name_of(shape)
     if not name:
         return "other"
-    return profile_of(name) if is_combination(name) and name not in keeper.headroom else name
+    return profile_of(name) if is_combination(name) and name not in controller.replicas else name
 
 
 class IdleDevices(Collector):

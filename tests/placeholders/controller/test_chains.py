@@ -10,10 +10,10 @@ import pytest
 
 from dra_spawner.kube.errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller import reservations
-from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
-from dra_spawner.placeholders.planner.actions import Action, Cause, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
+from dra_spawner.placeholders.planner.actions import Action, AddConsumer, Cause, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
@@ -26,7 +26,7 @@ __all__ = ["prepared"]
 GPU = shape(WHOLE)
 
 
-class Failing(CarryOut):
+class Failing(ActionExecutor):
     """Fails at some actions, and does nothing at the others."""
 
     def __init__(self, failing: type[Action]) -> None:
@@ -44,8 +44,8 @@ class Failing(CarryOut):
 @pytest.mark.parametrize(
     ("failing", "tried"),
     [
-        pytest.param(ReserveClaim, 1, id="not-reserved"),
-        pytest.param(EndPlaceholder, 2, id="still-there"),
+        pytest.param(AddConsumer, 1, id="not-reserved"),
+        pytest.param(DeletePlaceholder, 2, id="still-there"),
     ],
 )
 async def test_what_follows_a_failure_is_not_done(
@@ -54,13 +54,13 @@ async def test_what_follows_a_failure_is_not_done(
     """A claim whose placeholder ends before it is the pod's would be anybody's."""
     pod, kept = ObjectKey("hub", "ada"), ObjectKey("hub", "placeholder")
     chain = (
-        ReserveClaim(ObjectKey("hub", "claim"), pod, "uid-ada", "x"),
-        EndPlaceholder(kept, "uid", Cause.HANDED_OVER, "x", pod),
+        AddConsumer(ObjectKey("hub", "claim"), pod, "uid-ada", "x"),
+        DeletePlaceholder(kept, "uid", Cause.HANDED_OVER, "x", pod),
     )
     async with at_work(prepared) as world:
-        world.reconciler.carry_out = carry_out = Failing(failing)
+        world.reconciler.executor = executor = Failing(failing)
         await world.reconciler._act(chain, world.policy)
-    assert carry_out.tried == list(chain[:tried])
+    assert executor.tried == list(chain[:tried])
 
 
 async def test_many_who_ask_at_once_are_told_the_same(
@@ -70,8 +70,8 @@ async def test_many_who_ask_at_once_are_told_the_same(
     asked: list[Any] = []
     find = reservations.find_placement
     monkeypatch.setattr(reservations, "find_placement", lambda *question: asked.append(question) or find(*question))
-    async with at_work(prepared, (GPU, Headroom(0, 1))) as world:
-        place = world.promises.place
+    async with at_work(prepared, (GPU, ReplicaRange(0, 1))) as world:
+        place = world.reservations.place
         await world.watch.wait_synced()
 
         async def answer() -> PlacementKind:
@@ -92,13 +92,13 @@ async def test_many_who_ask_at_once_are_told_the_same(
 async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTest) -> None:
     """No consumer can be entered any more, which is no failure: there is nothing left to hand over."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (GPU, Headroom(1, 1))) as world:
+    async with at_work(prepared, (GPU, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(GPU)) == 1)
         (kept,) = world.warm(GPU)
         path = prepared.path("resourceclaims", kept.claims[0].name)
-        do = world.reconciler.carry_out.do
-        world.reconciler.carry_out = Failing(DeleteClaim)  # it only looks on from here on
+        do = world.reconciler.executor.do
+        world.reconciler.executor = Failing(DeleteClaim)  # it only looks on from here on
         await prepared.admin.delete(path)
-        reserve = ReserveClaim(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
+        reserve = AddConsumer(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
         assert await do(reserve, {}) == ()
         assert "deletionTimestamp" in (await prepared.admin.get(path))["metadata"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.planner.actions import DeleteClaim
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from dra_spawner.simulator.claims import ObjectKey
@@ -19,14 +19,14 @@ async def test_a_claim_of_the_same_name_that_came_after_it_stays(cluster: Cluste
     key = ObjectKey(cluster.namespace, manifest["metadata"]["name"])
     path = f"{cluster.path('resourceclaims')}/{key.name}"
     async with await KubernetesApi.from_kubeconfig(cluster.admin_kubeconfig) as api:
-        carry_out = CarryOut(api, settings, may_act=lambda: None, new_name=lambda of: of.id)
+        executor = ActionExecutor(api, settings, may_act=lambda: None, new_name=lambda of: of.id)
         (first,) = await cluster.publish(manifest)
         await cluster.admin.delete(path)
         (second,) = await cluster.publish(manifest)
         before, after = first["metadata"]["uid"], second["metadata"]["uid"]
         assert before != after
-        await carry_out.do(DeleteClaim(key, before, "nobody uses it"), {})
+        await executor.do(DeleteClaim(key, before, "nobody uses it"), {})
         assert (await cluster.admin.get(path))["metadata"]["uid"] == after
-        await carry_out.do(DeleteClaim(key, after, "nobody uses it"), {})
+        await executor.do(DeleteClaim(key, after, "nobody uses it"), {})
         left = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
         assert left == []

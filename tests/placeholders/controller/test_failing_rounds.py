@@ -7,10 +7,10 @@ from datetime import timedelta
 
 from dra_spawner.kube.errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller.api_failures import ApiFailures
-from dra_spawner.placeholders.controller.executor import CarryOut, Expectation
+from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
-from dra_spawner.placeholders.planner.policy import Headroom, Policy, Renewal
+from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.test_reconciler import node, prepared
@@ -22,10 +22,10 @@ GOOD = shape({})
 BAD = shape({}, cpu="900m")
 
 
-class Buggy(CarryOut):
+class Buggy(ActionExecutor):
     """Has a mistake that shows with one shape."""
 
-    def __init__(self, other: CarryOut) -> None:
+    def __init__(self, other: ActionExecutor) -> None:
         self.other = other
         self.tried = 0
 
@@ -40,10 +40,10 @@ async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderT
     await prepared.publish(*node("node-a"))
     async with at_work(prepared) as world:
         reconciler = world.reconciler
-        reconciler.carry_out = carry_out = Buggy(reconciler.carry_out)
+        reconciler.executor = executor = Buggy(reconciler.executor)
         reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
-            shapes={BAD.id: BAD, GOOD.id: GOOD}, headroom={BAD.id: Headroom(1, 1), GOOD.id: Headroom(3, 3)}
+            shapes={BAD.id: BAD, GOOD.id: GOOD}, replicas={BAD.id: ReplicaRange(1, 1), GOOD.id: ReplicaRange(3, 3)}
         )
         reconciler.wake()
         await world.until(lambda: len(world.warm(GOOD)) == 3)
@@ -51,7 +51,7 @@ async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderT
         for _ in range(5):
             decided = world.decisions.decided_at
             await world.until(lambda: world.decisions.decided_at != decided)  # noqa: B023 (awaited at once)
-        assert carry_out.tried == 1, "it is not made again at once"
+        assert executor.tried == 1, "it is not made again at once"
         failed = [each.decision for each in world.decisions.newest(100) if each.decision.outcome != "done"]
         assert [each.outcome for each in failed] == ["LookupError: a mistake"]
 
@@ -67,7 +67,7 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         world.reconciler.times = ReconcilerTimes(idle=0.02)
         world.policy = Policy(
             shapes={GOOD.id: GOOD},
-            headroom={GOOD.id: Headroom(3, 3)},
+            replicas={GOOD.id: ReplicaRange(3, 3)},
             renewal=Renewal(per_second=0.0, whole_in=timedelta(days=10)),
         )
         world.reconciler.wake()

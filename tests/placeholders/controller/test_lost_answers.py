@@ -15,7 +15,7 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.controller.refusals import Refusals
 from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
@@ -93,12 +93,12 @@ async def test_an_answer_that_is_lost_costs_no_placeholder_more(
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await account_at(cluster, proxy.url)
-        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+        async with at_work(cluster, (of, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             # Nor can anything be taken back.
             proxy.fail(Fault.refuse(), verb="delete", times=None)
             proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, times=2)
-            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.policy = Policy(shapes={of.id: of}, replicas={of.id: ReplicaRange(2, 2)})
             world.reconciler.wake()
             await world.until(lambda: observer.most == 2, what="both are there")
             for _ in range(4):
@@ -119,9 +119,9 @@ async def test_other_things_that_are_not_seen_cost_no_placeholder_more(cluster: 
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await account_at(cluster, proxy.url)
-        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+        async with at_work(cluster, (GPU, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world, "nodes")
-            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.policy = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)})
             world.reconciler.wake()
             await world.until(lambda: observer.most == 2, what="both are there")
             written = proxy.count("patch", "nodes")
@@ -136,9 +136,9 @@ async def test_what_has_gone_before_it_was_seen_is_not_waited_for(cluster: Clust
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await account_at(cluster, proxy.url)
-        async with at_work(cluster, (GPU, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+        async with at_work(cluster, (GPU, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
-            world.policy = Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)})
+            world.policy = Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)})
             world.reconciler.wake()
             await world.until(lambda: observer.most == 2, what="both are there")
             rounds = world.decisions.decided_at
@@ -157,11 +157,11 @@ async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUn
     await prepare(cluster, *node("node-a", *(whole(f"gpu-{number}") for number in range(4))))
     async with cluster.fault_proxy() as proxy, observed(cluster) as observer:
         kubeconfig = await account_at(cluster, proxy.url)
-        async with at_work(cluster, (of, Headroom(0, 0)), kubeconfig=kubeconfig) as world:
+        async with at_work(cluster, (of, ReplicaRange(0, 0)), kubeconfig=kubeconfig) as world:
             await blind(proxy, world)
             proxy.fail(Fault.lose_answer(), verb="create", resource="pods", times=2)
             proxy.fail(Fault.answer(403, "Forbidden", "exceeded quota"), verb="create", resource="pods", times=3)
-            world.policy = Policy(shapes={of.id: of}, headroom={of.id: Headroom(2, 2)})
+            world.policy = Policy(shapes={of.id: of}, replicas={of.id: ReplicaRange(2, 2)})
             world.reconciler.wake()
             await world.until(lambda: observer.most == 2, what="both are there")
             refused = "exceeded quota"

@@ -11,11 +11,11 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Grace, Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Grace, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
-from tests.placeholders.controller.moving_world import MovingWorld, moving
+from tests.placeholders.controller.rebalancing_world import MovingWorld, moving
 from tests.placeholders.controller.world import claim_spec, shape
 
 PLAIN = shape({})
@@ -34,7 +34,7 @@ async def keep_on_the_newest(world: MovingWorld, node: str, count: int, of: Shap
     await world.node(node, *(() if of is PLAIN else (shareable("gpu-0"),)))
     await world.until(lambda: world.labelled(names.ATTRACT) == [node], what="the newest attracts")
     before = len(world.warm(of))
-    world.keep(of, Headroom(count, 10))
+    world.keep(of, ReplicaRange(count, 10))
     await world.until(lambda: len(world.warm(of)) == count, what="all are there")
     assert world.placeholders_on(node) == count - before
 
@@ -104,8 +104,8 @@ async def test_users_go_to_the_truly_busiest_node(
         await world.node("node-empty", *devices)
         await world.rest()
         assert world.placeholders_on("node-placeholders") == 3
-        promise = await world.promises.place(wanted, cluster.namespace, "eve")
-        assert (promise.placement.kind, promise.placement.node) == (PlacementKind.FRESH, "node-busy")
-        assert await world.pod("eve", entries, promise=promise) == "node-busy"
+        reservation = await world.reservations.place(wanted, cluster.namespace, "eve")
+        assert (reservation.placement.kind, reservation.placement.node) == (PlacementKind.FRESH, "node-busy")
+        assert await world.pod("eve", entries, reservation=reservation) == "node-busy"
         # What nobody prefers a node for goes where the least is.
         assert await world.pod("bob", entries) == "node-empty"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -43,7 +43,7 @@ async def test_nothing_is_written_while_nothing_changes(prepared: ClusterUnderTe
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")), *node("node-b"), *node("node-c", images=()))
     async with prepared.fault_proxy() as proxy:
         prepared.admin_kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
-        async with at_work(prepared, (gpu, Headroom(1, 4)), (plain, Headroom(2, 4))) as world:
+        async with at_work(prepared, (gpu, ReplicaRange(1, 4)), (plain, ReplicaRange(2, 4))) as world:
             await world.until(lambda: len(world.warm(gpu)) == 1 and len(world.reconciler.view().placeholders) == 3)
             await world.placed_user("ada", gpu, WHOLE)
             await world.user("wants-too-much", WHOLE, cpu="10000")

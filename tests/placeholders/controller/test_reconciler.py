@@ -9,9 +9,9 @@ from typing import Any
 import pytest_asyncio
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
@@ -57,14 +57,14 @@ async def test_hand_over(prepared: ClusterUnderTest) -> None:
     """The user gets the very device that was kept, and the placeholder is made anew beside."""
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with at_work(prepared, (gpu, Headroom(1, 4))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 4))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        promise = await world.placed_user("ada", gpu, WHOLE)
-        assert promise.placement.kind is PlacementKind.WARM
-        claim = promise.claims["gpu"]
+        reservation = await world.placed_user("ada", gpu, WHOLE)
+        assert reservation.placement.kind is PlacementKind.WARM
+        claim = reservation.claims["gpu"]
         device = device_of(world, claim)
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        await world.until(lambda: promise.placement.placeholder.key not in world.watch.snapshot.pods)
+        await world.until(lambda: reservation.placement.placeholder.key not in world.watch.snapshot.pods)
         assert device_of(world, claim) == device
         await world.until(lambda: len(world.warm(gpu)) == 1)
 
@@ -73,7 +73,7 @@ async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
     """CPU is made free without the claim ever being nobody's, so nobody can take the device in between."""
     gpu = shape(WHOLE, cpu="5")
     await prepared.publish(*node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
         (kept,) = world.warm(gpu)
         device = device_of(world, kept.claims[0].name)
@@ -81,13 +81,13 @@ async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
         end = world.watch.on_change(
             lambda change: without_device.append(change) if not device_of(world, kept.claims[0].name) else None
         )
-        promise = await world.promises.place(gpu, prepared.namespace, "ada")
-        claim = promise.claims["gpu"]
+        reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
+        claim = reservation.claims["gpu"]
         # Somebody else waits for just this device, and comes before.
         await world.user("eager", WHOLE, cpu="1")
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        await world.until(lambda: promise.placement.placeholder.key not in world.watch.snapshot.pods)
+        await world.until(lambda: reservation.placement.placeholder.key not in world.watch.snapshot.pods)
         end()
         assert without_device == []
         assert device_of(world, claim) == device
@@ -98,18 +98,20 @@ async def test_yield(prepared: ClusterUnderTest) -> None:
     """kube-scheduler would let the user wait for ever."""
     share = shape(SHARE)
     await prepared.publish(*node("node-a", shareable("gpu-0")))
-    async with at_work(prepared, (share, Headroom(4, 4))) as world:
+    async with at_work(prepared, (share, ReplicaRange(4, 4))) as world:
         await world.until(lambda: len(world.warm(share)) == 4)
         await world.user("ada", {"gpu": claim_spec("gpu-share.example.com", "20Gi")})
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        causes = [each.decision.code for each in world.decisions.newest(100) if each.decision.kind == "end-placeholder"]
-        assert causes == ["yield", "yield"]
+        causes = [
+            each.decision.code for each in world.decisions.newest(100) if each.decision.kind == "delete-placeholder"
+        ]
+        assert causes == ["preempted", "preempted"]
 
 
 async def test_a_node_without_the_image_is_for_placeholders_only(prepared: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), images=()))
-    async with at_work(prepared, (gpu, Headroom(1, 2))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 2))) as world:
         await world.until(lambda: any(not each.is_pending for each in world.reconciler.view().placeholders.values()))
         await world.user("ada", WHOLE)
         await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.waiting))
@@ -124,7 +126,7 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
 async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (gpu, Headroom(1, 2))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 2))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
         world.policy = type(world.policy)()
         world.reconciler.wake()
@@ -135,10 +137,10 @@ async def test_nothing_is_left_behind(prepared: ClusterUnderTest) -> None:
 async def test_a_new_leader_takes_over_what_is_there(prepared: ClusterUnderTest) -> None:
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with at_work(prepared, (gpu, Headroom(2, 4))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 2)
         before = set(world.reconciler.view().placeholders)
-    async with at_work(prepared, (gpu, Headroom(2, 4))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(2, 4))) as world:
         await world.until(lambda: world.reconciler.latest is not None)
         assert set(world.reconciler.view().placeholders) == before
         assert world.decisions.count == 0, "nothing is done when all is as it should be"
@@ -148,16 +150,16 @@ async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None
     """Many ask at once, from two replicas' point of view."""
     gpu = shape(WHOLE)
     await prepared.publish(*node("node-a", whole("gpu-0"), whole("gpu-1")))
-    async with at_work(prepared, (gpu, Headroom(2, 2))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(2, 2))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 2)
         # As if two replicas led: what one promised the other does not know.
-        other = Promises(world.api, replace(world.reconciler, promised={}), lambda: None)
+        other = Reservations(world.api, replace(world.reconciler, reserved={}), lambda: None)
         asked = [
             each.place(gpu, prepared.namespace, f"user-{number}")
-            for number, each in enumerate([world.promises, other] * 4)
+            for number, each in enumerate([world.reservations, other] * 4)
         ]
-        promises = await asyncio.gather(*asked)
-        given = [claim for each in promises for claim in each.claims.values()]
+        reservations = await asyncio.gather(*asked)
+        given = [claim for each in reservations for claim in each.claims.values()]
         assert len(given) == len(set(given)) == 2
         for claim in given:
             seen = world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(prepared.namespace, claim))
@@ -178,8 +180,8 @@ async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None
     extended = device_class("whole-gpu.example.com", "!device.allowMultipleAllocations")
     extended["spec"]["extendedResourceName"] = "example.com/whole-gpu"
     await prepared.publish(extended, *node("node-a", whole("gpu-0")))
-    async with at_work(prepared, (kept, Headroom(1, 1))) as world:
+    async with at_work(prepared, (kept, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(kept)) == 1)
-        promise = await world.placed_user("ada", kept, {}, limits=limits)
-        assert promise.placement.kind is PlacementKind.WARM
+        reservation = await world.placed_user("ada", kept, {}, limits=limits)
+        assert reservation.placement.kind is PlacementKind.WARM
         await world.until(lambda: node_of(world, "ada") == "node-a")

@@ -12,7 +12,7 @@ import pytest
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.planner.policy import Grace, Headroom
+from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, whole
@@ -102,7 +102,7 @@ async def start(cluster: ClusterUnderTest) -> str:
 
 
 def yields(world: PlaceholderWorld) -> int:
-    return sum(each.decision.code == "yield" and "without it" in each.decision.reason for each in decisions(world))
+    return sum(each.decision.code == "preempted" and "without it" in each.decision.reason for each in decisions(world))
 
 
 def decisions(world: PlaceholderWorld) -> list[Any]:
@@ -112,8 +112,8 @@ def decisions(world: PlaceholderWorld) -> list[Any]:
 async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
     """Few make way in vain; the cause is the scheduler's, and a placeholder beside the server asks for a node."""
     gpu = shape(WHOLE)
-    async with at_work(prepared, (gpu, Headroom(1, 3))) as world:
-        grace = Grace(yield_again=timedelta(seconds=0.5), scheduler=timedelta(seconds=2))
+    async with at_work(prepared, (gpu, ReplicaRange(1, 3))) as world:
+        grace = Grace(preempt_again=timedelta(seconds=0.5), scheduler=timedelta(seconds=2))
         world.policy = replace(world.policy, grace=grace)
         world.reconciler.times = ReconcilerTimes(idle=0.2)
         await world.until(lambda: len(world.warm(gpu)) == 1)

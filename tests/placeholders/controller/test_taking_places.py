@@ -11,7 +11,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
-from dra_spawner.placeholders.planner.policy import Headroom, Renewal
+from dra_spawner.placeholders.planner.policy import Renewal, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
@@ -33,24 +33,24 @@ def is_there(world: PlaceholderWorld, claim: str) -> bool:
     return ObjectKey(world.cluster.namespace, claim) in world.watch.snapshot.claims
 
 
-async def promised(world: PlaceholderWorld, cpu: int) -> tuple[ObjectKey, str]:
+async def reserved(world: PlaceholderWorld, cpu: int) -> tuple[ObjectKey, str]:
     """The placeholder, and its claim."""
     gpu = shape(WHOLE, cpu=str(cpu))
     await world.until(lambda: len(world.warm(gpu)) == 1)
     (kept,) = world.warm(gpu)
-    promise = await world.promises.place(gpu, world.cluster.namespace, "ada")
-    return kept.key, promise.claims["gpu"]
+    reservation = await world.reservations.place(gpu, world.cluster.namespace, "ada")
+    return kept.key, reservation.claims["gpu"]
 
 
-def kept(cpu: int) -> tuple[object, Headroom]:
-    return shape(WHOLE, cpu=str(cpu)), Headroom(1, 1)
+def kept(cpu: int) -> tuple[object, ReplicaRange]:
+    return shape(WHOLE, cpu=str(cpu)), ReplicaRange(1, 1)
 
 
 @pytest.mark.parametrize("cpu", [BESIDE, FULL], ids=["beside", "full"])
 async def test_the_server_has_the_very_device(prepared: ClusterUnderTest, cpu: int) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(cpu)) as world:
-        placeholder, claim = await promised(world, cpu)
+        placeholder, claim = await reserved(world, cpu)
         device = device_of(world, claim)
         allocated = watch_allocations(world, claim)
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu=str(cpu))
@@ -90,7 +90,7 @@ async def test_the_placeholder_stays_while_the_server_does_not_run(
     """Its images are pulled, its volumes are attached, or its devices prepared: that may take minutes."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(BESIDE)) as world:
-        placeholder, claim = await promised(world, BESIDE)
+        placeholder, claim = await reserved(world, BESIDE)
         runtime, may_run = prepared.fake_runtime, threading.Event()
         start = runtime.start
 
@@ -115,9 +115,9 @@ async def test_the_placeholder_stays_while_the_server_does_not_run(
 async def test_nothing_is_left_when_nobody_comes(prepared: ClusterUnderTest) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(FULL)) as world:
-        world.promises.lasting = timedelta(seconds=2)
+        world.reservations.lasting = timedelta(seconds=2)
         world.policy = replace(world.policy, grace=replace(world.policy.grace, orphan=timedelta(seconds=1)))
-        placeholder, claim = await promised(world, FULL)
+        placeholder, claim = await reserved(world, FULL)
         await until_kept_anew(world, placeholder, claim)
 
 
@@ -125,7 +125,7 @@ async def test_a_start_that_fails_takes_its_claim_along(prepared: ClusterUnderTe
     """The hub deletes the claim, and has no right to change who is among its consumers."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(FULL)) as world:
-        placeholder, claim = await promised(world, FULL)
+        placeholder, claim = await reserved(world, FULL)
         await prepared.admin.delete(prepared.path("resourceclaims", claim))
         await until_kept_anew(world, placeholder, claim)
 
@@ -141,7 +141,7 @@ async def test_a_server_whose_room_was_taken_starts_elsewhere(prepared: ClusterU
     """By somebody whom nobody expected, and of its own rank; the scheduler gives it another device."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(FULL)) as world:
-        _, claim = await promised(world, FULL)
+        _, claim = await reserved(world, FULL)
         before = device_of(world, claim)
         # Nothing may be preempted for it, and less than one CPU is left when the placeholder has gone.
         await prepared.publish(user_pod("eve", {}, cpu="2900m", ready=False))
@@ -151,7 +151,7 @@ async def test_a_server_whose_room_was_taken_starts_elsewhere(prepared: ClusterU
         await prepared.publish(*node("node-b", whole("gpu-1")))
         await world.until(lambda: names.IMAGES_READY in world.watch.snapshot.nodes["node-b"].node.labels)
         # What would be kept there is in nobody's way here.
-        world.policy = replace(world.policy, headroom={shape(WHOLE, cpu=str(FULL)).id: Headroom(0, 0)})
+        world.policy = replace(world.policy, replicas={shape(WHOLE, cpu=str(FULL)).id: ReplicaRange(0, 0)})
         await world.until(lambda: not world.reconciler.view().placeholders)
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu=str(FULL))
         await world.until(lambda: node_of(world, "ada") == "node-b")
@@ -163,7 +163,7 @@ async def test_nothing_needs_a_service_that_ends(prepared: ClusterUnderTest, cpu
     """The server gets the device; nothing but pods holds the claim, so nothing hangs when it is deleted."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(cpu)) as world:
-        _, claim = await promised(world, cpu)
+        _, claim = await reserved(world, cpu)
     left = await prepared.admin.get(prepared.path("resourceclaims", claim))
     assert [each["resource"] for each in left["status"]["reservedFor"]] == ["pods"]
     # Where there is no room for both, the scheduler preempts the placeholder.
@@ -175,7 +175,7 @@ async def test_what_goes_for_a_server_is_replaced_whatever_else_has_gone(prepare
     """It costs nothing of what may be made in a storm, as nothing that goes for users does."""
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(BESIDE)) as world:
-        placeholder, claim = await promised(world, BESIDE)
+        placeholder, claim = await reserved(world, BESIDE)
         world.policy = replace(world.policy, renewal=Renewal(per_second=1e-6, whole_in=timedelta(days=1)))
         memory = world.reconciler._memory
         world.reconciler._memory = replace(memory, creations=replace(memory.creations, spent=50.0))

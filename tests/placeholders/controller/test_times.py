@@ -158,7 +158,7 @@ def test_a_warm_claim_is_a_hit() -> None:
     times.claim("mine")
     times.pod("ada", claim="warm")
     times.pod("bob", claim="mine")
-    times.waits.promise("hub", "bob")  # and came too late
+    times.waits.reservation("hub", "bob")  # and came too late
     times.after(0.3).pod("ada", "there-before", claim="warm", created=START)
     times.after(0.3).pod("bob", "there-before", claim="mine", created=START)
     times.after(60).pod("ada", "there-before", claim="warm", created=START)
@@ -167,11 +167,11 @@ def test_a_warm_claim_is_a_hit() -> None:
 
 def test_a_promised_place_without_devices_is_a_hit() -> None:
     times = Times()
-    times.waits.promise("hub", "ada")
-    times.waits.promise("hub", "late")
+    times.waits.reservation("hub", "ada")
+    times.waits.reservation("hub", "late")
     times.after(5).pod("ada")
     times.after(1).pod("ada", "there-before")
-    times.after(700).waits.promise("hub", "somebody")
+    times.after(700).waits.reservation("hub", "somebody")
     times.pod("late")
     times.after(1).pod("late", "there-before")
     assert times.launches == [("shape", "hit", 1), ("shape", "miss", 1)]

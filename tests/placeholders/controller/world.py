@@ -14,12 +14,12 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from tests.cluster.under_test import ClusterUnderTest
 
@@ -84,16 +84,16 @@ class PlaceholderWorld:
         self.api = api
         self.decisions = DecisionLog()
         settings = PlaceholderSettings(namespace=cluster.namespace, priority_class=PRIORITY_CLASS, image=image)
-        carry_out = CarryOut(
+        executor = ActionExecutor(
             api,
             settings,
             may_act=lambda: None,
             new_name=lambda each: f"placeholder-{each.id[:6]}-{secrets.token_hex(3)}",
         )
         self.reconciler = Reconciler(
-            watch, lambda: self.policy, carry_out, self.decisions, frozenset((cluster.namespace,))
+            watch, lambda: self.policy, executor, self.decisions, frozenset((cluster.namespace,))
         )
-        self.promises = Promises(api, self.reconciler, lambda: None)
+        self.reservations = Reservations(api, self.reconciler, lambda: None)
         self._numbers = itertools.count()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:
@@ -135,12 +135,12 @@ class PlaceholderWorld:
 
     async def placed_user(self, name: str, of: Shape, claims: Mapping[str, Json], **kind: Any) -> Any:
         """A user's pod as the spawner makes it after it asked for a placement."""
-        promise = await self.promises.place(of, self.cluster.namespace, name)
-        if promise.claims:
-            await self.named_user(name, promise.claims, claims, **kind)
+        reservation = await self.reservations.place(of, self.cluster.namespace, name)
+        if reservation.claims:
+            await self.named_user(name, reservation.claims, claims, **kind)
         else:
             await self.user(name, claims, **kind)
-        return promise
+        return reservation
 
     async def named_user(self, name: str, given: Mapping[str, str], claims: Mapping[str, Json], **kind: Any) -> None:
         """A user's pod that names claims which are there."""
@@ -157,13 +157,13 @@ class PlaceholderWorld:
 @contextlib.asynccontextmanager
 async def at_work(
     cluster: ClusterUnderTest,
-    *pairs: tuple[Shape, Headroom],
+    *pairs: tuple[Shape, ReplicaRange],
     kubeconfig: Path | None = None,
     image: str = PAUSE,
 ) -> AsyncIterator[PlaceholderWorld]:
     """A reconciler that keeps what is wanted of each shape, in placeholders of an image."""
     policy = Policy(
-        shapes={each.id: each for each, _ in pairs}, headroom={each.id: headroom for each, headroom in pairs}
+        shapes={each.id: each for each, _ in pairs}, replicas={each.id: replicas for each, replicas in pairs}
     )
     async with (
         await KubernetesApi.from_kubeconfig(kubeconfig or cluster.admin_kubeconfig) as api,

@@ -17,10 +17,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import EndPlaceholder
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
@@ -69,8 +69,8 @@ class Ours(World):
 
     def __init__(self, shape: Shape, claims: Mapping[str, Json]) -> None:
         self.shape, self.claims = shape, claims
-        headroom = {shape.id: Headroom(PLACEHOLDERS, 4 * PLACEHOLDERS)}
-        super().__init__(Policy(shapes={shape.id: shape}, headroom=headroom), first_moment())
+        replicas = {shape.id: ReplicaRange(PLACEHOLDERS, 4 * PLACEHOLDERS)}
+        super().__init__(Policy(shapes={shape.id: shape}, replicas=replicas), first_moment())
 
     def arrive(self, name: str) -> None:
         """A user starts a server."""
@@ -81,13 +81,13 @@ class Ours(World):
             preferred = [{"weight": 100, "preference": {"matchFields": terms}}]
             kind["affinity"] = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
         if found.kind is PlacementKind.WARM and found.placeholder is not None and found.placeholder.claims:
-            self.user(name, claim_names=dict.fromkeys(self.claims, self.promise(found, name)), **kind)
+            self.user(name, claim_names=dict.fromkeys(self.claims, self.reservation(found, name)), **kind)
         else:
             self.user(name, self.claims, **kind)
 
     @property
     def evictions(self) -> int:
-        return sum(each.cause.is_eviction for each in self.actions(EndPlaceholder))
+        return sum(each.cause.is_eviction for each in self.actions(DeletePlaceholder))
 
 
 class Recipe(World):
@@ -248,9 +248,9 @@ class Day:
             if name in outcome.waits:
                 continue
             node = world.snapshot.pods[ObjectKey(NAMESPACE, name)].node_name
-            waited = (world.now - session.at).total_seconds()
+            pending_records = (world.now - session.at).total_seconds()
             if not node:
-                if waited > 5:
+                if pending_records > 5:
                     outcome.for_node.add(name)
                     if self._is_blocked(name):
                         outcome.blocked.add(name)
@@ -258,7 +258,7 @@ class Day:
             if not self.autoscaler.has_images(node):
                 outcome.for_image.add(name)
                 continue
-            outcome.waits[name] = round(waited, 1)
+            outcome.waits[name] = round(pending_records, 1)
             heapq.heappush(self._going, (world.now + session.lasts, name))
 
     def _is_blocked(self, name: str) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_spawner.placeholders.planner.actions import Cause, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import find_placement
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.world import NAMESPACE, World
 
@@ -13,13 +13,13 @@ def hub(*shapes: tuple[Shape, int, int]) -> World:
     return World(
         Policy(
             shapes={shape.id: shape for shape, _, _ in shapes},
-            headroom={shape.id: Headroom(minimum, maximum) for shape, minimum, maximum in shapes},
+            replicas={shape.id: ReplicaRange(minimum, maximum) for shape, minimum, maximum in shapes},
         )
     )
 
 
-def ended(world: World, cause: Cause) -> list[EndPlaceholder]:
-    return [each for each in world.actions(EndPlaceholder) if each.cause is cause]
+def ended(world: World, cause: Cause) -> list[DeletePlaceholder]:
+    return [each for each in world.actions(DeletePlaceholder) if each.cause is cause]
 
 
 def placement(world: World, shape: Shape):

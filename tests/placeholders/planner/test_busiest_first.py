@@ -9,10 +9,10 @@ from fractions import Fraction
 
 from dra_spawner import names
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
-from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_user
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
 from tests.placeholders.planner.test_chaos import Chaos
@@ -21,7 +21,7 @@ from tests.placeholders.planner.world import GPU, NAMESPACE, World, gpu_claim
 
 def by_looking_everywhere(world: World, shape: Shape) -> str:
     """The busiest of all nodes where a server fits, from nothing that was known before."""
-    view = world.view(Known())
+    view = world.view(ClusterIndex())
     pod, templates = simulated_user(shape, NAMESPACE)
     with view.snapshot.trial():
         for template in templates:
@@ -57,7 +57,7 @@ def test_a_server_is_sent_to_the_busiest_node_where_it_fits() -> None:
 def test_busyness_at_hand_is_what_it_would_be_found_to_be() -> None:
     figures = set()
     for world in days():
-        known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(Known()))
+        known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(ClusterIndex()))
         for name in world.snapshot.nodes:
             assert known.of(name) == fresh.of(name)
             figures.add(known.of(name).figure)
@@ -65,7 +65,7 @@ def test_busyness_at_hand_is_what_it_would_be_found_to_be() -> None:
 
 
 def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(0, 1)}))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(0, 1)}))
     world.node("a", gpus=2)
     world.settle()
     world.user("ada", {"gpu": gpu_claim()})
@@ -73,7 +73,7 @@ def test_busyness_follows_claims_and_slices_though_no_pod_changes() -> None:
 
     def figure() -> Fraction | None:
         found = NodesBusyness(world.view()).of("a")
-        assert found == NodesBusyness(world.view(Known())).of("a")
+        assert found == NodesBusyness(world.view(ClusterIndex())).of("a")
         return found.figure
 
     assert figure() == Fraction(1, 2)

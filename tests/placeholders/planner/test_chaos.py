@@ -9,10 +9,10 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import CreatePlaceholder, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Budget, Grace, Headroom, Policy, Renewal
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
     policy_with,
@@ -32,7 +32,7 @@ KINDS = {
 }
 #: What the hub may publish of its profiles one after the other.
 PUBLISHED = tuple(
-    tuple(zip(shapes, (Headroom(3, 6), Headroom(1, 4), Headroom(2, 5)), strict=False))
+    tuple(zip(shapes, (ReplicaRange(3, 6), ReplicaRange(1, 4), ReplicaRange(2, 5)), strict=False))
     for shapes in (
         (PLAIN, GPU, SHARE),
         (user_shape(cpu="900m"), GPU, user_shape({"gpu": share_claim("5Gi")})),
@@ -45,7 +45,7 @@ MOST_KEPT = 6
 def world() -> World:
     policy = Policy(
         shapes={shape.id: shape for shape, _ in PUBLISHED[0]},
-        headroom={shape.id: headroom for shape, headroom in PUBLISHED[0]},
+        replicas={shape.id: replicas for shape, replicas in PUBLISHED[0]},
         budget=BUDGET,
         renewal=RENEWAL,
         grace=Grace(new_node=timedelta(minutes=2), freed_node=timedelta(minutes=2)),
@@ -100,12 +100,14 @@ class Chaos:
     def decide(self) -> None:
         """Moving and tidying up leave as many warm as must be; users, and what happens to nodes, may take more."""
         view = self.world.view()
-        warm = {shape: {each.key for each in view.warm(shape)} for shape in self.world.policy.headroom}
+        warm = {shape: {each.key for each in view.warm(shape)} for shape in self.world.policy.replicas}
         decided = self.world.decide()
-        evicted = {each.key for each in decided.actions if isinstance(each, EndPlaceholder) and each.cause.is_eviction}
+        evicted = {
+            each.key for each in decided.actions if isinstance(each, DeletePlaceholder) and each.cause.is_eviction
+        }
         for shape, keys in warm.items():
             if keys & evicted:
-                assert len(keys - evicted) >= self.world.policy.headroom_of(shape).kept, decided.actions
+                assert len(keys - evicted) >= self.world.policy.replicas_of(shape).kept, decided.actions
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
@@ -129,7 +131,7 @@ class Chaos:
         found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
         if found.kind is PlacementKind.WARM and found.placeholder.claims:
             assert found.placeholder.reservation is None
-            claim = self.world.promise(found, name)
+            claim = self.world.reservation(found, name)
             if self.random.random() < 0.2:
                 return  # a hub that died
             self.world.user(name, claim_names={"gpu": claim})
@@ -172,15 +174,15 @@ class Chaos:
         if self.random.random() < 0.5:
             shapes["nonsense"] = NONSENSE[self.random.choice(sorted(NONSENSE))]
         published = read_config_map(published_config_map(PublishedShapes(shapes), NAMESPACE, {}))
-        headroom = {name: each for name, (_, each) in choices.items()}
-        self.world.policy, _ = policy_with(self.world.policy, published, {**headroom, "nonsense": Headroom(1, 2)})
+        replicas = {name: each for name, (_, each) in choices.items()}
+        self.world.policy, _ = policy_with(self.world.policy, published, {**replicas, "nonsense": ReplicaRange(1, 2)})
 
     def trouble(self) -> None:
         self.world.problem = self.random.choice(("", "", "the API server does not answer"))
 
     def restart(self) -> None:
         """A new leader knows only what is in the cluster."""
-        self.world.memory = Memory.fresh(self.world.now)
+        self.world.memory = PlannerState.fresh(self.world.now)
         self.restarts += 1
 
     def wait(self) -> None:
@@ -196,21 +198,21 @@ class Chaos:
         )
         assert all(times == 1 for times in users_of_claim.values())
         # Budgets hold, over all restarts.
-        tidied = [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
+        tidied = [each for each in world.actions(DeletePlaceholder) if each.cause.is_eviction]
         seconds = (world.now - self.begun).total_seconds()
         assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
         # Nor are more made than may be; only a new leader has a whole bucket again.
-        self.most_waiting = max(self.most_waiting, len(view.waiting_users), len(world.waited))
+        self.most_waiting = max(self.most_waiting, len(view.pending_users), len(world.pending_records))
         wanted = MOST_KEPT + self.most_waiting
-        of_users = sum(each.cause.is_of_users for each in world.actions(EndPlaceholder))
+        of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
         most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
         assert len(world.actions(CreatePlaceholder)) <= most
         # Never more than wanted.
-        for shape, headroom in world.policy.headroom.items():
-            assert len(view.placeholders_of_shape.get(shape, ())) <= headroom.max
+        for shape, replicas in world.policy.replicas.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) <= replicas.max
         # Every user that waited has a reason.
         if not world.last.frozen:
-            assert {each.pod for each in world.last.waiting} == world.waited
+            assert {each.pod for each in world.last.waiting} == world.pending_records
 
     def rest(self) -> None:
         """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
@@ -224,14 +226,14 @@ class Chaos:
         world.run(minutes=10, every_seconds=60)
         assert world.log == [], "with no change in the cluster nothing is done"
         view = world.view()
-        assert view.leaving == [], "what has failed goes"
+        assert view.terminating == [], "what has failed goes"
         kept = {claim for each in view.placeholders.values() for claim in each.claims}
         had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
         for tracked in view.warm_claims():
             assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
         assert view.placeholders_of_shape.keys() <= world.policy.shapes.keys(), "none is outdated"
-        for shape, headroom in world.policy.headroom.items():
-            assert len(view.placeholders_of_shape.get(shape, ())) >= headroom.min
+        for shape, replicas in world.policy.replicas.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) >= replicas.min
         for each in view.placeholders.values():
             assert each.reservation is None
         # No user waits for what a placeholder holds.

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Budget, Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
 
 
 def gpu_world(**policy: object) -> World:
-    return World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 2)}, **policy))  # type: ignore[arg-type]
+    return World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 2)}, **policy))  # type: ignore[arg-type]
 
 
 def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
@@ -24,7 +24,7 @@ def test_a_promise_from_a_time_to_come_does_not_hold_for_ever() -> None:
     (placeholder,) = world.view().warm(GPU.id)
     world.reserve(placeholder.claims[0], "ada", world.now + timedelta(hours=1))
     world.settle()
-    ended = [each for each in world.actions(EndPlaceholder) if each.cause is Cause.EXPIRED]
+    ended = [each for each in world.actions(DeletePlaceholder) if each.cause is Cause.EXPIRED]
     assert [each.key for each in ended] == [placeholder.key]
     (other,) = world.view().warm(GPU.id)
     assert other.claims != placeholder.claims
@@ -41,7 +41,7 @@ def test_a_promise_of_a_leader_whose_clock_goes_wrong_a_little_holds() -> None:
 
 
 def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
     world.node("a")
     world.settle()
     obj = world.objects["Node", ObjectKey("", "a")]
@@ -61,7 +61,7 @@ def test_placeholders_make_way_again_when_the_clock_was_set_back() -> None:
     world.settle()
     world.user("ada", {"gpu": gpu_claim()})
     key = ObjectKey(NAMESPACE, "ada")
-    world._label("Pod", key, {names.YIELDED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
+    world._label("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
     world.settle()
     assert world.where("ada") == "a"
 
@@ -86,12 +86,12 @@ def test_claims_do_not_go_from_one_namespace_to_another() -> None:
     world.node("a", gpus=1)
     world.settle()
     assert find_placement(world.view(), world.policy, GPU, NAMESPACE).kind is PlacementKind.WARM
-    assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.YIELD
+    assert find_placement(world.view(), world.policy, GPU, "user-ada").kind is PlacementKind.PREEMPTED
 
 
 def test_why_a_placeholder_is_not_evicted_is_told() -> None:
     budget = Budget(per_second=0.0, burst=1)
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(4, 8)}, budget=budget))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(4, 8)}, budget=budget))
     world.node("a")
     world.settle()
     for number in range(6):
@@ -103,12 +103,12 @@ def test_why_a_placeholder_is_not_evicted_is_told() -> None:
         denied |= set(world.decide().denied.values())
         world.schedule()
         world.pass_time(seconds=1)
-    assert Denial.BUDGET in denied
-    assert not [each for each in world.actions(EndPlaceholder) if each.cause.is_eviction]
+    assert Hold.BUDGET in denied
+    assert not [each for each in world.actions(DeletePlaceholder) if each.cause.is_eviction]
 
 
 def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={}))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={}))
     world.node("a")
     world.node("b")
     chart = {

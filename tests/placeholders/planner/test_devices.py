@@ -107,7 +107,7 @@ def test_users_fill_the_truly_busiest_node() -> None:
     world.user("two", nodeSelector={"kubernetes.io/hostname": "right"}, requires_ready=False)
     world.settle()
     assert world.picture("left", "right") == "PPP++ UU+++"
-    world.policy = Policy(shapes={PLAIN.id: PLAIN}, headroom={})
+    world.policy = Policy(shapes={PLAIN.id: PLAIN}, replicas={})
     assert placement(world, user_shape(cpu="500m")).node == "right"
 
 
@@ -119,7 +119,7 @@ def test_several_users_of_one_shape_at_once() -> None:
         world.user(name, {"gpu": gpu_claim()})
     world.schedule()
     world.decide()
-    assert len(ended(world, Cause.YIELD)) == 3
+    assert len(ended(world, Cause.PREEMPTED)) == 3
     assert [each.needs_node for each in world.last.waiting] == [False, False, False, True]
 
 
@@ -146,8 +146,8 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     assert world.placeholders_on("a") == 1
     found = placement(world, shape)
     assert found.kind is PlacementKind.WARM
-    promised = {found.placeholder.key: Reservation("ada", world.now + timedelta(seconds=30))}
-    world.promised = promised
+    reserved = {found.placeholder.key: Reservation("ada", world.now + timedelta(seconds=30))}
+    world.reserved = reserved
     world.user("bob", {"gpu": gpu_claim()})
     world.run(minutes=0.2)
     assert "bob" in world.pending, "what is promised to another is not for bob"
@@ -155,7 +155,7 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     world.user("ada", extended=1)
     world.settle()
     assert world.where("ada") == "a"
-    gone = ended(world, Cause.YIELD)
+    gone = ended(world, Cause.PREEMPTED)
     assert {each.pod.name for each in gone} == {"ada"}
     # And the one that waited beside bob, which would have taken the device.
     assert [each.key == found.placeholder.key for each in gone] == [True, False]

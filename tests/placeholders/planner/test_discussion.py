@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.world import NAMESPACE, PLAIN, World
 
@@ -21,8 +21,8 @@ from tests.placeholders.planner.world import NAMESPACE, PLAIN, World
 def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
     """A world in a state of the discussion, on nodes that are long there and ready."""
     kept = sum(node.count("P") for node in nodes) if minimum is None else minimum
-    headroom = {PLAIN.id: Headroom(kept, 20)}
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={}, **policy))  # type: ignore[arg-type]
+    replicas = {PLAIN.id: ReplicaRange(kept, 20)}
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={}, **policy))  # type: ignore[arg-type]
     names = "abcdefgh"[: len(nodes)]
     for name in names:
         world.node(name, cpu="5")
@@ -35,7 +35,7 @@ def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
         for number in range(node.count("P")):
             placeholder(world, name, number)
     world.schedule()
-    world.policy = replace(world.policy, headroom=headroom)
+    world.policy = replace(world.policy, replicas=replicas)
     assert world.picture(*names) == " ".join(nodes)
     return world
 
@@ -98,7 +98,7 @@ def test_little_used_so_that_a_node_can_go() -> None:
     world.run(minutes=30)
     assert world.picture("a", "b") == "UUPPP +++++"
     assert world.users_on("a") == 2
-    assert {each.cause for each in world.actions(EndPlaceholder)} == {Cause.DRAIN}
+    assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.DRAIN}
 
 
 def test_little_used_but_a_user_on_each_node() -> None:
@@ -106,7 +106,7 @@ def test_little_used_but_a_user_on_each_node() -> None:
     world = drawn("UU+++", "UPP++")
     world.run(minutes=30)
     assert world.picture("a", "b") == "UU+++ UPP++"
-    assert not world.actions(EndPlaceholder)
+    assert not world.actions(DeletePlaceholder)
 
 
 def test_not_drained_while_the_others_have_no_room() -> None:
@@ -119,7 +119,7 @@ def test_not_drained_while_the_others_have_no_room() -> None:
 def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     """State 2: all do not fit on one node less, and the pre-puller of one has not finished yet."""
     world = drawn("UUUPP")
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(4, 20)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(4, 20)})
     world.decide()
     world.node("b", cpu="5", images=())
     world.settle()
@@ -132,7 +132,7 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     world.settle()
     assert "late" in world.pending
     assert world.last.waiting[0].reason == "node b has room and is being made ready"
-    assert not [each for each in world.actions(CreatePlaceholder) if each.beside]
+    assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod]
     world.pull("b")
     world.settle()
     assert world.where("late") == "b"
@@ -198,14 +198,14 @@ def test_what_happened_is_in_the_cluster_not_in_a_process() -> None:
     world.memory = type(world.memory).fresh(world.now)
     world.run(minutes=9)
     assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
-    assert not world.actions(EndPlaceholder)
+    assert not world.actions(DeletePlaceholder)
 
 
 @pytest.mark.parametrize("count", [-3, 0])
 def test_counts_that_make_no_sense_ask_for_nothing(count: int) -> None:
     """A calendar that is wrong led to negative counts."""
     world = drawn("UU+++")
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(count, count)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(count, count)})
     world.settle()
     assert not world.view().placeholders
 

@@ -12,8 +12,8 @@ import pytest
 from dra_spawner import names
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.rebalancing import decide_draining
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.placeholders.planner.world import SETTINGS, World, user_manifest, user_shape
@@ -23,7 +23,7 @@ HALF = user_shape(cpu="5")
 
 def full(*placeholders: int) -> World:
     """Nodes that are full with so many placeholders; the first has a user, too, and room for one placeholder or none."""
-    world = World(Policy(shapes={HALF.id: HALF}, headroom={HALF.id: Headroom(1, 100, floor=0)}))
+    world = World(Policy(shapes={HALF.id: HALF}, replicas={HALF.id: ReplicaRange(1, 100, floor=0)}))
     for number, count in enumerate(placeholders):
         name = f"node-{number:02}"
         world.node(name, cpu="10" if number == 0 else str(5 * count), **{names.IMAGES_READY: names.TRUE})
@@ -35,7 +35,7 @@ def full(*placeholders: int) -> World:
             pod["spec"]["nodeName"] = name
             pod["status"] = {"phase": "Running"}
             world._put(pod)
-    world.memory = Memory.fresh(world.now)
+    world.memory = PlannerState.fresh(world.now)
     world.now += timedelta(hours=1)
     return world
 

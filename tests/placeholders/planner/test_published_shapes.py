@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.choice_names import choice_name, find_choice, is_combination
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import (
     PublishedShapes,
     policy_with,
@@ -60,17 +60,17 @@ def test_names(options: dict[str, str], name: str, is_one: bool) -> None:
 
 def test_a_combination_has_head_room_of_its_own() -> None:
     published = PublishedShapes({"gpu": GPU, "gpu/a=1,b=2": SHARE, "cpu": PLAIN})
-    policy, problems = policy_with(Policy(), published, {"gpu": Headroom(1, 2), "gpu/b=2,a=1": Headroom(3, 4)})
+    policy, problems = policy_with(Policy(), published, {"gpu": ReplicaRange(1, 2), "gpu/b=2,a=1": ReplicaRange(3, 4)})
     assert problems == []
-    assert policy.headroom == {GPU.id: Headroom(1, 2), SHARE.id: Headroom(3, 4)}
+    assert policy.replicas == {GPU.id: ReplicaRange(1, 2), SHARE.id: ReplicaRange(3, 4)}
 
 
 def test_head_room_of_a_combination_that_is_left_out_is_told() -> None:
     published = PublishedShapes({"gpu": GPU, "cpu": PLAIN, "cpu/a=1,b=2": PLAIN}, {"gpu/*": "400 are too many"})
-    _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": Headroom(1, 2), "cpu/c=3": Headroom(1, 1)})
+    _, problems = policy_with(Policy(), published, {"gpu/b=2,a=1": ReplicaRange(1, 2), "cpu/c=3": ReplicaRange(1, 1)})
     assert problems == [
-        "headroom of gpu/b=2,a=1: this choice is left out: 400 are too many",
-        "headroom of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options",
+        "placeholders of gpu/b=2,a=1: this choice is left out: 400 are too many",
+        "placeholders of cpu/c=3: there is no such choice; there are: cpu, gpu and 1 combinations of several options",
     ]
 
 
@@ -118,8 +118,8 @@ def test_a_shape_that_makes_no_sense_is_left_out_and_the_others_are_kept(bad: Sh
     assert not published.problem
     assert list(published.shapes) == ["good"]
     assert published.skipped["bad"].startswith("its published shape makes no sense: ")
-    policy, problems = policy_with(Policy(), published, {"good": Headroom(1, 2), "bad": Headroom(1, 2)})
-    assert problems == [f"headroom of bad: this choice is left out: {published.skipped['bad']}"]
+    policy, problems = policy_with(Policy(), published, {"good": ReplicaRange(1, 2), "bad": ReplicaRange(1, 2)})
+    assert problems == [f"placeholders of bad: this choice is left out: {published.skipped['bad']}"]
     world = World(policy)
     world.node("a", gpus=1)
     world.settle()
@@ -167,7 +167,9 @@ def test_whatever_a_hub_publishes_the_good_is_kept(path: tuple[Any, ...], other:
     """One place of a shape is anything: it is left out or makes sense, and never ends a round."""
     shapes = {**CONTENT["shapes"], RICH.id: with_other(CONTENT["shapes"][RICH.id], path, other)}
     written = {**WRITTEN, "data": {"shapes.json": json.dumps({**CONTENT, "shapes": shapes})}}
-    policy, _ = policy_with(Policy(), read_config_map(written), {"good": Headroom(1, 2), "rich": Headroom(1, 2)})
+    policy, _ = policy_with(
+        Policy(), read_config_map(written), {"good": ReplicaRange(1, 2), "rich": ReplicaRange(1, 2)}
+    )
     world = World(policy)
     world.node("a", gpus=2, memory="40Gi", pool="a", zone="x")
     world.settle()

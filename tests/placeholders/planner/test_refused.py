@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, EndPlaceholder, LabelPod
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Grace, Headroom, Policy
-from dra_spawner.placeholders.planner.preemption import Waiting
-from dra_spawner.placeholders.planner.preemption_backoff import Yielded
+from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, DeletePlaceholder, LabelPod
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Grace, Policy, ReplicaRange
+from dra_spawner.placeholders.planner.preemption import PendingUser
+from dra_spawner.placeholders.planner.preemption_backoff import PreemptionRecord
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, World, gpu_claim
 
@@ -26,7 +26,7 @@ ADA = ObjectKey(NAMESPACE, "ada")
 
 def full_hub(kept: int = 4) -> World:
     """Four nodes with a device each, which placeholders hold."""
-    world = World(Policy(shapes={GPU.id: GPU, PLAIN.id: PLAIN}, headroom={GPU.id: Headroom(kept, 8)}))
+    world = World(Policy(shapes={GPU.id: GPU, PLAIN.id: PLAIN}, replicas={GPU.id: ReplicaRange(kept, 8)}))
     for name in "abcd":
         world.node(name, gpus=1)
     world.settle()
@@ -34,7 +34,7 @@ def full_hub(kept: int = 4) -> World:
     return world
 
 
-def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[Waiting]:
+def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[PendingUser]:
     """What is said of the only server that waits, round by round."""
     said = []
     end = world.now + timedelta(minutes=minutes)
@@ -49,7 +49,9 @@ def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = 
 
 def yields(world: World) -> list[float]:
     """Seconds between the times that placeholders made way for anybody; those that wait themselves keep nothing."""
-    yields = [(at, each) for at, each in world.log if isinstance(each, EndPlaceholder) and each.cause is Cause.YIELD]
+    yields = [
+        (at, each) for at, each in world.log if isinstance(each, DeletePlaceholder) and each.cause is Cause.PREEMPTED
+    ]
     times = [at for at, each in yields if "fits on node" in each.reason]
     assert len(times) == len(world.actions(LabelPod))
     return [(after - before).total_seconds() for before, after in pairwise(times)]
@@ -64,9 +66,9 @@ def test_placeholders_make_way_a_few_times_and_then_the_scheduler_is_believed() 
     assert all(each.needs_node and each.reason.endswith(f"and the scheduler says: {CAUSE}") for each in said[20:])
     assert len(world.view().warm(GPU.id)) == 4
     # All nodes are full, so what waits beside it asks for one more.
-    (beside,) = [each for each in world.view().placeholders.values() if each.is_pending]
-    assert beside.shape == GPU.id
-    assert world.actions(CreatePlaceholder)[-1].beside == ADA
+    (for_pending_pod,) = [each for each in world.view().placeholders.values() if each.is_pending]
+    assert for_pending_pod.shape == GPU.id
+    assert world.actions(CreatePlaceholder)[-1].for_pending_pod == ADA
 
 
 def test_that_they_made_way_is_known_after_a_restart() -> None:
@@ -76,7 +78,7 @@ def test_that_they_made_way_is_known_after_a_restart() -> None:
 
     def restart() -> None:
         if world.now.second % 20 == 0:
-            world.memory = Memory.fresh(world.now)
+            world.memory = PlannerState.fresh(world.now)
 
     pass_minutes(world, 10, restart)
     assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
@@ -86,11 +88,11 @@ def test_and_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch)
     world = full_hub()
     world.refused["ada"] = SAYS
     world.user("ada", {"gpu": gpu_claim()})
-    carry_out = world._carry_out
+    executor = world._carry_out
 
     def refuse(action: Action) -> None:
         if not isinstance(action, LabelPod):
-            carry_out(action)
+            executor(action)
 
     monkeypatch.setattr(world, "_carry_out", refuse)
     pass_minutes(world, 10)
@@ -199,17 +201,17 @@ def test_while_it_takes_the_place_no_placeholder_is_put_there() -> None:
     [("1772442000", 1), ("1772442000-3", 3), ("1772442000-999", 8), ("1772442000-x", 1), ("1772442000-99999", 1)],
 )
 def test_the_label(label: str, times: int) -> None:
-    found = Yielded.from_label(label)
-    assert found == Yielded(START, times)
-    assert Yielded.from_label(found.label) == found
+    found = PreemptionRecord.from_label(label)
+    assert found == PreemptionRecord(START, times)
+    assert PreemptionRecord.from_label(found.label) == found
 
 
 @pytest.mark.parametrize("label", ["", "-2", "x-2", "2026-03-02"])
 def test_a_label_that_makes_no_sense(label: str) -> None:
-    found = Yielded.from_label(label)
+    found = PreemptionRecord.from_label(label)
     assert found is None or found.at.year == 1970
 
 
 def test_back_off() -> None:
-    waits = [Yielded(START, times).waits(Grace()).total_seconds() for times in range(1, 5)]
+    waits = [PreemptionRecord(START, times).waits(Grace()).total_seconds() for times in range(1, 5)]
     assert waits == [10, 40, 160, 640]

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, Denial, EndPlaceholder
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, Hold
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.test_devices import ended, hub
 from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
@@ -17,8 +17,8 @@ from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_
 OTHER = user_shape(cpu="900m")
 
 
-def policy(world: World, shape: Shape, headroom: Headroom) -> Policy:
-    return replace(world.policy, shapes={shape.id: shape}, headroom={shape.id: headroom})
+def policy(world: World, shape: Shape, replicas: ReplicaRange) -> Policy:
+    return replace(world.policy, shapes={shape.id: shape}, replicas={shape.id: replicas})
 
 
 def refuse(world: World) -> None:
@@ -128,7 +128,7 @@ def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allow
     for number in range(6):
         world.node(f"node-{number}")
     world.settle()
-    begun, policies = world.now, (policy(world, OTHER, Headroom(50, 50)), world.policy)
+    begun, policies = world.now, (policy(world, OTHER, ReplicaRange(50, 50)), world.policy)
     for number in range(40):
         world.policy = policies[number % 2]
         world.schedule()
@@ -136,7 +136,7 @@ def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allow
         world.schedule()
         world.pass_time(seconds=0.5)
         # Nothing ends for another reason here.
-        assert len(world.actions(EndPlaceholder)) <= 5 + (world.now - begun).total_seconds()
+        assert len(world.actions(DeletePlaceholder)) <= 5 + (world.now - begun).total_seconds()
 
 
 def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
@@ -144,13 +144,13 @@ def test_what_replaces_them_is_there_before_the_outdated_go() -> None:
     world = hub((PLAIN, 5, 5))
     world.node("a", cpu="20")
     world.settle()
-    world.policy = policy(world, OTHER, Headroom(5, 5))
+    world.policy = policy(world, OTHER, ReplicaRange(5, 5))
     for number in range(30):
         world.decide()
         world.decide()  # before the scheduler came to what was made
         assert sum(not each.is_pending for each in world.view().placeholders.values()) >= 5
         if number == 0:
-            assert set(world.last.denied.values()) == {Denial.REPLACING}
+            assert set(world.last.denied.values()) == {Hold.REPLACING}
         world.schedule()
         world.pass_time(seconds=1)
     assert {each.shape for each in world.view().placeholders.values()} == {OTHER.id}
@@ -161,7 +161,7 @@ def test_on_a_full_node_the_outdated_make_room_for_what_replaces_them() -> None:
     world.node("a", gpus=4)
     world.settle()
     other = user_shape({"gpu": gpu_claim()}, cpu="900m")
-    world.policy = policy(world, other, Headroom(4, 4))
+    world.policy = policy(world, other, ReplicaRange(4, 4))
     for number in range(12):
         world.schedule()
         world.decide()
@@ -177,7 +177,7 @@ def test_the_outdated_go_after_a_minute_even_if_nothing_replaces_them() -> None:
     world.node("a", cpu="3")
     world.settle()
     large = user_shape(cpu="50")
-    world.policy = policy(world, large, Headroom(1, 1))
+    world.policy = policy(world, large, ReplicaRange(1, 1))
     world.run(minutes=0.9)
     assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2
     world.run(minutes=0.4)

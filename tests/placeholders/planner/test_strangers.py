@@ -10,17 +10,17 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.observed import ObservedObject
-from dra_spawner.placeholders.controller.waiting_shapes import WaitingShapes
+from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
 from dra_spawner.placeholders.planner import pod_shapes
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, EndPlaceholder
-from dra_spawner.placeholders.planner.cluster_index import Known, Namespaces
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, DeletePlaceholder
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.handover import is_under_way
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
 from dra_spawner.placeholders.planner.view import View
@@ -50,9 +50,9 @@ class SharedWorld(World):
     def __init__(self, policy: Policy) -> None:
         super().__init__(policy)
         self.published = policy
-        self.shapes = WaitingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
+        self.shapes = PendingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
 
-    def view(self, known: Known | None = None) -> View:
+    def view(self, known: ClusterIndex | None = None) -> View:
         view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, known=known or self.known)
         self.policy = self.shapes.added_to(self.published, view)
         return view
@@ -94,7 +94,7 @@ class SharedWorld(World):
 
 
 def hub(shape: Shape, minimum: int, kind: type[World] = SharedWorld) -> Any:
-    return kind(Policy(shapes={shape.id: shape}, headroom={shape.id: Headroom(minimum, 10)}))
+    return kind(Policy(shapes={shape.id: shape}, replicas={shape.id: ReplicaRange(minimum, 10)}))
 
 
 def test_claims_of_other_namespaces_are_left_alone() -> None:
@@ -124,7 +124,7 @@ def test_placeholders_of_other_namespaces_do_not_count() -> None:
     world.settle()
     assert {key.namespace for key in world.view().placeholders} == {NAMESPACE}
     assert len(world.actions(CreatePlaceholder)) == len(world.view().warm(PLAIN.id)) == 3
-    assert world.actions(EndPlaceholder) == []
+    assert world.actions(DeletePlaceholder) == []
 
 
 def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
@@ -145,9 +145,9 @@ def test_nobody_says_that_images_are_there_but_our_pullers() -> None:
     assert world.is_ready("a")
 
 
-def beside(world: World) -> list[str]:
+def for_pending_pod(world: World) -> list[str]:
     """For whom placeholders were made."""
-    return [str(each.beside) for each in world.actions(CreatePlaceholder)]
+    return [str(each.for_pending_pod) for each in world.actions(CreatePlaceholder)]
 
 
 CLAIM = {"gpu": gpu_claim()}
@@ -194,7 +194,7 @@ def test_who_says_more_than_it_asks_for_gets_nothing(
         world.decide()
         world.pass_time(seconds=1)
     assert world.pending == ["eve"]
-    assert beside(world) == []
+    assert for_pending_pod(world) == []
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_who_asks_for_what_it_says_gets_a_placeholder(says: Shape, asks: dict[st
     world.node("a")
     world.server("ada", says, CLAIM, **asks)
     world.decide()
-    assert beside(world) == [f"{STRANGER}/ada"]
+    assert for_pending_pod(world) == [f"{STRANGER}/ada"]
     (placeholder,) = world.view().placeholders.values()
     assert (placeholder.key.namespace, placeholder.shape) == (NAMESPACE, says.id)
 
@@ -231,7 +231,7 @@ def test_fewer_nodes_are_open_to_the_placeholder_where_fewer_are_to_the_server()
     assert placeholder.shape == shape_id(GPU.claims, GPU.containers, fields)
     world.run(minutes=1)
     assert len(world.actions(CreatePlaceholder)) == 1
-    assert world.actions(EndPlaceholder) == []
+    assert world.actions(DeletePlaceholder) == []
 
 
 def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
@@ -249,7 +249,7 @@ def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
     template = {"metadata": {"name": "eve-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
     world._put({"kind": "ResourceClaimTemplate", **template})
     world.decide()
-    assert beside(world) == []
+    assert for_pending_pod(world) == []
 
 
 def test_a_template_that_comes_later_is_looked_at() -> None:
@@ -258,11 +258,11 @@ def test_a_template_that_comes_later_is_looked_at() -> None:
     world.node("a")
     world.server("ada", large, CLAIM)
     world.decide()
-    assert beside(world) == []
+    assert for_pending_pod(world) == []
     template = {"metadata": {"name": "ada-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
     world._put({"kind": "ResourceClaimTemplate", **template})
     world.decide()
-    assert beside(world) == [f"{STRANGER}/ada"]
+    assert for_pending_pod(world) == [f"{STRANGER}/ada"]
 
 
 def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making_way() -> None:
@@ -273,8 +273,8 @@ def test_a_stranger_that_says_it_is_alike_does_not_keep_placeholders_from_making
     world.pass_time(seconds=1)
     world.server("ada", GPU, CLAIM, namespace="ada")
     world.decide()
-    yielded = [each for each in world.actions(EndPlaceholder) if each.cause is Cause.YIELD]
-    assert [str(each.pod) for each in yielded] == ["ada/ada"]
+    preempted = [each for each in world.actions(DeletePlaceholder) if each.cause is Cause.PREEMPTED]
+    assert [str(each.pod) for each in preempted] == ["ada/ada"]
 
 
 def test_a_stranger_s_claim_promises_nothing() -> None:
@@ -307,7 +307,7 @@ def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
     other = user_shape(CLAIM, cpu="2")
-    policy = Policy(shapes={GPU.id: GPU, other.id: other}, most_beside=6)
+    policy = Policy(shapes={GPU.id: GPU, other.id: other}, most_for_pending_pods=6)
     world = SharedWorld(policy)
     world.node("a")
     for number in range(20):
@@ -319,7 +319,7 @@ def test_there_is_a_most_beside_servers_and_namespaces_take_turns() -> None:
     world.run(minutes=1)
     assert len(world.view().placeholders) == len(world.actions(CreatePlaceholder)) == 6
     assert len([each for each in world.view().placeholders.values() if each.shape == other.id]) >= 2
-    assert world.actions(EndPlaceholder) == []
+    assert world.actions(DeletePlaceholder) == []
     world.server("bob", GPU, CLAIM, namespace="bob")
     world.settle()
     assert len(world.view().placeholders) == 6

@@ -6,9 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, EndPlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.actions import (
+    AddConsumer,
+    Cause,
+    CreatePlaceholder,
+    DeleteClaim,
+    DeletePlaceholder,
+)
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
-from dra_spawner.placeholders.planner.safeguards import stop_of
+from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub, placement
@@ -28,10 +34,10 @@ def one_node(cpu: str) -> World:
     return world
 
 
-def promised(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
+def reserved(world: World, shape: Shape = BIG) -> tuple[Placement, ObjectKey]:
     found = placement(world, shape)
     assert found.kind is PlacementKind.WARM
-    return found, ObjectKey(NAMESPACE, world.promise(found, "ada"))
+    return found, ObjectKey(NAMESPACE, world.reservation(found, "ada"))
 
 
 def comes(world: World, claim: ObjectKey) -> None:
@@ -46,14 +52,14 @@ def refuse(world: World) -> None:
 def test_the_placeholder_stays_until_the_containers_run() -> None:
     """A kubelet may lose a pod that joins a claim while its last consumer goes, however long the pod takes to get there."""
     world = one_node("20")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     device = world.snapshot.claims[claim].claim.status.devices
     world.slow.add("ada")
     comes(world, claim)
     world.run(minutes=20)
     assert world.where("ada") == "a"
     assert found.placeholder.key in world.view().placeholders
-    assert not world.actions(EndPlaceholder)
+    assert not world.actions(DeletePlaceholder)
     assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it goes with its pod"
     world.slow.clear()
     world.run(minutes=1)
@@ -64,14 +70,14 @@ def test_the_placeholder_stays_until_the_containers_run() -> None:
 
 def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
     world = one_node("10")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     device = world.snapshot.claims[claim].claim.status.devices
     refuse(world)
     comes(world, claim)
     actions = world.decide().actions
-    kinds = [type(each) for each in actions if isinstance(each, ReserveClaim | EndPlaceholder)]
-    assert kinds == [ReserveClaim, EndPlaceholder]
-    (reserve,) = world.actions(ReserveClaim)
+    kinds = [type(each) for each in actions if isinstance(each, AddConsumer | DeletePlaceholder)]
+    assert kinds == [AddConsumer, DeletePlaceholder]
+    (reserve,) = world.actions(AddConsumer)
     assert (reserve.claim, reserve.pod, reserve.owner, reserve.consumer) == (claim, ADA, True, True)
     assert found.placeholder.key not in world.snapshot.pods
     world.refused.clear()
@@ -85,38 +91,38 @@ def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
 def test_it_never_goes_before_the_scheduler_has_found_no_room(cpu: str) -> None:
     """Until then it may bind the pod beside it at any moment."""
     world = one_node(cpu)
-    found, claim = promised(world)
+    found, claim = reserved(world)
     comes(world, claim)
     world.pass_time(minutes=5)
     world.decide()
     assert found.placeholder.key in world.view().placeholders
-    assert [each.pod for each in world.actions(ReserveClaim)] == [ADA], "the devices are the pod's, whatever comes"
+    assert [each.pod for each in world.actions(AddConsumer)] == [ADA], "the devices are the pod's, whatever comes"
 
 
 @pytest.mark.parametrize("is_bound", [False, True])
 def test_what_a_preempted_placeholder_keeps_is_its_pods(is_bound: bool) -> None:
     """The scheduler may be quicker: it preempts for CPU and memory."""
     world = one_node("20")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     comes(world, claim)
     if is_bound:
         world.schedule()
     world.snapshot.put(replace(world.snapshot.pods[found.placeholder.key], is_deleted=True))
     world.decide()
-    (reserve,) = world.actions(ReserveClaim)
+    (reserve,) = world.actions(AddConsumer)
     assert (reserve.claim, reserve.pod, reserve.consumer) == (claim, ADA, not is_bound)
 
 
 @pytest.mark.parametrize("shape", [PLAIN, BIG], ids=["plain", "device"])
 def test_nobody_else_is_sent_there_meanwhile(shape: Shape) -> None:
     world = one_node("10")
-    promised(world)
+    reserved(world)
     assert placement(world, shape).kind is PlacementKind.SCALE_UP
 
 
 def test_the_place_is_kept_anew_when_nobody_comes() -> None:
     world = one_node("10")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     world.pass_time(seconds=31)
     world.run(minutes=3)
     assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
@@ -128,7 +134,7 @@ def test_the_place_is_kept_anew_when_nobody_comes() -> None:
 def test_a_pod_that_came_without_it_gets_its_device() -> None:
     """It was made without the answer, which came too late."""
     world = one_node("10")
-    _, claim = promised(world)
+    _, claim = reserved(world)
     world.pass_time(seconds=5)
     world.user("ada", {"gpu": gpu_claim()}, cpu="6")
     world.run(minutes=0.2)
@@ -139,13 +145,13 @@ def test_a_pod_that_came_without_it_gets_its_device() -> None:
 def test_a_pod_that_has_ended_takes_nothing_over() -> None:
     """The kubelet refused it, say; the hub may make it again by that name."""
     world = one_node("20")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     world.slow.add("ada")
     comes(world, claim)
     world.schedule()
     world.snapshot.put(replace(world.snapshot.pods[ADA], phase="Failed"))
     world.decide()
-    assert not world.actions(EndPlaceholder)
+    assert not world.actions(DeletePlaceholder)
     world.pass_time(seconds=31)
     world.decide()
     assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
@@ -154,7 +160,7 @@ def test_a_pod_that_has_ended_takes_nothing_over() -> None:
 def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
     """The scheduler gives up what a pod has all to itself, and places the pod elsewhere."""
     world = one_node("13")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     world.user("eve", cpu="6")
     world.schedule()
     refuse(world)
@@ -166,13 +172,13 @@ def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
 
 def test_no_node_is_asked_for_while_its_placeholder_is_about_to_go() -> None:
     world = one_node("10")
-    found, claim = promised(world)
+    found, claim = reserved(world)
     comes(world, claim)
     world.decide()
     (told,) = world.last.waiting
     assert told.reason == f"takes over what {found.placeholder.key} keeps on node a"
     assert not told.needs_node
-    assert not [each for each in world.actions(CreatePlaceholder) if each.beside == ADA]
+    assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod == ADA]
 
 
 def test_all_claims_are_the_pods_before_the_placeholder_goes() -> None:
@@ -181,19 +187,19 @@ def test_all_claims_are_the_pods_before_the_placeholder_goes() -> None:
     world.node("a", cpu="10", gpus=2)
     world.settle()
     (kept,) = world.view().placeholders.values()
-    promised(world, two)
+    reserved(world, two)
     names = dict(zip(("gpu", "more"), (each.name for each in kept.claims), strict=True))
     refuse(world)
     world.user("ada", claim_names=names, cpu="6")
     world.decide()
-    kinds = [type(each).kind for _, each in world.log if isinstance(each, ReserveClaim | EndPlaceholder)]
-    assert kinds == ["reserve-claim", "reserve-claim", "end-placeholder"]
-    assert sorted(each.claim for each in world.actions(ReserveClaim)) == sorted(kept.claims)
+    kinds = [type(each).kind for _, each in world.log if isinstance(each, AddConsumer | DeletePlaceholder)]
+    assert kinds == ["add-consumer", "add-consumer", "delete-placeholder"]
+    assert sorted(each.claim for each in world.actions(AddConsumer)) == sorted(kept.claims)
 
 
 def test_two_pods_that_name_what_is_kept_stop_nothing() -> None:
     world = one_node("10")
-    _, claim = promised(world)
+    _, claim = reserved(world)
     comes(world, claim)
     world.user("bob", claim_names={"gpu": claim.name}, cpu="6")
     decided = world.decide()
@@ -205,9 +211,9 @@ def test_what_cannot_end_on_a_lost_node_stops_nothing_elsewhere() -> None:
     world = one_node("10")
     (kept,) = world.view().placeholders.values()
     world.snapshot.put(replace(kept.pod, is_deleted=True))
-    assert stop_of(world.view(), world.policy).rule == "leaving"
+    assert safeguard_of(world.view(), world.policy).rule == "terminating"
     obj = world.objects["Node", ObjectKey("", "a")]
     obj["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     obj["spec"]["taints"] = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]
     world.snapshot.apply(obj)
-    assert stop_of(world.view(), world.policy) is None
+    assert safeguard_of(world.view(), world.policy) is None

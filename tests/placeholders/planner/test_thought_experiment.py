@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.placeholders.planner.world import PLAIN, World
 
 
 def hub(minimum: int = 5, maximum: int = 20) -> World:
-    return World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(minimum, maximum)}))
+    return World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(minimum, maximum)}))
 
 
 def begin() -> World:

@@ -7,19 +7,19 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelNode
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.planner_state import Memory
-from dra_spawner.placeholders.planner.policy import Budget, Headroom, Policy
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from tests.placeholders.planner.world import GPU, PLAIN, World, user_shape
 
 
 def hub(minimum: int, maximum: int = 20, **policy: object) -> World:
-    return World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(minimum, maximum)}, **policy))  # type: ignore[arg-type]
+    return World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(minimum, maximum)}, **policy))  # type: ignore[arg-type]
 
 
-def ended(world: World, *causes: Cause) -> list[EndPlaceholder]:
-    return [each for each in world.actions(EndPlaceholder) if each.cause in causes]
+def ended(world: World, *causes: Cause) -> list[DeletePlaceholder]:
+    return [each for each in world.actions(DeletePlaceholder) if each.cause in causes]
 
 
 def full_node(world: World, users: int = 6) -> None:
@@ -60,7 +60,7 @@ def test_no_move_to_a_node_without_images() -> None:
     full_node(world)
     world.node("b", images=())
     world.run(minutes=10)
-    assert not ended(world, Cause.MOVE)
+    assert not ended(world, Cause.REBALANCE)
 
 
 def test_no_move_to_a_node_with_a_user() -> None:
@@ -70,7 +70,7 @@ def test_no_move_to_a_node_with_a_user() -> None:
     world.user("early", nodeSelector={"kubernetes.io/hostname": "b"}, requires_ready=False)
     world.schedule()
     world.run(minutes=3)
-    assert not ended(world, Cause.MOVE)
+    assert not ended(world, Cause.REBALANCE)
 
 
 def test_no_move_if_the_scheduler_would_put_it_elsewhere() -> None:
@@ -81,7 +81,7 @@ def test_no_move_if_the_scheduler_would_put_it_elsewhere() -> None:
     world.node("big", cpu="2000")
     world.memory = replace(world.memory)
     world.run(minutes=5)
-    moved = ended(world, Cause.MOVE)
+    moved = ended(world, Cause.REBALANCE)
     where = Counter(each.reason.split("node ")[1].split(",")[0] for each in moved)
     assert set(where) <= {"big"}, "the newest node by name attracts; nothing is moved to the other"
 
@@ -112,7 +112,7 @@ def test_evictions_keep_to_the_bucket_in_any_storm() -> None:
             world.decide()
             world.pass_time(seconds=1)
     seconds = (world.now - begun).total_seconds()
-    assert len(ended(world, Cause.MOVE, Cause.DRAIN, Cause.SURPLUS)) <= 3 + 0.1 * seconds
+    assert len(ended(world, Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS)) <= 3 + 0.1 * seconds
 
 
 def test_nothing_is_evicted_while_placeholders_wait() -> None:
@@ -123,7 +123,7 @@ def test_nothing_is_evicted_while_placeholders_wait() -> None:
     assert any(name.startswith("placeholder") for name in world.pending)
     world.node("b", cpu="0")
     world.run(minutes=5)
-    assert not ended(world, Cause.MOVE, Cause.DRAIN)
+    assert not ended(world, Cause.REBALANCE, Cause.DRAIN)
 
 
 def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
@@ -140,7 +140,7 @@ def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
     assert "120 seconds old" in world.last.frozen
     world.stale = timedelta(0)
     world.run(minutes=3)
-    assert ended(world, Cause.MOVE)
+    assert ended(world, Cause.REBALANCE)
 
 
 def test_an_idle_node_becomes_empty() -> None:
@@ -188,7 +188,7 @@ def test_waiting_placeholders_block_reduction() -> None:
     world = hub(4, 8)
     full_node(world, 8)
     assert any(name.startswith("placeholder") for name in world.pending)
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(1, 8)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 8)})
     placed = {each.key for each in world.view().placeholders.values() if not each.is_pending}
     world.decide()
     assert placed <= set(world.view().placeholders)
@@ -197,7 +197,7 @@ def test_waiting_placeholders_block_reduction() -> None:
 def test_less_is_wanted() -> None:
     world = hub(4, 8)
     full_node(world, 3)
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(1, 8)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 8)})
     world.run(minutes=2)
     assert len(world.view().placeholders) == 1
 
@@ -208,7 +208,7 @@ def test_a_shape_that_no_profile_has_any_more() -> None:
     world.policy = Policy()
     world.settle()
     assert not world.view().placeholders
-    assert {each.cause for each in world.actions(EndPlaceholder)} == {Cause.OUTDATED}
+    assert {each.cause for each in world.actions(DeletePlaceholder)} == {Cause.OUTDATED}
 
 
 def test_never_more_than_max() -> None:
@@ -237,7 +237,7 @@ def test_the_floor_holds_where_nothing_else_does() -> None:
     world.decide()  # the label that attracts
     world.pass_time(seconds=10)
     world.decide()
-    assert len(ended(world, Cause.MOVE)) == 2, "half of the four wanted stay warm"
+    assert len(ended(world, Cause.REBALANCE)) == 2, "half of the four wanted stay warm"
 
 
 def test_a_service_that_just_started_has_nothing_to_spend() -> None:
@@ -245,12 +245,12 @@ def test_a_service_that_just_started_has_nothing_to_spend() -> None:
     full_node(world)
     world.node("b")
     world.decide()
-    world.memory = Memory.fresh(world.now)
+    world.memory = PlannerState.fresh(world.now)
     world.decide()
-    assert not ended(world, Cause.MOVE)
+    assert not ended(world, Cause.REBALANCE)
     world.pass_time(seconds=1)
     world.decide()
-    assert len(ended(world, Cause.MOVE)) == 1
+    assert len(ended(world, Cause.REBALANCE)) == 1
 
 
 def test_nothing_is_evicted_while_any_placeholder_waits() -> None:
@@ -260,12 +260,12 @@ def test_nothing_is_evicted_while_any_placeholder_waits() -> None:
     world.policy = replace(
         world.policy,
         shapes={PLAIN.id: PLAIN, big.id: big},
-        headroom={PLAIN.id: Headroom(4, 20), big.id: Headroom(1, 1)},
+        replicas={PLAIN.id: ReplicaRange(4, 20), big.id: ReplicaRange(1, 1)},
     )
     world.settle()
     world.node("b")
     world.run(minutes=3)
-    assert not ended(world, Cause.MOVE)
+    assert not ended(world, Cause.REBALANCE)
 
 
 def draining(world: World) -> list[str]:
@@ -274,7 +274,7 @@ def draining(world: World) -> list[str]:
 
 def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_their_way() -> None:
     """Both would count on the same room."""
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)}, newest=timedelta(minutes=5)))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)}, newest=timedelta(minutes=5)))
     world.node("a", gpus=2)
     world.settle()
     world.node("b", gpus=1)
@@ -291,7 +291,7 @@ def test_no_second_node_is_drained_while_the_first_ones_placeholders_are_on_thei
 
 
 def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 2)}))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 2)}))
     for name in "abc":
         world.node(name, gpus=1)
     world.settle()
@@ -305,13 +305,13 @@ def test_a_node_is_not_drained_any_more_when_a_placeholder_finds_no_other_place(
 
 def test_a_node_is_not_drained_where_the_floor_keeps_all_placeholders() -> None:
     """Nobody would be sent there, and it would never be empty."""
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 1)}))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 1)}))
     for name in "ab":
         world.node(name, gpus=1)
     world.settle()
     world.run(minutes=40, every_seconds=20)
     assert draining(world) == []
-    world.policy = replace(world.policy, headroom={GPU.id: Headroom(1, 1, floor=0)})
+    world.policy = replace(world.policy, replicas={GPU.id: ReplicaRange(1, 1, floor=0)})
     (was,) = (each.node for each in world.view().placeholders.values())
     world.run(minutes=40, every_seconds=20)
     assert draining(world) == [was]
@@ -323,18 +323,18 @@ def test_what_is_not_warm_goes_first_when_less_is_wanted() -> None:
     world = hub(2)
     world.node("without-images", cpu="2", images=())
     world.settle()
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(3, 8)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(3, 8)})
     world.node("ready", cpu="1")
     world.settle()
     (warm,) = world.view().warm(PLAIN.id)
-    world.policy = replace(world.policy, headroom={PLAIN.id: Headroom(1, 8)})
+    world.policy = replace(world.policy, replicas={PLAIN.id: ReplicaRange(1, 8)})
     world.run(minutes=1)
     assert [each.key for each in world.view().placeholders.values()] == [warm.key]
 
 
 def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
     """As without the right to delete pods: what was promised to somebody who did not come stays."""
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(1, 2)}))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(1, 2)}))
     world.node("a", gpus=4)
     world.settle()
     for number in range(2):
@@ -345,7 +345,7 @@ def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
     assert len(world.view().placeholders) == 2
     world.pass_time(seconds=40)
     decided = decide(world.view(), world.policy, world.memory)
-    assert {each.cause for each in decided.actions if isinstance(each, EndPlaceholder)} == {Cause.EXPIRED}
+    assert {each.cause for each in decided.actions if isinstance(each, DeletePlaceholder)} == {Cause.EXPIRED}
     assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
     world.settle()
     assert len(world.view().warm(GPU.id)) == 1

@@ -15,14 +15,14 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.placeholders.planner.actions import (
     Action,
+    AddConsumer,
     CreatePlaceholder,
     DeleteClaim,
-    EndPlaceholder,
+    DeletePlaceholder,
     LabelNode,
     LabelPod,
-    ReserveClaim,
 )
-from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import Decisions, decide
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness, simulated_placeholder
 from dra_spawner.placeholders.planner.placeholder_objects import (
@@ -31,7 +31,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
     placeholder_pod,
 )
 from dra_spawner.placeholders.planner.placement import Placement
-from dra_spawner.placeholders.planner.planner_state import Memory
+from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
@@ -135,17 +135,17 @@ class World:
                 "spec": {"selectors": [], "extendedResourceName": EXTENDED_RESOURCE},
             }
         )
-        self.memory = Memory.fresh(now)
-        self.known = Known()
+        self.memory = PlannerState.fresh(now)
+        self.known = ClusterIndex()
         self.searches = SearchLedger()
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
         self.log: list[tuple[datetime, Action]] = []
         self.preempted: list[str] = []
         self.last: Decisions | None = None
-        self.waited: set[ObjectKey] = set()
+        self.pending_records: set[ObjectKey] = set()
         """Users' pods that waited when it was last decided."""
         self.problem = ""
-        self.promised: dict[ObjectKey, Reservation] = {}
+        self.reserved: dict[ObjectKey, Reservation] = {}
         self.stale = timedelta(0)
         self.refused: dict[str, str] = {}
         """Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says."""
@@ -247,14 +247,14 @@ class World:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    def view(self, known: Known | None = None) -> View:
+    def view(self, known: ClusterIndex | None = None) -> View:
         return View(
             self.snapshot,
             self.now,
             namespaces={NAMESPACE},
             stale=self.stale,
             problem=self.problem,
-            promised=self.promised,
+            reserved=self.reserved,
             known=known or self.known,
             scheduler_says=lambda pod: self.refused.get(pod.name, ""),
             searches=self.searches,
@@ -263,7 +263,7 @@ class World:
     def decide(self) -> Decisions:
         """One round, carried out."""
         view = self.view()
-        self.waited = {ObjectKey.of(pod) for pod in view.waiting_users}
+        self.pending_records = {ObjectKey.of(pod) for pod in view.pending_users}
         self.last = decide(view, self.policy, self.memory)
         self.memory = self.last.memory
         for action in self.last.actions:
@@ -348,7 +348,7 @@ class World:
         match action:
             case CreatePlaceholder():
                 self._create(self.policy.shapes[action.shape], action.avoid)
-            case EndPlaceholder():
+            case DeletePlaceholder():
                 assert self.snapshot.pods[action.key].uid == action.uid
                 assert self.snapshot.pods[action.key].labels[names.COMPONENT] == names.PLACEHOLDER
                 self._remove_pod(action.key)
@@ -360,7 +360,7 @@ class World:
                 self._put(obj)
             case LabelPod():
                 self._label("Pod", action.key, {action.label: action.value})
-            case ReserveClaim():
+            case AddConsumer():
                 claim = self.snapshot.claims[action.claim]
                 if action.owner:
                     self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
@@ -387,7 +387,7 @@ class World:
         written = {names.RESERVED_FOR: pod, names.RESERVED_SINCE: since, names.RESERVED_UNTIL: end}
         self._label("ResourceClaim", claim, written)
 
-    def promise(self, placement: Placement, pod: str) -> str:
+    def reservation(self, placement: Placement, pod: str) -> str:
         """What `placeholders.placements` does: the warm claim is kept for a user.
 
         Returns

@@ -113,7 +113,7 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
     for number in range(3):
         at = datetime(2026, 11, 21, 12, 0, number, tzinfo=UTC)
         context.decisions.append(
-            Decision(at, "yield", f"Pod hub/p{number}", "A user waits for its device.", profile=f"gpu{number % 2}")
+            Decision(at, "preempted", f"Pod hub/p{number}", "A user waits for its device.", profile=f"gpu{number % 2}")
         )
     _, text = await get(f"{url}/decided?profile=gpu0&limit=1")
     assert json.loads(text) == {
@@ -121,7 +121,7 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
             {
                 "number": 3,
                 "at": "2026-11-21T12:00:02+00:00",
-                "kind": "yield",
+                "kind": "preempted",
                 "subject": "Pod hub/p2",
                 "reason": "A user waits for its device.",
                 "code": "",

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dra_spawner import names
-from dra_spawner.placeholders.controller.scheduling_reasons import why_there
+from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.planner.actions import LabelNode
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.placeholders.planner.world import GPU, PLAIN, World
 
 
 def world(shape=GPU, count: int = 1) -> World:  # type: ignore[no-untyped-def]
-    return World(Policy({shape.id: shape}, {shape.id: Headroom(count, 2 * count)}))
+    return World(Policy({shape.id: shape}, {shape.id: ReplicaRange(count, 2 * count)}))
 
 
 def why(found: World) -> list[str]:
     view = found.view()
-    return sorted(why_there(view, each.pod) for each in view.placeholders.values())
+    return sorted(explain_scheduling(view, each.pod) for each in view.placeholders.values())
 
 
 def relabel(found: World, node: str, **changes: str | None) -> None:

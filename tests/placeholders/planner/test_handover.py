@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, ReserveClaim
+from dra_spawner.placeholders.planner.actions import AddConsumer, Cause, CreatePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder
 from tests.placeholders.planner.device_hub import ended, hub, placement
@@ -36,7 +36,7 @@ def test_hand_over_of_a_warm_claim() -> None:
     assert world.where("ada") == "a"
     assert world.snapshot.claims[claim].claim.status.devices == device, "never given back in between"
     assert len(ended(world, Cause.HANDED_OVER)) == 1
-    assert not ended(world, Cause.YIELD)
+    assert not ended(world, Cause.PREEMPTED)
 
 
 def test_a_reserved_claim_is_given_to_nobody_else() -> None:
@@ -86,11 +86,11 @@ def test_a_claim_is_left_to_the_scheduler_while_it_binds_the_pod() -> None:
     world.reserve(kept.claims[0], "ada", world.now + timedelta(seconds=30))
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
     world.decide()
-    assert not world.actions(ReserveClaim)
+    assert not world.actions(AddConsumer)
     assert kept.key in world.view().placeholders
     world.schedule()
     world.decide()
-    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+    assert [each.pod.name for each in world.actions(AddConsumer)] == ["ada"]
 
 
 def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
@@ -98,14 +98,14 @@ def test_a_scheduler_that_does_not_come_to_a_pod_is_not_waited_for() -> None:
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
     world.pass_time(seconds=16)
     world.decide()
-    assert [each.pod.name for each in world.actions(ReserveClaim)] == ["ada"]
+    assert [each.pod.name for each in world.actions(AddConsumer)] == ["ada"]
 
 
 def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
     """They would go through the same scheduler at the same time."""
     world, kept = with_one_kept(gpus=2)
     made = len(world.actions(CreatePlaceholder))
-    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.reservation)
     world.decide()
     assert len(world.actions(CreatePlaceholder)) == made, "its pod is about to come"
     world.user("ada", claim_names={"gpu": kept.claims[0].name})
@@ -120,7 +120,7 @@ def test_new_placeholders_wait_until_a_place_is_handed_over() -> None:
 def test_new_placeholders_do_not_wait_for_long(came: bool) -> None:
     world, kept = with_one_kept(gpus=2)
     made = len(world.actions(CreatePlaceholder))
-    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.promise)
+    world.reserve(kept.claims[0], "ada", world.now + world.policy.grace.reservation)
     if came:
         world.user("ada", claim_names={"gpu": kept.claims[0].name}, nodeSelector={"no": "such"})
     world.decide()

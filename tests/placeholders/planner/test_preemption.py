@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, EndPlaceholder, LabelPod
+from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.world import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape
@@ -20,7 +20,7 @@ def test_a_placeholder_that_holds_the_device_makes_way() -> None:
     assert "ada" in world.pending
     world.settle()
     assert world.where("ada") == "a"
-    assert [each.pod for each in ended(world, Cause.YIELD)] == [ObjectKey(NAMESPACE, "ada")]
+    assert [each.pod for each in ended(world, Cause.PREEMPTED)] == [ObjectKey(NAMESPACE, "ada")]
 
 
 def test_no_placeholder_goes_if_that_would_not_help() -> None:
@@ -30,7 +30,7 @@ def test_no_placeholder_goes_if_that_would_not_help() -> None:
     world.user("greedy", {"gpu": gpu_claim(count=2)})
     world.run(minutes=5)
     assert "greedy" in world.pending
-    assert not ended(world, Cause.YIELD)
+    assert not ended(world, Cause.PREEMPTED)
 
 
 def test_the_fewest_go() -> None:
@@ -42,7 +42,7 @@ def test_the_fewest_go() -> None:
     world.user("ada", {"gpu": share_claim("10Gi")})
     world.schedule()
     world.decide()
-    assert len(ended(world, Cause.YIELD)) == 1
+    assert len(ended(world, Cause.PREEMPTED)) == 1
 
 
 def test_two_go_for_a_whole_device() -> None:
@@ -52,7 +52,7 @@ def test_two_go_for_a_whole_device() -> None:
     world.user("ada", {"gpu": share_claim("20Gi")})
     world.settle()
     assert world.where("ada") == "a"
-    assert len(ended(world, Cause.YIELD)) == 2
+    assert len(ended(world, Cause.PREEMPTED)) == 2
 
 
 def test_of_equal_nodes_the_one_with_users() -> None:
@@ -77,20 +77,20 @@ def test_never_twice_for_the_same_pod_within_its_grace() -> None:
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
     world.decide()
-    assert len(ended(world, Cause.YIELD)) == 1
+    assert len(ended(world, Cause.PREEMPTED)) == 1
     # Somebody else takes the place before the scheduler gets there.
-    freed = ended(world, Cause.YIELD)[0].reason.split("node ")[1].split()[0]
+    freed = ended(world, Cause.PREEMPTED)[0].reason.split("node ")[1].split()[0]
     world.user("thief", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": freed})
     thief = world.snapshot.pods[ObjectKey(NAMESPACE, "thief")]
     assert world.snapshot.place(thief) == freed
     world.decide()
     world.pass_time(seconds=5)
     world.decide()
-    assert len(ended(world, Cause.YIELD)) == 1
+    assert len(ended(world, Cause.PREEMPTED)) == 1
     world.pass_time(seconds=6)
     world.decide()
-    assert len(ended(world, Cause.YIELD)) == 2
-    assert {each.label for each in world.actions(LabelPod)} == {names.YIELDED_AT}
+    assert len(ended(world, Cause.PREEMPTED)) == 2
+    assert {each.label for each in world.actions(LabelPod)} == {names.PREEMPTED_AT}
 
 
 def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
@@ -101,7 +101,7 @@ def test_a_placeholder_with_an_extended_resource_makes_way() -> None:
     world.user("ada", {"gpu": gpu_claim()})
     world.settle()
     assert world.where("ada") == "a"
-    assert len(ended(world, Cause.YIELD)) == 1
+    assert len(ended(world, Cause.PREEMPTED)) == 1
 
 
 def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits() -> None:
@@ -114,7 +114,7 @@ def test_what_becomes_free_for_a_user_is_not_taken_by_a_placeholder_that_waits()
     assert [each.shape for each in world.view().placeholders.values() if each.is_pending] == [large.id]
     world.user("ada", {"gpu": share_claim("25Gi")})
     decided = world.decide()
-    gone = {each.key for each in decided.actions if isinstance(each, EndPlaceholder)}
+    gone = {each.key for each in decided.actions if isinstance(each, DeletePlaceholder)}
     assert gone == of_large, "one makes way, and the one that waits does not come in between"
     assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
     world.settle()

@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.placeholders.controller.reservations import Frozen
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.policy import Headroom
+from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, whole
@@ -33,10 +33,10 @@ async def prepared(cluster: ClusterUnderTest) -> ClusterUnderTest:
 async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTest) -> None:
     """Its pod has a claim of its own, and gets the device long before the promise would end."""
     gpu = shape(WHOLE)
-    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
-        promise = await world.promises.place(gpu, prepared.namespace, "ada")
-        assert promise.placement.kind is PlacementKind.WARM
+        reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
+        assert reservation.placement.kind is PlacementKind.WARM
         await world.user("ada", WHOLE)
         ada = ObjectKey(prepared.namespace, "ada")
 
@@ -44,35 +44,35 @@ async def test_a_server_whose_hub_never_saw_the_answer(prepared: ClusterUnderTes
             pod = world.watch.snapshot.pods.get(ada)
             return pod is not None and pod.node_name == "node-a"
 
-        await world.until(is_placed, world.promises.lasting.total_seconds() / 2)
+        await world.until(is_placed, world.reservations.lasting.total_seconds() / 2)
         (entry,) = world.watch.snapshot.pods[ada].claims
-        assert entry.claim not in promise.claims.values()
+        assert entry.claim not in reservation.claims.values()
         decisions = [each.decision for each in world.decisions.newest(100)]
-        ended = [each.code for each in decisions if each.kind == "end-placeholder"]
+        ended = [each.code for each in decisions if each.kind == "delete-placeholder"]
         # It makes way for the very pod, or is nobody's.
-        assert ended in (["yield"], ["expired"])
+        assert ended in (["preempted"], ["expired"])
         assert not [each for each in decisions if each.details.get("beside")]
 
 
 async def test_a_promise_that_is_refused_keeps_no_place(prepared: ClusterUnderTest) -> None:
     """Of this name no label can be written."""
     gpu = shape(WHOLE)
-    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
         with pytest.raises(KubernetesError, match="63"):
-            await world.promises.place(gpu, prepared.namespace, "jupyter-" + "a" * 60)
-        promise = await world.promises.place(gpu, prepared.namespace, "ada")
-        assert promise.placement.kind is PlacementKind.WARM
+            await world.reservations.place(gpu, prepared.namespace, "jupyter-" + "a" * 60)
+        reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
+        assert reservation.placement.kind is PlacementKind.WARM
 
 
 async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) -> None:
     """What would be said of it may be as wrong as what would be decided."""
     gpu = shape(WHOLE)
-    async with at_work(prepared, (gpu, Headroom(1, 1))) as world:
+    async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
         world.policy = replace(world.policy, stale_after=timedelta(seconds=-1))
         with pytest.raises(Frozen, match="seconds old"):
-            await world.promises.place(gpu, prepared.namespace, "ada")
+            await world.reservations.place(gpu, prepared.namespace, "ada")
         world.policy = replace(world.policy, stale_after=timedelta(minutes=1))
-        promise = await world.promises.place(gpu, prepared.namespace, "ada")
-        assert promise.placement.kind is PlacementKind.WARM
+        reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
+        assert reservation.placement.kind is PlacementKind.WARM

@@ -1,13 +1,13 @@
-"""How long it takes from a pod's creation to its node: plain pods, hand-overs, claims from templates, yields.
+"""How long it takes from a pod's creation to its node: plain pods, handovers, claims from templates, yields.
 
-Run ``python -m tests.bench.hand_over``. A real control plane with fake nodes and the client limits that Kubernetes gives the
+Run ``python -m tests.bench.handover``. A real control plane with fake nodes and the client limits that Kubernetes gives the
 scheduler and the controller manager by default (50 and 20 requests a second; bursts of 100 and 30), to which most of the
 figures for many pods at once are due. All kinds of start are measured in the same run, in turn, and compared with one
 another, many at once in several rounds.
 
-Hand-overs are those of the service, with new placeholders made for those that went: a promise is asked for, then the pod is
+Handovers are those of the service, with new placeholders made for those that went: a promise is asked for, then the pod is
 made that names the claim; the time is that from the pod's creation. Beside means that there was room for the pod and its
-placeholder, full that there was not. By hand is the least that a hand-over can be: a pod names an allocated claim, and
+placeholder, full that there was not. By hand is the least that a handover can be: a pod names an allocated claim, and
 nobody but the scheduler has to do with it. Aims: one by one at most 1.5 times a plain pod, 30 at once at most 2.5 times,
 100 at once at most 0.6 times the template path, 95 of 100 yields within a second.
 """
@@ -26,7 +26,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.bench.api_requests import AuditedControlPlane, breakdown
-from tests.bench.hand_over_cluster import BESIDE, FULL, ROOMY, Bench, Start, running
+from tests.bench.handover_cluster import BESIDE, FULL, ROOMY, Bench, Start, running
 from tests.cluster.harness_binary import control_plane_binary
 
 KINDS = ("plain", "by hand", "beside", "full", "template")
@@ -37,8 +37,8 @@ def ways(bench: Bench) -> dict[str, Callable[[], Awaitable[Start]]]:
     return {
         "plain": bench.plain,
         "by hand": bench.by_hand,
-        "beside": lambda: bench.hand_over(BESIDE),
-        "full": lambda: bench.hand_over(FULL),
+        "beside": lambda: bench.handover(BESIDE),
+        "full": lambda: bench.handover(FULL),
         "template": bench.template,
     }
 
@@ -103,7 +103,7 @@ async def yields(bench: Bench, times: int, gpus: int) -> list[float]:
 
 
 async def measure(options: argparse.Namespace) -> None:
-    with tempfile.TemporaryDirectory(prefix="hand-over-") as directory:
+    with tempfile.TemporaryDirectory(prefix="handover-") as directory:
         gates = {"NominatedNodeNameForExpectation": False} if options.without_nomination else None
         plane = AuditedControlPlane(
             control_plane_binary(print), Path(directory), client_qps=options.qps, feature_gates=gates
@@ -111,8 +111,8 @@ async def measure(options: argparse.Namespace) -> None:
         with plane:
             async with running(plane, options.nodes, options.full_nodes, refills=not options.no_refill) as bench:
                 single, pods = await one_by_one(bench, options.times)
-                promised = bench.promised
-                report_one_by_one(single, promised)
+                reserved = bench.reserved
+                report_one_by_one(single, reserved)
                 for kind, names in pods.items():
                     print(kind, *breakdown(plane.audit_log, names), sep="\n  ", flush=True)
                 for count in options.at_once:
@@ -124,13 +124,13 @@ async def measure(options: argparse.Namespace) -> None:
     print(f"client limits of scheduler and controllers: {limits}; load of the machine: {os.getloadavg()[0]:.1f}")
 
 
-def report_one_by_one(single: Mapping[str, Sequence[float]], promised: Sequence[float]) -> None:
+def report_one_by_one(single: Mapping[str, Sequence[float]], reserved: Sequence[float]) -> None:
     plain, floor = (statistics.median(single[kind]) for kind in ("plain", "by hand"))
     for name, values in single.items():
         median, p95 = statistics.median(values), _p95(values)
         print(f"one by one  {name:9} median {median * 1000:7.1f} ms  p95 {p95 * 1000:7.1f} ms  {median / plain:5.2f} x plain  "
               f"{median / floor:5.2f} x by hand", flush=True)  # fmt: skip
-    median = statistics.median(promised)
+    median = statistics.median(reserved)
     print(f"one by one  promise   median {median * 1000:7.1f} ms  (asked for before the pod is made)")
 
 

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.cluster_index import Known
+from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.test_chaos import Chaos
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
@@ -21,7 +21,7 @@ class Compared(World):
     decided = 0
 
     def decide(self):
-        fresh = decide(self.view(Known()), self.policy, self.memory)
+        fresh = decide(self.view(ClusterIndex()), self.policy, self.memory)
         known = decide(self.view(), self.policy, self.memory)
         assert known == fresh
         assert decide(self.view(), self.policy, self.memory) == fresh, "and when nothing has changed since"
@@ -39,7 +39,7 @@ def test_the_same_is_decided_as_by_who_knows_nothing(seed: int) -> None:
 
 
 def test_another_policy_makes_all_nodes_be_looked_at_again() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
     world.__class__ = Compared
     world.node("a")
     world.settle()
@@ -51,7 +51,7 @@ def test_another_policy_makes_all_nodes_be_looked_at_again() -> None:
 
 
 def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> None:
-    world = World(Policy(shapes={GPU.id: GPU}, headroom={GPU.id: Headroom(2, 4)}))
+    world = World(Policy(shapes={GPU.id: GPU}, replicas={GPU.id: ReplicaRange(2, 4)}))
     world.__class__ = Compared
     for name in "ab":
         world.node(name, gpus=1)
@@ -65,7 +65,7 @@ def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> 
 
 
 def test_a_view_stays_as_it_was_for_users_and_placeholders() -> None:
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(1, 2)}))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(1, 2)}))
     world.node("a")
     world.settle()
     world.user("ada")

@@ -1,4 +1,4 @@
-"""Hand-overs as users have them: a real hub, the real service as its child, both clusters."""
+"""Handovers as users have them: a real hub, the real service as its child, both clusters."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Hub(HubProcess):
         directory.mkdir()
         settings = directory / "service_config.py"
         settings.write_text(
-            f"c.DRASpawnerService.headroom = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
+            f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
             "c.DRASpawnerService.lease_seconds = 3\n"
-            "c.DRASpawnerService.promise_seconds = 10\n"
+            "c.DRASpawnerService.reservation_seconds = 10\n"
         )
         self.service_url = free_url()
         text = f"""
@@ -171,7 +171,7 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
     assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"
 
     await hub.until_warm()
-    ended = [each for each in await hub.decisions() if each["kind"] == "end-placeholder"]
+    ended = [each for each in await hub.decisions() if each["kind"] == "delete-placeholder"]
     assert [each["code"] for each in ended] == ["handed-over"]
     await hub.stop_server("ada")
     await hub.only_placeholders_are_left()

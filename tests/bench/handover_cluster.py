@@ -14,11 +14,11 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
-from dra_spawner.placeholders.controller.executor import CarryOut
+from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
-from dra_spawner.placeholders.controller.reservations import Promises
+from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
-from dra_spawner.placeholders.planner.policy import Budget, Headroom, Policy
+from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -79,7 +79,7 @@ class Bench:
         Whether placeholders that were handed over are replaced, as the service does; else what is there is enough.
     bound
         When each pod was first seen to have a node.
-    promised
+    reserved
         Seconds that promises took.
     taken
         Claims that are starts' own, which the hub removes.
@@ -88,12 +88,12 @@ class Bench:
     api: KubernetesApi
     watch: ClusterWatch
     reconciler: Reconciler
-    promises: Promises
+    reservations: Reservations
     refills: bool
     wanted: dict[str, tuple[Shape, int]] = field(default_factory=dict)
     filling: bool = True
     bound: dict[str, float] = field(default_factory=dict)
-    promised: list[float] = field(default_factory=list)
+    reserved: list[float] = field(default_factory=list)
     number: int = 0
     taken: set[str] = field(default_factory=set)
 
@@ -153,7 +153,7 @@ class Bench:
         """Have so many warm placeholders of a shape."""
         self.wanted[wanted.id] = (wanted, count)
         self.filling = True
-        self.reconciler.promised.clear()
+        self.reconciler.reserved.clear()
         self.reconciler.wake()
         await self.until(
             lambda: len(self.reconciler.view().warm(wanted.id)) == count, f"{count} warm placeholders", 120
@@ -161,15 +161,17 @@ class Bench:
         self.filling = False
 
     def policy(self) -> Policy:
-        headroom = {name: Headroom(count, 1000) for name, (_, count) in self.wanted.items()}
+        replicas = {name: ReplicaRange(count, 1000) for name, (_, count) in self.wanted.items()}
         if not self.filling and not self.refills:
             view = self.reconciler.view()
-            headroom = {
-                name: Headroom(sum(each.reservation is None for each in view.placeholders_of_shape.get(name, ())), 1000)
+            replicas = {
+                name: ReplicaRange(
+                    sum(each.reservation is None for each in view.placeholders_of_shape.get(name, ())), 1000
+                )
                 for name in self.wanted
             }
         shapes = {name: each for name, (each, _) in self.wanted.items()}
-        return Policy(shapes=shapes, headroom=headroom, budget=Budget(1000.0, 1000, 1000))
+        return Policy(shapes=shapes, replicas=replicas, budget=Budget(1000.0, 1000, 1000))
 
     # --- starts ----------------------------------------------------------------------------------------------------
 
@@ -192,20 +194,20 @@ class Bench:
         await self.run(Start(self.name("holder"), {"gpu": {"resourceClaimName": name}}))
         return Start(name, {"gpu": {"resourceClaimName": name}})
 
-    async def hand_over(self, wanted: Shape) -> Start:
+    async def handover(self, wanted: Shape) -> Start:
         """Prepares a pod that takes a warm claim over, as the spawner does: asks for the promise, and marks the claim."""
         name = self.name("beside" if wanted is BESIDE else "full")
         asked = time.perf_counter()
-        promise = await self.promises.place(wanted, NAMESPACE, name)
-        self.promised.append(time.perf_counter() - asked)
-        if not promise.claims:
-            raise RuntimeError(f"no warm claim: {promise.placement.reason}")
+        reservation = await self.reservations.place(wanted, NAMESPACE, name)
+        self.reserved.append(time.perf_counter() - asked)
+        if not reservation.claims:
+            raise RuntimeError(f"no warm claim: {reservation.placement.reason}")
         self.reconciler.wake()
-        for claim in promise.claims.values():
+        for claim in reservation.claims.values():
             marks = {"labels": {names.COMPONENT: names.USER_SERVER}, "annotations": {START_ANNOTATION: name}}
             await self.api.patch(resource_path(*_CLAIMS, NAMESPACE, claim), {"metadata": marks})
             self.taken.add(claim)
-        entries = {entry: {"resourceClaimName": claim} for entry, claim in promise.claims.items()}
+        entries = {entry: {"resourceClaimName": claim} for entry, claim in reservation.claims.items()}
         return Start(name, entries, wanted, "1" if wanted is BESIDE else "4")
 
     async def run(self, start: Start) -> float:
@@ -269,15 +271,15 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         priority = {"metadata": {"name": PRIORITY_CLASS}, "value": -10}
         await api.create(resource_path("scheduling.k8s.io/v1", "priorityclasses"), priority)
         numbers = iter(range(10**6))
-        carry_out = CarryOut(
+        executor = ActionExecutor(
             api,
             PlaceholderSettings(namespace=NAMESPACE, priority_class=PRIORITY_CLASS),
             may_act=lambda: None,
             new_name=lambda each: f"placeholder-{next(numbers):05}",
         )
         bench: Bench
-        reconciler = Reconciler(watch, lambda: bench.policy(), carry_out, DecisionLog(), frozenset((NAMESPACE,)))
-        bench = Bench(api, watch, reconciler, Promises(api, reconciler, lambda: None), refills)
+        reconciler = Reconciler(watch, lambda: bench.policy(), executor, DecisionLog(), frozenset((NAMESPACE,)))
+        bench = Bench(api, watch, reconciler, Reservations(api, reconciler, lambda: None), refills)
         watch.on_change(bench.note)
         await watch.wait_synced()
         await bench.nodes(ROOMY, roomy)

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
-from dra_spawner.placeholders.controller.reservation_log import PromiseRecord
-from dra_spawner.placeholders.controller.reservations import Promise
+from dra_spawner.placeholders.controller.reservation_log import ReservationLog
+from dra_spawner.placeholders.controller.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder
 from dra_spawner.simulator.pods import Pod
@@ -23,10 +23,10 @@ class Written:
     def __init__(self) -> None:
         self.now = START
         self.log = DecisionLog()
-        self.record = PromiseRecord(self.log, lambda: self.now, {GPU.id: "gpu"}.get)  # type: ignore[arg-type]
+        self.record = ReservationLog(self.log, lambda: self.now, {GPU.id: "gpu"}.get)  # type: ignore[arg-type]
 
     def answer(self, pod: str, kind: PlacementKind, reason: str = "so it is") -> None:
-        self.record.answered(GPU, "hub", pod, Promise(Placement(kind, reason, "node-a")))
+        self.record.answered(GPU, "hub", pod, ReservedPlacement(Placement(kind, reason, "node-a")))
 
     @property
     def lines(self) -> list[Decision]:
@@ -38,12 +38,14 @@ def test_a_promise_says_for_whom_of_what_and_until_when() -> None:
     placeholder = Placeholder(Pod("placeholder-1", "hub", "uid-1"), GPU.id)
     placement = Placement(PlacementKind.WARM, "kept ready on node node-a", "node-a", placeholder)
     until = START + timedelta(seconds=30)
-    written.record.answered(GPU, "hub", "jupyter-ada", Promise(placement, {"gpu": "placeholder-1-gpu"}, until))
+    written.record.answered(
+        GPU, "hub", "jupyter-ada", ReservedPlacement(placement, {"gpu": "placeholder-1-gpu"}, until)
+    )
     # Without devices the place is taken by preemption: nothing is handed over, and nothing ends.
-    written.record.answered(PLAIN, "hub", "jupyter-bob", Promise(placement))
+    written.record.answered(PLAIN, "hub", "jupyter-bob", ReservedPlacement(placement))
     first, second = written.lines
     assert (first.kind, first.code, first.subject, first.node) == (
-        "promise-place",
+        "reserve-placeholder",
         "warm",
         "Pod hub/jupyter-ada",
         "node-a",
@@ -64,7 +66,7 @@ def test_a_promise_says_for_whom_of_what_and_until_when() -> None:
     assert written.log.decided_at is None, "nobody looked at all the rest"
 
 
-@pytest.mark.parametrize("kind", [PlacementKind.YIELD, PlacementKind.SCALE_UP, PlacementKind.NEVER])
+@pytest.mark.parametrize("kind", [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER])
 def test_who_gets_nothing_that_is_kept_finds_the_reason(kind: PlacementKind) -> None:
     written = Written()
     written.answer("ada", kind, "another node must come")
@@ -108,4 +110,4 @@ def test_what_the_api_server_refused_is_told_and_does_not_flood() -> None:
     for number in range(50):
         written.record.failed(GPU, "hub", f"ada-{number}", "the right to patch resourceclaims is missing")
     (line,) = written.lines
-    assert (line.kind, line.outcome) == ("promise-place", "the right to patch resourceclaims is missing")
+    assert (line.kind, line.outcome) == ("reserve-placeholder", "the right to patch resourceclaims is missing")

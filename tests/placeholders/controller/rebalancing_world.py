@@ -13,9 +13,9 @@ from typing import Any
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.controller.reservations import Promise
-from dra_spawner.placeholders.planner.actions import Denial
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
+from dra_spawner.placeholders.controller.reservations import ReservedPlacement
+from dra_spawner.placeholders.planner.actions import Hold
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -81,7 +81,7 @@ class MovingWorld(PlaceholderWorld):
         entries: Mapping[str, Json] | None = None,
         *,
         node: str = "",
-        promise: Promise | None = None,
+        reservation: ReservedPlacement | None = None,
         component: str = names.USER_SERVER,
         cpu: str = "1",
     ) -> str:
@@ -90,10 +90,10 @@ class MovingWorld(PlaceholderWorld):
         manifest["metadata"]["labels"][names.COMPONENT] = component
         if node:
             manifest["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
-        if promise is not None:
-            assert not promise.claims
+        if reservation is not None:
+            assert not reservation.claims
             changed = SimpleNamespace(spec=SimpleNamespace())
-            answer = PlacementAnswer(promise.placement.kind, promise.placement.node)
+            answer = PlacementAnswer(reservation.placement.kind, reservation.placement.node)
             OriginalPod.of(manifest).place(changed, answer)
             manifest["spec"]["affinity"] = changed.spec.affinity
         await self.cluster.publish(manifest)
@@ -121,8 +121,8 @@ class MovingWorld(PlaceholderWorld):
                 return
         raise AssertionError(f"did not come to rest: {self.decisions.newest(10)}")
 
-    def keep(self, of: Shape, headroom: Headroom) -> None:
-        self.policy = replace(self.policy, headroom={of.id: headroom})
+    def keep(self, of: Shape, replicas: ReplicaRange) -> None:
+        self.policy = replace(self.policy, replicas={of.id: replicas})
         self.reconciler.wake()
 
     # --- what can be seen -----------------------------------------------------------------------------------------------
@@ -148,11 +148,13 @@ class MovingWorld(PlaceholderWorld):
 
     def ended(self, cause: str) -> list[str]:
         """Names of placeholders that ended for a cause, the first first."""
-        found = self.decisions.newest(1000, matches=lambda each: each.kind == "end-placeholder" and each.code == cause)
+        found = self.decisions.newest(
+            1000, matches=lambda each: each.kind == "delete-placeholder" and each.code == cause
+        )
         return [each.decision.subject.rpartition("/")[2] for each in reversed(found)]
 
     @property
-    def denied(self) -> Mapping[ObjectKey, Denial]:
+    def denied(self) -> Mapping[ObjectKey, Hold]:
         """Placeholders that should be elsewhere and stay, as was decided last."""
         latest = self.reconciler.latest
         return latest.denied if latest is not None else {}

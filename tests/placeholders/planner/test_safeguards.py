@@ -8,11 +8,11 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Cause, Denial, EndPlaceholder
+from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
-from dra_spawner.placeholders.planner.policy import Headroom, Policy
-from dra_spawner.placeholders.planner.rebalancing import should_move
-from dra_spawner.placeholders.planner.safeguards import frozen_because, stop_of
+from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.rebalancing import should_rebalance
+from dra_spawner.placeholders.planner.safeguards import frozen_because, safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import View
 from tests.placeholders.planner.world import NAMESPACE, PLAIN, World, user_shape
@@ -23,7 +23,7 @@ HUGE = user_shape(cpu="1000")
 @pytest.fixture
 def world() -> World:
     """Placeholders beside users, and a new, empty node, where they should be."""
-    world = World(Policy(shapes={PLAIN.id: PLAIN}, headroom={PLAIN.id: Headroom(4, 8, floor=0)}))
+    world = World(Policy(shapes={PLAIN.id: PLAIN}, replicas={PLAIN.id: ReplicaRange(4, 8, floor=0)}))
     world.node("a")
     world.settle()
     for number in range(4):
@@ -31,7 +31,7 @@ def world() -> World:
     world.settle()
     world.node("b")
     for _ in range(100):
-        if world.is_ready("b") and should_move(world.view(), world.policy):
+        if world.is_ready("b") and should_rebalance(world.view(), world.policy):
             break
         # There is nothing in the bucket: they wait for the stop that the test brings about.
         world.memory = replace(world.memory, tokens=Tokens(-1000.0, world.now))
@@ -58,7 +58,7 @@ def placeholder_waits(world: World) -> None:
     world.policy = replace(
         world.policy,
         shapes={**world.policy.shapes, HUGE.id: HUGE},
-        headroom={**world.policy.headroom, HUGE.id: Headroom(1, 1)},
+        replicas={**world.policy.replicas, HUGE.id: ReplicaRange(1, 1)},
     )
     world._create(HUGE)
 
@@ -66,41 +66,41 @@ def placeholder_waits(world: World) -> None:
 @pytest.mark.parametrize(
     ("bring_about", "rule", "reason", "is_frozen"),
     [
-        (fails, Denial.API, "nothing is decided: the API server fails", True),
-        (is_stale, Denial.STALE, "nothing is decided: what is known of the cluster is 61 seconds old", True),
-        (user_waits, Denial.USERS_WAIT, "no placeholder is moved while a user's server waits", False),
-        (placeholder_waits, Denial.PENDING, "no placeholder is moved while a placeholder waits for a node", False),
+        (fails, Hold.API, "nothing is decided: the API server fails", True),
+        (is_stale, Hold.STALE, "nothing is decided: what is known of the cluster is 61 seconds old", True),
+        (user_waits, Hold.USERS_WAIT, "no placeholder is moved while a user's server waits", False),
+        (placeholder_waits, Hold.PENDING, "no placeholder is moved while a placeholder waits for a node", False),
     ],
     ids=["api", "stale", "users-wait", "pending"],
 )
 def test_each_stop_has_its_rule(
-    world: World, bring_about: Callable[[World], None], rule: Denial, reason: str, is_frozen: bool
+    world: World, bring_about: Callable[[World], None], rule: Hold, reason: str, is_frozen: bool
 ) -> None:
-    assert stop_of(world.view(), world.policy) is None
+    assert safeguard_of(world.view(), world.policy) is None
     bring_about(world)
-    stop = stop_of(world.view(), world.policy)
+    stop = safeguard_of(world.view(), world.policy)
     assert stop is not None
     assert (stop.rule, stop.reason, stop.is_frozen) == (rule, reason, is_frozen)
     assert frozen_because(world.view(), world.policy) == (reason if is_frozen else "")
-    should = set(should_move(world.view(), world.policy))
+    should = set(should_rebalance(world.view(), world.policy))
     assert should
     decided = decide(world.view(), world.policy, world.memory)
     assert {key: decided.denied.get(key) for key in should} == dict.fromkeys(should, rule)
-    assert not [each for each in decided.actions if isinstance(each, EndPlaceholder)]
+    assert not [each for each in decided.actions if isinstance(each, DeletePlaceholder)]
 
 
 def test_one_after_the_other(world: World) -> None:
-    going = should_move(world.view(), world.policy)[0]
+    going = should_rebalance(world.view(), world.policy)[0]
     view = View(world.snapshot, world.now, namespaces={NAMESPACE}, ending={going})
-    stop = stop_of(view, world.policy)
+    stop = safeguard_of(view, world.policy)
     assert stop is not None
-    assert (stop.rule, stop.reason) == (Denial.LEAVING, "no placeholder is moved while one is on the way out")
+    assert (stop.rule, stop.reason) == (Hold.TERMINATING, "no placeholder is moved while one is on the way out")
 
 
 def test_without_a_stop_they_move(world: World) -> None:
     decided = decide(world.view(), world.policy, world.memory)
-    assert Cause.MOVE in {each.cause for each in decided.actions if isinstance(each, EndPlaceholder)}
+    assert Cause.REBALANCE in {each.cause for each in decided.actions if isinstance(each, DeletePlaceholder)}
 
 
 def test_every_rule_has_its_words() -> None:
-    assert all(rule.because for rule in Denial)
+    assert all(rule.because for rule in Hold)
