@@ -88,7 +88,7 @@ def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatc
     watch.put(Kind.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "a"}})
     for number in range(600):
         watch.put(Kind.POD, pod("p", "a", "", f"claim-{number}"))
-        busyness = NodesBusyness(View(watch.snapshot, datetime.now(UTC), known=known))
+        busyness = NodesBusyness(View(watch.snapshot, datetime.now(UTC), index=known))
         assert busyness.of("a").users == 0
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
     assert len(known._busy_by) <= 102

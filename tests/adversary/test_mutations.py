@@ -133,7 +133,7 @@ async def decide_and_show(watch: ClusterWatch) -> None:
     memory = PlannerState.fresh(START)
     for _ in range(2):
         view = View(watch.snapshot, datetime.now(UTC), namespaces=None, scheduler_says=watch.scheduler_says)
-        memory = decide(view, policy, memory).memory
+        memory = decide(view, policy, memory).planner_state
     nodes, _ = await NodeFigures(watch, ()).nodes(after="", limit=10_000, name="")
     assert "n0" in {each["name"] for each in nodes}
     json.dumps(nodes, allow_nan=False)

@@ -61,9 +61,9 @@ class Follower:
         self.watch = ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
         self.changes: list[Change] = []
         self.watch.on_change(self.changes.append)
-        self.known = ClusterIndex()
+        self.index = ClusterIndex()
         self.now = BEGIN
-        self.memory = PlannerState.fresh(BEGIN)
+        self.planner_state = PlannerState.fresh(BEGIN)
         self.actions: Counter[str] = Counter()
 
     def take_in(self, event: Event) -> bool:
@@ -80,9 +80,9 @@ class Follower:
     def decide(self) -> None:
         if isinstance(self.hub, Recording):
             self.now = self.hub.now
-        view = View(self.watch.snapshot, self.now, namespaces={NAMESPACE}, known=self.known)
-        self.decided = decide(view, self.policy, self.memory)
-        self.memory = self.decided.memory
+        view = View(self.watch.snapshot, self.now, namespaces={NAMESPACE}, index=self.index)
+        self.decided = decide(view, self.policy, self.planner_state)
+        self.planner_state = self.decided.planner_state
 
     def executor(self) -> None:
         self.now += timedelta(milliseconds=50)

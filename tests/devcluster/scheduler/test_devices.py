@@ -8,7 +8,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCECLAIMTEMPLATES,
 )
 from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER
-from dra_spawner.devcluster.scheduler.queue import PendingUser
+from dra_spawner.devcluster.scheduler.queue import Waiting
 from tests.devcluster.cluster_objects import (
     NAMESPACE,
     SHARE_CLASS,
@@ -78,7 +78,7 @@ def test_pods_may_share_a_claim(cluster):
 def test_pod_waits_for_its_claim_without_a_word(cluster):
     cluster.add_node("a", whole("gpu-0"))
     cluster.create(PODS, pod("user", claim="standing"))
-    assert cluster.scheduler.waiting_pods == {(NAMESPACE, "user"): PendingUser.GATE}
+    assert cluster.scheduler.waiting_pods == {(NAMESPACE, "user"): Waiting.GATE}
     assert cluster.events("user") == []
     cluster.create(RESOURCECLAIMS, claim("standing"))
     assert cluster.place("user") == "a"

@@ -73,7 +73,7 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         world.reconciler.wake()
         await world.until(lambda: len(world.reconciler.view().placeholders) == 3)
         await world.until(lambda: bool(world.reconciler.problems()))
-        assert world.reconciler._memory.creations.spent > 2.9
+        assert world.reconciler._planner_state.creations.spent > 2.9
 
 
 def failure(status: int) -> KubernetesError:

@@ -182,7 +182,7 @@ class Chaos:
 
     def restart(self) -> None:
         """A new leader knows only what is in the cluster."""
-        self.world.memory = PlannerState.fresh(self.world.now)
+        self.world.planner_state = PlannerState.fresh(self.world.now)
         self.restarts += 1
 
     def wait(self) -> None:

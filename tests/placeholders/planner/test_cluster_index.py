@@ -21,10 +21,10 @@ class Compared(World):
     decided = 0
 
     def decide(self):
-        fresh = decide(self.view(ClusterIndex()), self.policy, self.memory)
-        known = decide(self.view(), self.policy, self.memory)
+        fresh = decide(self.view(ClusterIndex()), self.policy, self.planner_state)
+        known = decide(self.view(), self.policy, self.planner_state)
         assert known == fresh
-        assert decide(self.view(), self.policy, self.memory) == fresh, "and when nothing has changed since"
+        assert decide(self.view(), self.policy, self.planner_state) == fresh, "and when nothing has changed since"
         self.decided += len(fresh.actions)
         return super().decide()
 

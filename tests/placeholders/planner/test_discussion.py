@@ -195,7 +195,7 @@ def test_a_node_in_each_zone_does_not_go_and_come_for_ever() -> None:
 def test_what_happened_is_in_the_cluster_not_in_a_process() -> None:
     """Berkeley's scaler forgot its graces at a restart: a new leader is careful instead."""
     world = drawn("UU+++", "PPP++")
-    world.memory = type(world.memory).fresh(world.now)
+    world.planner_state = type(world.planner_state).fresh(world.now)
     world.run(minutes=9)
     assert not [each for each in world.actions(LabelNode) if each.label == names.DRAINING]
     assert not world.actions(DeletePlaceholder)

@@ -35,7 +35,7 @@ def full(*placeholders: int) -> World:
             pod["spec"]["nodeName"] = name
             pod["status"] = {"phase": "Running"}
             world._put(pod)
-    world.memory = PlannerState.fresh(world.now)
+    world.planner_state = PlannerState.fresh(world.now)
     world.now += timedelta(hours=1)
     return world
 
@@ -57,8 +57,8 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def look(world: World) -> tuple[list[str], str]:
     """Names of nodes that are marked, and which one was tried last."""
     view = world.view()
-    actions, world.memory = decide_draining(view, world.policy, world.memory, NodesBusyness(view))
-    return [each.node for each in actions], world.memory.drain_last
+    actions, world.planner_state = decide_draining(view, world.policy, world.planner_state, NodesBusyness(view))
+    return [each.node for each in actions], world.planner_state.drain_last
 
 
 def test_where_there_is_no_room_one_search_tells_of_all_nodes(searches: list[str]) -> None:
@@ -99,5 +99,5 @@ def test_one_that_can_become_empty_is_found_in_time() -> None:
 
 def test_a_clock_that_was_set_back_does_not_end_it() -> None:
     world = full(0, 1)
-    world.memory = replace(world.memory, drain_tried=world.now + timedelta(days=1))
+    world.planner_state = replace(world.planner_state, drain_tried=world.now + timedelta(days=1))
     assert look(world)[0] == ["node-01"]

@@ -30,7 +30,7 @@ def hub(**nodes: int) -> World:
 
 def placement(world: World, shape: Shape, drivers: Mapping[str, frozenset[str]] | None = None) -> Placement:
     found = find_placement(
-        world.view(), world.policy, shape, NAMESPACE, world.memory.drivers if drivers is None else drivers
+        world.view(), world.policy, shape, NAMESPACE, world.planner_state.drivers if drivers is None else drivers
     )
     assert found.reason
     return found

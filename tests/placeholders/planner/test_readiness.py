@@ -85,10 +85,10 @@ def test_a_node_that_comes_again_owes_nothing() -> None:
     kind = world.policy.readiness.kind_label
     world.node("a", gpus=1, **{kind: ""})
     world.settle()
-    assert world.memory.drivers
+    assert world.planner_state.drivers
     world.remove_node("a")
     world.settle()
-    assert not world.memory.drivers
+    assert not world.planner_state.drivers
 
 
 def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:

@@ -78,7 +78,7 @@ def test_that_they_made_way_is_known_after_a_restart() -> None:
 
     def restart() -> None:
         if world.now.second % 20 == 0:
-            world.memory = PlannerState.fresh(world.now)
+            world.planner_state = PlannerState.fresh(world.now)
 
     pass_minutes(world, 10, restart)
     assert [round(each / 10) for each in yields(world)] == [1, 4, 16]

@@ -34,11 +34,11 @@ def world() -> World:
         if world.is_ready("b") and should_rebalance(world.view(), world.policy):
             break
         # There is nothing in the bucket: they wait for the stop that the test brings about.
-        world.memory = replace(world.memory, tokens=Tokens(-1000.0, world.now))
+        world.planner_state = replace(world.planner_state, tokens=Tokens(-1000.0, world.now))
         world.decide()
         world.schedule()
         world.pass_time(seconds=1)
-    world.memory = replace(world.memory, tokens=Tokens(5.0, world.now))
+    world.planner_state = replace(world.planner_state, tokens=Tokens(5.0, world.now))
     return world
 
 
@@ -84,7 +84,7 @@ def test_each_stop_has_its_rule(
     assert frozen_because(world.view(), world.policy) == (reason if is_frozen else "")
     should = set(should_rebalance(world.view(), world.policy))
     assert should
-    decided = decide(world.view(), world.policy, world.memory)
+    decided = decide(world.view(), world.policy, world.planner_state)
     assert {key: decided.denied.get(key) for key in should} == dict.fromkeys(should, rule)
     assert not [each for each in decided.actions if isinstance(each, DeletePlaceholder)]
 
@@ -98,7 +98,7 @@ def test_one_after_the_other(world: World) -> None:
 
 
 def test_without_a_stop_they_move(world: World) -> None:
-    decided = decide(world.view(), world.policy, world.memory)
+    decided = decide(world.view(), world.policy, world.planner_state)
     assert Cause.REBALANCE in {each.cause for each in decided.actions if isinstance(each, DeletePlaceholder)}
 
 

@@ -49,10 +49,10 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     storm(world, 20 * 60, every=1)
     assert made(world) <= 15 + 5 * 9  # after 20, 40, 80, 160 and then each 300 seconds
     assert len(ended(world, Cause.BROKEN)) <= made(world)
-    (setback,) = world.last.memory.creations.setbacks.values()
+    (setback,) = world.last.planner_state.creations.setbacks.values()
     assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
     told = f"of plain 5 failed on their nodes; others are made at {setback.until:%H:%M:%S} UTC"
-    assert world.last.memory.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
+    assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
     # All is well again.
     world.run(minutes=5, every_seconds=5)
     assert len(world.view().warm(PLAIN.id)) == 5
@@ -117,10 +117,10 @@ def test_somebody_who_deletes_all_placeholders_does_not_make_the_service_busy() 
             world._remove_pod(key)
         world.pass_time(seconds=0.1)
     assert made(world) <= 100 + 5 * 100
-    assert world.last.memory.creations.is_exhausted
+    assert world.last.planner_state.creations.is_exhausted
     world.run(minutes=0.2, every_seconds=1)
     assert len(world.view().warm(PLAIN.id)) == 20
-    assert not world.last.memory.creations.is_exhausted
+    assert not world.last.planner_state.creations.is_exhausted
 
 
 def test_a_policy_that_changes_all_the_time_evicts_no_more_than_the_budget_allows() -> None:

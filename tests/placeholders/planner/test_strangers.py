@@ -52,8 +52,8 @@ class SharedWorld(World):
         self.published = policy
         self.shapes = PendingShapes(self, trusts_servers=False)  # type: ignore[arg-type]  # a world has what it reads of a watch
 
-    def view(self, known: ClusterIndex | None = None) -> View:
-        view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, known=known or self.known)
+    def view(self, index: ClusterIndex | None = None) -> View:
+        view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, index=index or self.index)
         self.policy = self.shapes.added_to(self.published, view)
         return view
 

@@ -79,7 +79,7 @@ def test_no_move_if_the_scheduler_would_put_it_elsewhere() -> None:
     full_node(world)
     world.node("b", cpu="2")
     world.node("big", cpu="2000")
-    world.memory = replace(world.memory)
+    world.planner_state = replace(world.planner_state)
     world.run(minutes=5)
     moved = ended(world, Cause.REBALANCE)
     where = Counter(each.reason.split("node ")[1].split(",")[0] for each in moved)
@@ -232,7 +232,9 @@ def test_a_node_that_goes_takes_nothing_along() -> None:
 def test_the_floor_holds_where_nothing_else_does() -> None:
     world = hub(4, budget=Budget(per_second=100, burst=100, per_node=100, most_pending=100))
     full_node(world)
-    world.memory = replace(world.memory, tokens=world.memory.tokens.refilled(world.policy.budget, world.now))
+    world.planner_state = replace(
+        world.planner_state, tokens=world.planner_state.tokens.refilled(world.policy.budget, world.now)
+    )
     world.node("b")
     world.decide()  # the label that attracts
     world.pass_time(seconds=10)
@@ -245,7 +247,7 @@ def test_a_service_that_just_started_has_nothing_to_spend() -> None:
     full_node(world)
     world.node("b")
     world.decide()
-    world.memory = PlannerState.fresh(world.now)
+    world.planner_state = PlannerState.fresh(world.now)
     world.decide()
     assert not ended(world, Cause.REBALANCE)
     world.pass_time(seconds=1)
@@ -344,7 +346,7 @@ def test_never_more_than_max_though_what_is_to_end_may_not_be_ended() -> None:
             world.run(minutes=0.2, every_seconds=1)
     assert len(world.view().placeholders) == 2
     world.pass_time(seconds=40)
-    decided = decide(world.view(), world.policy, world.memory)
+    decided = decide(world.view(), world.policy, world.planner_state)
     assert {each.cause for each in decided.actions if isinstance(each, DeletePlaceholder)} == {Cause.EXPIRED}
     assert not [each for each in decided.actions if isinstance(each, CreatePlaceholder)]
     world.settle()

@@ -135,8 +135,8 @@ class World:
                 "spec": {"selectors": [], "extendedResourceName": EXTENDED_RESOURCE},
             }
         )
-        self.memory = PlannerState.fresh(now)
-        self.known = ClusterIndex()
+        self.planner_state = PlannerState.fresh(now)
+        self.index = ClusterIndex()
         self.searches = SearchLedger()
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
         self.log: list[tuple[datetime, Action]] = []
@@ -247,7 +247,7 @@ class World:
 
     # --- decisions -------------------------------------------------------------------------------------------------
 
-    def view(self, known: ClusterIndex | None = None) -> View:
+    def view(self, index: ClusterIndex | None = None) -> View:
         return View(
             self.snapshot,
             self.now,
@@ -255,7 +255,7 @@ class World:
             stale=self.stale,
             problem=self.problem,
             reserved=self.reserved,
-            known=known or self.known,
+            index=index or self.index,
             scheduler_says=lambda pod: self.refused.get(pod.name, ""),
             searches=self.searches,
         )
@@ -264,8 +264,8 @@ class World:
         """One round, carried out."""
         view = self.view()
         self.pending_records = {ObjectKey.of(pod) for pod in view.pending_users}
-        self.last = decide(view, self.policy, self.memory)
-        self.memory = self.last.memory
+        self.last = decide(view, self.policy, self.planner_state)
+        self.planner_state = self.last.planner_state
         for action in self.last.actions:
             self.log.append((self.now, action))
             self._carry_out(action)
