@@ -76,7 +76,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
     # Placeholders of a hostile profile are wanted, too; not of all, for kube-scheduler evaluates their classes as well.
     replicas = {"gpu-slice": {"min": 2, "max": 2}, "hostile-0": {"min": 1}}
     # The shipped time for a Lease: beside an embedded cluster in one process, a renewal waits for many short stalls.
-    async with replica(cluster, replicas=replicas, user_namespaces=True, lease_seconds=LEASE_SECONDS) as service:
+    async with replica(cluster, placeholders=replicas, user_namespaces=True, lease_seconds=LEASE_SECONDS) as service:
         async with watched_loop(service) as stalls:
             await service.until_warm(PART, 2)
             await service.until_warm(hostile["hostile-0"], 1)

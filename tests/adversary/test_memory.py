@@ -180,10 +180,10 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
 #: What grows with what was asked, by the attribute that holds it, and why it does not for ever.
 BOUNDED: Final = {
     "DecisionLog._kept": "decisions_kept",
-    "PromiseRecord._noted": "10 minutes",
+    "ReservationLog._noted": "10 minutes",
     "LaunchWaits._promised": "by age",
     "HandOverTimes._begun": "by age",
-    "Promises._answers": "_MOST_ANSWERS",
+    "Reservations._answers": "_MOST_ANSWERS",
     "Table._latest": "_REMEMBERED",
 }
 
@@ -222,7 +222,7 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
     # Placeholders beside those that wait are of the cluster.
-    async with replica(cluster, replicas={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}, most_beside_servers=0) as service:
         await service.until_warm(gpu, 1)
         pods = resource_path("v1", "pods", cluster.namespace)
 

@@ -102,7 +102,7 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
     await publish_shapes(cluster, {"plain": PLAIN})
     async with tenant_of(cluster) as tenant:
         stored = await write_odd_objects(tenant, "before")  # seen in a list
-        async with replica(cluster, replicas={"plain": {"min": 2}}, user_namespaces=True) as service:
+        async with replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service:
             await still_decides(service, 2)
             stored += await write_odd_objects(tenant, "after")  # seen in a watch
             watch = service.context.watch
@@ -133,7 +133,7 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
     await publish_shapes(cluster, {"plain": PLAIN})
     async with (
         tenant_of(cluster) as tenant,
-        replica(cluster, replicas={"plain": {"min": 2}}, user_namespaces=True) as service,
+        replica(cluster, placeholders={"plain": {"min": 2}}, user_namespaces=True) as service,
     ):
         await service.until_warm(PLAIN, 2)
         watch = service.context.watch

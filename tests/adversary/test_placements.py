@@ -22,7 +22,7 @@ async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnd
     cluster, gpu = embedded_cluster, shape(WHOLE)
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, {"gpu-whole": gpu})
-    async with replica(cluster, replicas={"gpu-whole": {"min": 2, "max": 2}}) as service:
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 2, "max": 2}}) as service:
         await service.until_warm(gpu, 2)
         pods = [f"server-{number}" for number in range(100)]
         answers = await asyncio.gather(*(service.place(gpu, pod) for pod in pods))

@@ -65,8 +65,8 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         names = [each["name"] for each in profiles["items"]]
         assert names == ["broken", "gpu-slice", sizes[1], sizes[0], sizes[2], "gpu-whole", "huge"]
         by_name = {each["name"]: each for each in profiles["items"]}
-        assert by_name["gpu-slice"]["placeholders"] == {"min": 1, "max": 3, "floor": 1}
-        assert by_name["gpu-slice/memory=small"]["placeholders"] is None
+        assert by_name["gpu-slice"]["replicas"] == {"min": 1, "max": 3, "floor": 1}
+        assert by_name["gpu-slice/memory=small"]["replicas"] is None
         assert by_name["gpu-slice/memory=small"]["placeholders"]["warm"] == 1
         assert by_name["gpu-whole"]["placeholders"] == {
             "warm": 1, "warming": 0, "pending": 1, "promised": 1, "terminating": 0
@@ -109,7 +109,7 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
         await service.until(lambda: bool(service.controller.view().users_of_node), "it is seen")
         listed = json.loads(await service.get("profiles"))["items"]
         assert [each["name"] for each in listed] == ["gpu-slice", "gpu-slice/a=1,b=1", "gpu-slice/a=1,b=2"]
-        assert [each["placeholders"] is not None for each in listed] == [True, True, False]
+        assert [each["replicas"] is not None for each in listed] == [True, True, False]
         assert [each["placeholders"]["warm"] for each in listed] == [1, 1, 0]
         (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
         assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")

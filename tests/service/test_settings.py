@@ -114,7 +114,7 @@ def test_settings_reach_the_rooms_below() -> None:
         user_namespaces=True,
     )
     found = service.keeper_settings()
-    assert (found.hub_namespace, found.placeholders) == ("hub", {"a": ReplicaRange(1, 2)})
+    assert (found.hub_namespace, found.replicas) == ("hub", {"a": ReplicaRange(1, 2)})
     # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
     assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")))
     assert found.reservation == timedelta(seconds=20)
@@ -137,9 +137,9 @@ def test_settings_reach_the_rooms_below() -> None:
         pytest.param({"Application": {"log_level": 10}, "HubAuth": {"api_url": "x"}}, (), id="of-parents"),
         pytest.param({"JupyterHub": {"services": []}, "DRASpawner": {"anything": 1}}, (), id="of-others"),
         pytest.param(
-            {"DRASpawnerService": {"haedroom": {}, "reservation_secs": 3}},
+            {"DRASpawnerService": {"placehodlers": {}, "reservation_secs": 3}},
             (
-                "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.placeholders?",
+                "DRASpawnerService.placehodlers is no setting. Did you mean DRASpawnerService.placeholders?",
                 "DRASpawnerService.reservation_secs is no setting. Did you mean DRASpawnerService.reservation_seconds?",
             ),
             id="typing-errors",
@@ -162,14 +162,14 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "config.py"
-    path.write_text("c.DRASpawnerService.haedroom = {'gpu': {'min': 1}}")
+    path.write_text("c.DRASpawnerService.placehodlers = {'gpu': {'min': 1}}")
     service = DRASpawnerService(namespace="hub")
     service.initialize(["--config", str(path)])
-    told = "DRASpawnerService.haedroom is no setting. Did you mean DRASpawnerService.placeholders?"
+    told = "DRASpawnerService.placehodlers is no setting. Did you mean DRASpawnerService.placeholders?"
     assert service.new_context().problems() == (told,)
     for arguments, said in (
-        (["--DRASpawnerService.haedroom=1"], told),
-        (["--haedroom=1"], "--haedroom is no setting. Did you mean --DRASpawnerService.placeholders?"),
+        (["--DRASpawnerService.placehodlers=1"], told),
+        (["--placehodlers=1"], "--placehodlers is no setting. Did you mean --DRASpawnerService.placeholders?"),
         (["placeholders"], "placeholders is not expected"),
     ):
         with pytest.raises(SystemExit) as refused:
