@@ -182,7 +182,7 @@ BOUNDED: Final = {
     "DecisionLog._kept": "decisions_kept",
     "ReservationLog._noted": "10 minutes",
     "LaunchWaits._promised": "by age",
-    "HandOverTimes._begun": "by age",
+    "HandoverTimes._begun": "by age",
     "Reservations._answers": "_MOST_ANSWERS",
     "Table._latest": "_REMEMBERED",
 }

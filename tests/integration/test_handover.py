@@ -89,7 +89,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
             return len(placed) == WANTED
 
-        await eventually(all_warm, "places are kept", within_seconds=40)
+        await eventually(all_warm, "placeholders are warm", within_seconds=40)
 
     async def claim_of(self, user: str) -> Json:
         pod = await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
