@@ -24,7 +24,6 @@ __all__ = [
     "DeviceCapacity",
     "DeviceDescription",
     "DeviceId",
-    "NodeAllocatableMapping",
     "PoolId",
     "ResourceSlice",
     "Taint",
@@ -170,17 +169,6 @@ class Taint:
     value: str = ""
     effect: str = ""
     """NoSchedule and NoExecute block allocation unless tolerated; None and effects of the future do not."""
-    time_added: str | None = None
-    """RFC 3339."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeAllocatableMapping:
-    """How much of a node's resource a device stands for (gate DRANodeAllocatableResources)."""
-
-    capacity_key: str | None
-    """The consumed capacity to multiply; None counts the device as one."""
-    multiplier: Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,8 +189,6 @@ class Device:
     binding_conditions: tuple[str, ...] = ()
     """Conditions the driver sets before a pod with the device may start; pools with such devices come last."""
     binding_failure_conditions: tuple[str, ...] = ()
-    node_allocatable_mappings: Mapping[str, NodeAllocatableMapping] = field(default_factory=dict)
-    """By resource name: cpu, memory, ephemeral-storage or hugepages-*."""
     defect: str = ""
     """What the API server would have refused and kube-scheduler crashes on; such a device cannot be judged."""
     rules: tuple[Hashable, ...] | None = field(init=False, repr=False, compare=False)
@@ -324,19 +310,8 @@ def _decode_device(reader: Reader, pool_id: PoolId) -> Device:
         binds_to_node=bool(reader.boolean("bindsToNode")),
         binding_conditions=reader.texts("bindingConditions") or (),
         binding_failure_conditions=reader.texts("bindingFailureConditions") or (),
-        node_allocatable_mappings=MappingProxyType(
-            {
-                name: NodeAllocatableMapping(
-                    item.optional_text("capacityKey"), item.optional_quantity("allocationMultiplier") or _ONE
-                )
-                for name, item in reader.entries("nodeAllocatableResourceMappings")
-            }
-        ),
         defect=_find_defect(capacity),
     )
-
-
-_ONE: Final = Quantity.from_value(1)
 
 
 def _find_defect(capacity: Mapping[str, DeviceCapacity]) -> str:
@@ -348,7 +323,7 @@ def _find_defect(capacity: Mapping[str, DeviceCapacity]) -> str:
 
 
 def _decode_taint(reader: Reader) -> Taint:
-    return Taint(reader.text("key"), reader.text("value"), reader.text("effect"), reader.optional_text("timeAdded"))
+    return Taint(reader.text("key"), reader.text("value"), reader.text("effect"))
 
 
 def _decode_capacity(reader: Reader) -> DeviceCapacity:

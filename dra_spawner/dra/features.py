@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["ALL_FEATURES", "QUIRKS_1_36", "QUIRKS_1_37", "QUIRKS_OFF", "SCHEDULER_1_36", "Features", "Quirks"]
+__all__ = ["ALL_FEATURES", "QUIRKS_1_36", "QUIRKS_OFF", "SCHEDULER_1_36", "Features", "Quirks"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,6 @@ class Quirks:
 
 QUIRKS_1_36: Final = Quirks()
 """As kube-scheduler 1.36.3 decides."""
-
-QUIRKS_1_37: Final = Quirks(
-    duplicate_claim_configs=False, config_requests_kept=False, counter_slices_relevant_everywhere=False
-)
-"""With the corrections that are merged for 1.37."""
 
 QUIRKS_OFF: Final = Quirks(
     distinct_remembers_last_device=False,

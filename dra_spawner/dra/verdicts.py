@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit, NoFitKind
-from dra_spawner.dra.claims import DeviceClass, ResourceClaim
-from dra_spawner.dra.devices import ResourceSlice
+from dra_spawner.dra.allocator import Allocation, AllocationError, NoFitKind
+from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
-from dra_spawner.dra.objects import Node
 from dra_spawner.dra.reasons import NoFitReason
 from dra_spawner.dra.results import DeviceResult
 
-__all__ = ["NodeVerdict", "VerdictKind", "error_verdict", "fitting_verdict", "judge_nodes"]
+__all__ = ["NodeVerdict", "VerdictKind", "error_verdict", "fitting_verdict"]
 
 
 class VerdictKind(StrEnum):
@@ -84,44 +81,6 @@ def fitting_verdict(node: str, claims: Sequence[ResourceClaim], found: Sequence[
         tuple((str(claim), allocation) for claim, allocation in together),
         warnings=tuple(text for claim, allocation in together for text in miscounts(claim, allocation.results)),
     )
-
-
-def judge_nodes(
-    nodes: Iterable[Node],
-    slices: Iterable[ResourceSlice],
-    classes: Iterable[DeviceClass],
-    claims: Sequence[ResourceClaim],
-    features: Features = SCHEDULER_1_36,
-    quirks: Quirks = QUIRKS_1_36,
-    *,
-    cancelled: Callable[[], bool] | None = None,
-) -> list[NodeVerdict]:
-    """Verdict for each node, as if one pod used all claims that have no allocation yet.
-
-    Parameters
-    ----------
-    claims
-        All claims: the allocated ones are what is taken, the others are to be allocated together, in this order.
-    cancelled
-        See :meth:`Allocator.allocate <dra_spawner.dra.allocator.Allocator.allocate>`.
-    """
-    allocator = Allocator(slices, classes, AllocatedState.from_claims(claims, features), features, quirks)
-    wanted = [claim for claim in claims if not claim.is_allocated]
-    return [_judge(allocator, node, wanted, cancelled) for node in nodes]
-
-
-def _judge(
-    allocator: Allocator, node: Node, claims: Sequence[ResourceClaim], cancelled: Callable[[], bool] | None
-) -> NodeVerdict:
-    try:
-        found = allocator.allocate(node, claims, cancelled=cancelled)
-    except AllocationError as error:
-        return error_verdict(node.name, error)
-    if isinstance(found, DoesNotFit):
-        return NodeVerdict(
-            node.name, VerdictKind.UNAVAILABLE, message=str(found), reason=found.reason, no_fit=found.kind
-        )
-    return fitting_verdict(node.name, claims, found)
 
 
 def error_verdict(node: str, error: AllocationError) -> NodeVerdict:

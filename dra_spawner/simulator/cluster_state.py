@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from dra_spawner.dra.objects import ConsumerReference, Device, DeviceClass, ResourceSlice
+from dra_spawner.dra.objects import ConsumerReference, DeviceClass, ResourceSlice
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim, consumer_of
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, stand_in
 from dra_spawner.simulator.device_state import DeviceState
@@ -59,7 +59,6 @@ class ClusterState:
         self.claims_made_for: Groups[ObjectKey, ObjectKey] = Groups(journal)
         self.claims_reserved_for: Groups[tuple[str, ConsumerReference], ObjectKey] = Groups(journal)
         self.anti_affinity_pods: Groups[str, ObjectKey] = Groups(journal)
-        self._devices_by_name: dict[tuple[str, str], Device] | None = None
 
     # --- nodes, slices, classes, templates -------------------------------------------------------------------------
 
@@ -80,11 +79,9 @@ class ClusterState:
 
     def put_slice(self, item: ResourceSlice) -> None:
         self.devices.put_slice(item)
-        self._forget_devices()
 
     def remove_slice(self, name: str) -> None:
         self.devices.remove_slice(name)
-        self._forget_devices()
 
     def put_class(self, item: DeviceClass) -> None:
         self.devices.put_class(item)
@@ -94,23 +91,6 @@ class ClusterState:
 
     def put_template(self, template: ClaimTemplate) -> None:
         self.templates.put(ObjectKey(template.namespace, template.name), template)
-
-    def find_device(self, pool: str, name: str) -> Device | None:
-        """The first device of this name in any pool of this name, whatever the driver."""
-        if self._devices_by_name is None:
-            found: dict[tuple[str, str], Device] = {}
-            for item in self.devices.slices.values():
-                for device in item.devices:
-                    found.setdefault((device.id.pool, device.id.device), device)
-            self._devices_by_name = found
-        return self._devices_by_name.get((pool, name))
-
-    def _forget_devices(self) -> None:
-        def forget() -> None:
-            self._devices_by_name = None
-
-        forget()
-        self.journal.record(forget)
 
     # --- objects that make no sense --------------------------------------------------------------------------------
 

@@ -20,11 +20,9 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
-from dra_spawner.simulator.node_allocatable import check_room, is_mapped, needs_of_devices
 from dra_spawner.simulator.node_fit import FITS, Filter, FitCode, NodeFit, NodeVerdict, eligible_nodes, named_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.resources import Amounts
 
 __all__ = ["Fitting", "NodeAnswer", "PodFit"]
 
@@ -41,14 +39,11 @@ class NodeAnswer:
         What devices lack, in numbers, where devices are what is lacking and the caller asked for it.
     allocations
         What claims get that are not allocated yet; empty unless the pod fits.
-    requests
-        What the pod then needs of the node, if its devices add to what it requests; otherwise None.
     """
 
     verdict: NodeVerdict
     reason: NoFitReason | None = None
     allocations: tuple[tuple[TrackedClaim, Allocation], ...] = ()
-    requests: Amounts | None = None
 
     @property
     def fits(self) -> bool:
@@ -104,18 +99,11 @@ _KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods
 
 
 class Fitting:
-    """One pod and its claims, held against the nodes of a cluster that does not change meanwhile.
+    """One pod and its claims, held against the nodes of a cluster that does not change meanwhile."""
 
-    Parameters
-    ----------
-    node_allocatable
-        Whether devices may stand for the node's own resources (gate DRANodeAllocatableResources).
-    """
-
-    def __init__(self, pod: Pod, state: ClusterState, *, node_allocatable: bool = False) -> None:
+    def __init__(self, pod: Pod, state: ClusterState) -> None:
         self.pod = pod
         self._state = state
-        self._node_allocatable = node_allocatable
         self._extended = self._extended_resources()
         wishes = wishes_of(pod, state)
         self.wishes: tuple[Wish, ...] = () if isinstance(wishes, NodeVerdict) else wishes
@@ -285,7 +273,7 @@ class Fitting:
 
     def _devices_of_nodes(self, names: Sequence[str], explain: bool) -> dict[str, NodeAnswer]:
         """Answers of nodes where nothing else is in the way."""
-        if self._extended or self._node_allocatable or len(names) < 2:
+        if self._extended or len(names) < 2:
             return {name: self._with_devices(name, explain) for name in names}
         claims = self._unallocated
         answers: dict[str, NodeAnswer] = {}
@@ -315,8 +303,6 @@ class Fitting:
             except AllocationError as error:
                 found = error
             answer = self._devices_answer(found, claims)
-        if answer.fits and self._node_allocatable:
-            answer = self._with_room(name, answer)
         return self._where_claims_are(name, answer)
 
     def _devices_answer(
@@ -350,31 +336,6 @@ class Fitting:
         if answer.fits and not self.has_claims_at(name):
             return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
         return answer
-
-    def _with_room(self, name: str, answer: NodeAnswer) -> NodeAnswer:
-        """The answer, given what the devices need of the node's own resources."""
-        find = self._state.find_device
-        for wish in self.wishes:
-            devices = wish.claim.status.devices or ()
-            others = any(consumer.uid != self.pod.uid for consumer in wish.claim.status.reserved_for)
-            if others and is_mapped(devices, find):
-                words = f"node allocatable resource claim {wish.claim.name} is already used by another pod"
-                return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, words))
-        entries = {wish.claim.name: wish.entry for wish in self.wishes}
-        needs = needs_of_devices(
-            self.pod,
-            [
-                (entries.get(tracked.claim.name, ""), tracked.claim.name, allocation.results)
-                for tracked, allocation in answer.allocations
-            ],
-            find,
-        )
-        if isinstance(needs, NodeVerdict):
-            return NodeAnswer(needs)
-        if not needs:
-            return answer
-        room = check_room(self.pod, needs, self._state.nodes[name])
-        return NodeAnswer(room) if isinstance(room, NodeVerdict) else replace(answer, requests=room)
 
 
 def _never(judge: Filter, reason: str) -> NodeVerdict:

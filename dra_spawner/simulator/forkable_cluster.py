@@ -8,7 +8,6 @@ from typing import Self
 
 from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quirks
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.simulator import claim_changes
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode, decode_all
 from dra_spawner.simulator.cluster_state import ClusterState
@@ -18,7 +17,7 @@ from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.object_changes import put_object, remove_object
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.search_limits import SearchLimits
-from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
+from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
 __all__ = ["ForkableCluster"]
 
@@ -33,8 +32,6 @@ class ForkableCluster:
     ----------
     features, quirks
         See :class:`~dra_spawner.dra.allocator.Allocator`.
-    node_allocatable
-        Whether devices may stand for a node's own CPU or memory (gate DRANodeAllocatableResources, alpha in 1.36).
     max_steps
         Steps of the search for devices on one node after which it is given up; None for no limit.
     """
@@ -45,7 +42,6 @@ class ForkableCluster:
         *,
         features: Features = SCHEDULER_1_36,
         quirks: Quirks = QUIRKS_1_36,
-        node_allocatable: bool = False,
         max_steps: int | None = None,
     ) -> None:
         items = list(objects)
@@ -59,7 +55,6 @@ class ForkableCluster:
             max_steps=max_steps,
         )
         self._state = ClusterState(self._journal, devices)
-        self._node_allocatable = node_allocatable
         self._forks: list[int] = []
         for item in items:
             if not isinstance(item, (ResourceSlice, DeviceClass)):
@@ -72,7 +67,6 @@ class ForkableCluster:
         *,
         features: Features = SCHEDULER_1_36,
         quirks: Quirks = QUIRKS_1_36,
-        node_allocatable: bool = False,
         max_steps: int | None = None,
     ) -> Self:
         """Snapshot of API objects as JSON; kinds that do not matter are passed over."""
@@ -80,7 +74,6 @@ class ForkableCluster:
             decode_all(objects),
             features=features,
             quirks=quirks,
-            node_allocatable=node_allocatable,
             max_steps=max_steps,
         )
 
@@ -132,13 +125,6 @@ class ForkableCluster:
     def state(self) -> ClusterState:
         """All of it, for reading: what is changed here past the snapshot may leave it in pieces."""
         return self._state
-
-    def claims_of(self, pod: Pod) -> tuple[TrackedClaim | None, ...]:
-        """The claims a pod has, in its order; None for one that is not there."""
-        names = [reference.claim for reference in pod.claims if reference.is_needed]
-        found = [self._state.claims.get(ObjectKey(pod.namespace, name)) if name else None for name in names]
-        made = (self._state.claims[key] for key in self._state.claims_made_for[ObjectKey.of(pod)])
-        return (*found, *(each for each in made if each.is_for_extended_resources and each.belongs_to(pod)))
 
     # --- forks -----------------------------------------------------------------------------------------------------
 
@@ -199,7 +185,7 @@ class ForkableCluster:
         """Remove an object.
 
         With a pod go the claims that were made for it, and others are deallocated if it was the last to use them. A
-        claim's devices are free. Pods of a node that is removed stay; see `take_down_node`.
+        claim's devices are free. Pods of a node that is removed stay.
 
         Raises
         ------
@@ -213,8 +199,7 @@ class ForkableCluster:
         """Take over an object as the API server has it: unlike with `put`, nothing follows from it for other objects.
 
         A snapshot that is fed with what a watch tells is so the same as one made from the objects themselves, in
-        whatever order the watches of different kinds tell it. `settle_claims` makes up for what the claim
-        controller is yet to do.
+        whatever order the watches of different kinds tell it.
         """
         with self._journal.all_or_nothing():
             put_object(self._state, item, mirrored=True)
@@ -245,72 +230,3 @@ class ForkableCluster:
     def remove_claim(self, key: ObjectKey) -> None:
         """Remove a claim as `remove` does."""
         self.remove(Kind.RESOURCE_CLAIM, key)
-
-    def take_down_node(self, name: str) -> tuple[Pod, ...]:
-        """Remove a node with its own slices and all its pods, which are returned."""
-        with self._journal.all_or_nothing():
-            find(self._state.nodes, name, "node")
-            pods = tuple(self._state.remove_pod(key) for key in self._state.pods_of_node[name])
-            for item in [each for each in self.slices.values() if each.node_name == name]:
-                self._state.remove_slice(item.name)
-            self._state.remove_node(name)
-        return pods
-
-    # --- claims ----------------------------------------------------------------------------------------------------
-
-    def allocate(self, key: ObjectKey, node_name: str) -> None:
-        """Give a claim devices that can be used on a node.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim or node, the claim has devices already, or there are none for it.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.allocate(self._state, key, node_name)
-
-    def deallocate(self, key: ObjectKey) -> None:
-        """Take a claim's devices and consumers away, as the scheduler does with an idle claim in a pod's way.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim, or it has no devices.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.deallocate(self._state, key)
-
-    def reserve(self, key: ObjectKey, pod: Pod) -> None:
-        """Enter a pod among the consumers of an allocated claim; once is enough.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim, it has no devices, or as many consumers as it may have.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.reserve(self._state, key, pod)
-
-    def unreserve(self, key: ObjectKey, pod: Pod) -> None:
-        """Strike a pod off the consumers of a claim, which is deallocated after its last one.
-
-        Raises
-        ------
-        SnapshotError
-            When there is no such claim.
-        """
-        with self._journal.all_or_nothing():
-            claim_changes.unreserve(self._state, key, pod)
-
-    def release_idle_claims(self, pod: Pod) -> tuple[ObjectKey, ...]:
-        """Deallocate the claims of a pod without a place that are allocated and that no other pod uses.
-
-        kube-scheduler does so, one at a time, when a pod fits nowhere because its claims are elsewhere. Returns them.
-        """
-        with self._journal.all_or_nothing():
-            return claim_changes.release_idle(self._state, pod)
-
-    def settle_claims(self) -> None:
-        """Do what the claim controller is yet to do: strike off pods that are gone or have ended, with what follows."""
-        with self._journal.all_or_nothing():
-            claim_changes.settle(self._state)

@@ -28,7 +28,7 @@ from dra_spawner.simulator.pods import ClaimReference, Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, find
 
-__all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "template_from_objects", "template_of"]
+__all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "template_of"]
 
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _NODE_NAME_FIELD: Final = "metadata.name"
@@ -114,27 +114,6 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
     taints = tuple(taint for taint in state.node.taints if not taint.key.startswith(_PASSING_TAINTS))
     node = replace(state.node, is_unschedulable=False, taints=taints)
     return NodeTemplate(node, slices, pods, tuple(claims), notes)
-
-
-def template_from_objects(objects: Iterable[object]) -> NodeTemplate:
-    """Make a template from API objects as JSON: one node, its slices, and pods and claims that come with it.
-
-    A pod without ``spec.nodeName`` comes with the node, too.
-
-    Raises
-    ------
-    TemplateError
-        When one of them makes no sense, there is not exactly one node, or :func:`template_of` says so.
-    """
-    snapshot = Snapshot.from_objects(objects)
-    if snapshot.broken:
-        raise TemplateError(str(snapshot.broken[0]))
-    if len(snapshot.nodes) != 1:
-        raise TemplateError(f"a template has one node, not {len(snapshot.nodes)}")
-    template = template_of(snapshot, next(iter(snapshot.nodes)))
-    unplaced = tuple(pod for pod in snapshot.pods.values() if not pod.node_name)
-    claims = tuple(tracked for pod in unplaced for tracked in _made_for(pod, snapshot))
-    return replace(template, pods=(*template.pods, *unplaced), claims=(*template.claims, *claims))
 
 
 def add_node(snapshot: Snapshot, template: NodeTemplate, suffix: str) -> AddedNode:

@@ -145,8 +145,6 @@ class Pod:
     spread_constraints: tuple[SpreadConstraint, ...] = ()
     containers: tuple[Container, ...] = ()
     """Init containers first."""
-    has_pod_level_requests: bool = False
-    """Whether ``spec.resources.requests`` says what the pod may use as a whole."""
     controller: str = ""
     """Kind of its controlling owner, for example DaemonSet; empty if there is none."""
 
@@ -208,7 +206,6 @@ class Pod:
         if len(host_ports) > MAX_HOST_PORTS:
             host_ports = host_ports[:MAX_HOST_PORTS]
             too_long.append(f"more than {MAX_HOST_PORTS} host ports")
-        pod_level = spec.child("resources")
         scoring = to_amounts(_requests(spec, containers, init_containers, _SCORING_DEFAULTS))
         pod = cls(
             name=metadata.required_text("name"),
@@ -267,7 +264,6 @@ class Pod:
                 *(Container.decode(container, is_init=True) for container in init_containers),
                 *(Container.decode(container, is_init=False) for container in containers),
             ),
-            has_pod_level_requests=pod_level is not None and bool(pod_level.quantity_map("requests")),
             controller=next(
                 (owner.text("kind") for owner in metadata.children("ownerReferences") if owner.boolean("controller")),
                 "",

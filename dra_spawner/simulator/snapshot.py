@@ -11,10 +11,10 @@ Examples
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, MutableMapping, Sequence
+from dataclasses import replace
 from typing import Final
 
-from dra_spawner.simulator import claim_changes
-from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.claims import ObjectKey, allocated_devices, consumer_of
 from dra_spawner.simulator.fitting import Fitting, NodeAnswer, PodFit
 from dra_spawner.simulator.forkable_cluster import ForkableCluster
 from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
@@ -139,57 +139,8 @@ class Snapshot(ForkableCluster):
         """See :meth:`Fitting.has_claims_at <dra_spawner.simulator.fitting.Fitting.has_claims_at>`; likewise."""
         return self._fitting(pod).has_claims_at
 
-    def place_pending(self, choose: Callable[[Sequence[str]], str] | None = None) -> dict[ObjectKey, str | PodFit]:
-        """Place all pods that wait: first those for which a node was cleared, then the most important, then the oldest.
-
-        Returns
-        -------
-        dict
-            Of each pod that waited what `place` says; one that cannot be placed stops none of the others.
-        """
-        waiting = [pod for pod in self._state.pods.values() if not pod.node_name and not pod.is_finished]
-        placed = [key for key, answer in self.place_nominated().items() if answer.fits]
-        found: dict[ObjectKey, str | PodFit] = {key: self._state.pods[key].node_name for key in placed}
-        for pod in sorted(waiting, key=_queue_order):
-            key = ObjectKey.of(pod)
-            if key not in found and key in self._state.pods:
-                found[key] = self.place(pod, choose)
-        return found
-
-    def place_nominated(self) -> dict[ObjectKey, NodeAnswer]:
-        """Place the pods for which a node was cleared, the most important first, with all checks that others pass.
-
-        A pod that fits only without pods on their way out there, of lower priority, takes their place: they are
-        removed. One that does not fit even so stays where it is, and so do these.
-
-        Returns
-        -------
-        dict
-            What became of each such pod.
-        """
-        waiting = [self._state.pods[key] for name in self._state.nominated for key in self._state.nominated[name]]
-        waiting.sort(key=_queue_order)
-        return {ObjectKey.of(pod): self._place_nominated(pod) for pod in waiting}
-
-    def _place_nominated(self, pod: Pod) -> NodeAnswer:
-        name = pod.nominated_node_name
-        answer = self.schedule(pod, name)
-        state = self._state.nodes.get(name)
-        if answer.fits or state is None:
-            return answer
-        victims = [other for other in state.pods if other.is_deleted and other.priority < pod.priority]
-        self.fork()
-        for victim in victims:
-            self.remove_pod(ObjectKey.of(victim))
-        answer = self.schedule(pod, name) if victims else answer
-        if answer.fits:
-            self.commit()
-        else:
-            self.revert()
-        return answer
-
     def _fitting(self, pod: Pod) -> Fitting:
-        return Fitting(pod, self._state, node_allocatable=self._node_allocatable)
+        return Fitting(pod, self._state)
 
     def _schedule(self, fitting: Fitting, node_name: str) -> NodeAnswer:
         known = self._state.pods.get(ObjectKey.of(fitting.pod))
@@ -199,9 +150,23 @@ class Snapshot(ForkableCluster):
         answer = fitting.answer(node_name)
         if answer.fits:
             with self._journal.all_or_nothing():
-                claim_changes.bind(self._state, fitting, node_name, answer)
+                self._bind(fitting, node_name, answer)
         return answer
 
-
-def _queue_order(pod: Pod) -> tuple[int, str, ObjectKey]:
-    return -pod.priority, pod.created, ObjectKey.of(pod)
+    def _bind(self, fitting: Fitting, node_name: str, answer: NodeAnswer) -> None:
+        """Carry a placement out: make, allocate and reserve the pod's claims, and bind it to the node."""
+        pod, state = fitting.pod, self._state
+        for tracked, allocation in answer.allocations:
+            devices = allocated_devices(allocation, tracked.claim)
+            state.put_claim(tracked.allocated(devices, allocation.node_selector))
+        keys = [tracked.key for tracked, _ in answer.allocations] + [each.tracked.key for each in fitting.wishes]
+        for key in dict.fromkeys(keys):
+            tracked = state.claims[key]
+            if not tracked.is_reserved_for(pod):
+                state.put_claim(tracked.with_consumers((*tracked.consumers, consumer_of(pod))))
+        names = {each.entry: each.claim.name for each in fitting.wishes}
+        claims = tuple(
+            replace(reference, claim=names[reference.name]) if reference.name in names else reference
+            for reference in pod.claims
+        )
+        state.put_pod(replace(pod, node_name=node_name, nominated_node_name="", claims=claims))

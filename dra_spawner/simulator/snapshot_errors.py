@@ -19,10 +19,6 @@ class SnapshotProblem(StrEnum):
     EXISTS = "Exists"
     NO_FORK = "NoFork"
     """There is nothing to commit or revert."""
-    ALLOCATED = "Allocated"
-    NOT_ALLOCATED = "NotAllocated"
-    DOES_NOT_FIT = "DoesNotFit"
-    TOO_MANY_CONSUMERS = "TooManyConsumers"
 
 
 class SnapshotError(Exception):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dra_spawner.dra.allocator import NoFitKind
+from dra_spawner.dra.allocator import AllocationError, Allocator, DoesNotFit, NoFitKind
 from dra_spawner.dra.errors import FatalReason
-from dra_spawner.dra.features import QUIRKS_OFF
-from dra_spawner.dra.objects import Node
+from dra_spawner.dra.features import QUIRKS_1_36, QUIRKS_OFF, Quirks
+from dra_spawner.dra.objects import Node, ResourceClaim
 from dra_spawner.dra.reasons import RefusalKind
-from dra_spawner.dra.verdicts import VerdictKind, judge_nodes
-from tests.dra.builders import GPU, device_json, make_claim, make_slice, request, share, used
+from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
+from tests.dra.builders import GPU, device_json, make_allocator, make_claim, make_slice, request, share, used
 
 SHARED = device_json("d0", capacity={"memory": "40Gi"}, allowMultipleAllocations=True)
 NODES = [Node("n1"), Node("n2"), Node("n3")]
@@ -19,6 +21,27 @@ SLICES = [
     make_slice("b", [SHARED], pool="q", nodeName="n2"),
     make_slice("c", [device_json("d0"), device_json("d0")], pool="r", nodeName="n3"),
 ]
+
+
+def judge_nodes(
+    nodes: list[Node], slices: Any, classes: Any, claims: list[ResourceClaim], quirks: Quirks = QUIRKS_1_36
+) -> list[NodeVerdict]:
+    """Verdict for each node, as if one pod used all claims that have no allocation yet."""
+    allocator = make_allocator(slices, claims, classes=classes, quirks=quirks)
+    wanted = [claim for claim in claims if not claim.is_allocated]
+    return [judge(allocator, node, wanted) for node in nodes]
+
+
+def judge(allocator: Allocator, node: Node, claims: list[ResourceClaim]) -> NodeVerdict:
+    try:
+        found = allocator.allocate(node, claims)
+    except AllocationError as error:
+        return error_verdict(node.name, error)
+    if isinstance(found, DoesNotFit):
+        return NodeVerdict(
+            node.name, VerdictKind.UNAVAILABLE, message=str(found), reason=found.reason, no_fit=found.kind
+        )
+    return fitting_verdict(node.name, claims, found)
 
 
 def test_every_node_and_all_claims_together() -> None:

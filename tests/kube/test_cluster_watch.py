@@ -21,13 +21,13 @@ from dra_spawner.kube.cluster_watch import RESOURCES, Change, ChangeType, Cluste
 from dra_spawner.kube.informers import InformerSettings, InformerState
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind, decode
-from dra_spawner.simulator.dump import Plain, dump
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
+from tests.simulator.dump import Plain, dump
 
 #: Small pages and short watches, so that there are many of them.
 SETTINGS = InformerSettings(page_size=3, watch_seconds=2, first_delay_seconds=0.05, longest_delay_seconds=0.3)

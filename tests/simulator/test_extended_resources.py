@@ -10,13 +10,13 @@ import pytest
 
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
-from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.extended_resources import classes_by_resource, extended_resource_claim
-from dra_spawner.simulator.node_fit import FitCode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.simulator.utilization import Utilization
-from tests.dra.builders import device_json, make_slice, request, result
+from tests.dra.builders import device_json, make_slice, request
+from tests.simulator.changes import claims_of
+from tests.simulator.dump import dump
 from tests.simulator.objects import node, pod
 
 GPU = "example.com/gpu"
@@ -121,7 +121,7 @@ def test_the_claim_is_made_and_goes_with_the_pod():
     snapshot = cluster()
     before = dump(snapshot)
     assert snapshot.schedule(pod("p", {GPU: "2"}), "n1").fits
-    (made,) = snapshot.claims_of(snapshot.pods[KEY])
+    (made,) = claims_of(snapshot, snapshot.pods[KEY])
     assert made is not None
     assert [device.id.device for device in made.claim.status.devices or ()] == ["d0", "d1"]
     assert made.is_for_extended_resources
@@ -157,104 +157,6 @@ def test_what_an_earlier_attempt_left_behind():
     assert str(fit.nodes["n1"]) == "cannot schedule extended resource claim"
 
 
-# --- devices that are part of the node's own resources -------------------------------------------------------------
-
-
-def mapped(name: str = "c0", multiplier: str | None = "2", key: str | None = None, **more: Any) -> Any:
-    mapping = {"allocationMultiplier": multiplier, "capacityKey": key}
-    return device_json(name, nodeAllocatableResourceMappings={"cpu": mapping}, **more)
-
-
-def cpu_cluster(*devices: Any, node_allocatable: bool = True, more: Any = ()) -> Snapshot:
-    published = make_slice("n1", devices, pool="n1", nodeName="n1")
-    return Snapshot([node("n1"), CLASS, published, *more], node_allocatable=node_allocatable)
-
-
-def claim(*requests: Any, results: Any = (), users: Any = ()) -> TrackedClaim:
-    status: dict[str, Any] = {}
-    if results:
-        consumers = [{"resource": "pods", "name": user, "uid": user} for user in users]
-        status = {"allocation": {"devices": {"results": list(results)}}, "reservedFor": consumers}
-    return TrackedClaim.from_json(
-        {
-            "metadata": {"name": "c", "namespace": "default", "uid": "c"},
-            "spec": {"devices": {"requests": list(requests or (request(),))}},
-            "status": status,
-        }
-    )
-
-
-def user(name: str = "p", cpu: str = "1", *, refers: bool = True, **spec: Any) -> Pod:
-    resources: dict[str, Any] = {"requests": {"cpu": cpu}} | ({"claims": [{"name": "cpus"}]} if refers else {})
-    spec = {"containers": [{"name": "main", "resources": resources}], **spec}
-    spec["resourceClaims"] = [{"name": "cpus", "resourceClaimName": "c"}]
-    return Pod.from_json({"metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec})
-
-
-SHARED: dict[str, Any] = {"capacity": {"cores": "8"}, "allowMultipleAllocations": True}
-CORES = request(capacity={"cores": "2"})
-
-ROOM = [
-    # 1 requested, 2 for the device, 4 there: 3.
-    pytest.param([mapped()], claim(), user(), 3000, id="a device counts its multiplier"),
-    pytest.param([mapped(multiplier=None)], claim(), user(), 2000, id="one without"),
-    pytest.param([mapped(), mapped("c1", "500m")], claim(request(count=2)), user(), 3500, id="devices add up"),
-    # 2 cores of the share, 1.5 CPU for each, and 1 requested.
-    pytest.param(
-        [mapped(multiplier="1500m", key="cores", **SHARED)], claim(CORES), user(), 4000, id="consumed capacity"
-    ),
-    pytest.param([mapped(key="other", **SHARED)], claim(CORES), user(), 1000, id="capacity that is not consumed"),
-    pytest.param([device_json("plain")], claim(), user(), 1000, id="a device like others"),
-    pytest.param([mapped()], claim(), user(cpu="3"), "Insufficient cpu", id="no room"),
-    pytest.param([mapped(multiplier="9")], claim(), user(), "Insufficient cpu", id="never any room"),
-    pytest.param(
-        [mapped()],
-        claim(),
-        user(refers=False),
-        "claim c: node-allocatable resource claim not referenced by any container within the pod",
-        id="no container uses it",
-    ),
-    pytest.param(
-        [mapped(key="cores")],
-        claim(),
-        user(),
-        "claim default/c, device c0: capacity cores is not consumed, but stands for cpu",
-        id="capacity of a dedicated device",
-    ),
-    pytest.param(
-        [mapped()],
-        claim(results=[result("c0", pool="n1")], users=["other"]),
-        user(),
-        "node allocatable resource claim c is already used by another pod",
-        id="used by another pod",
-    ),
-]
-
-
-@pytest.mark.parametrize(("devices", "wanted", "candidate", "expected"), ROOM)
-def test_room_for_devices_of_the_node_itself(devices, wanted, candidate, expected):
-    snapshot = cpu_cluster(*devices, more=[wanted])
-    before = dump(snapshot)
-    answer = snapshot.schedule(candidate, "n1")
-    if isinstance(expected, str):
-        assert str(answer) == expected
-        assert dump(snapshot) == before
-    else:
-        assert answer.fits
-        assert snapshot.nodes["n1"].requested["cpu"] == expected
-
-
-def test_requests_of_the_pod_as_a_whole_are_beyond_this_program():
-    candidate = user(resources={"requests": {"cpu": "2"}})
-    assert cpu_cluster(mapped(), more=[claim()]).fits_on(candidate, "n1").verdict.code is FitCode.UNDECIDABLE
-
-
-def test_the_gate_is_off_by_default():
-    snapshot = cpu_cluster(mapped(multiplier="9"), node_allocatable=False, more=[claim()])
-    assert snapshot.schedule(user(), "n1").fits
-    assert snapshot.nodes["n1"].requested["cpu"] == 1000
-
-
 def test_what_a_running_pods_devices_take_counts():
     running = Pod.from_json(
         {
@@ -263,12 +165,4 @@ def test_what_a_running_pods_devices_take_counts():
             "status": {"nodeAllocatableResourceClaimStatuses": [{"resourceClaimName": "c", "resources": {"cpu": "2"}}]},
         }
     )
-    assert cpu_cluster(more=[running]).nodes["n1"].requested["cpu"] == 3000
-
-
-def test_devices_are_looked_up_as_they_are_after_a_revert():
-    snapshot = cpu_cluster(mapped(multiplier="9"), more=[claim()])
-    with snapshot.trial():
-        snapshot.put(make_slice("n1", [mapped(multiplier="1")], pool="n1", nodeName="n1"))
-        assert snapshot.fits_on(user(), "n1").fits
-    assert str(snapshot.fits_on(user(), "n1")) == "Insufficient cpu"
+    assert Snapshot([node("n1"), running]).nodes["n1"].requested["cpu"] == 3000

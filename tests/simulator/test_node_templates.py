@@ -10,11 +10,12 @@ import pytest
 from dra_spawner.dra.node_selector import node_name_selector
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.dump import dump
-from dra_spawner.simulator.node_templates import TemplateError, add_node, template_from_objects, template_of
+from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.dra.builders import DRIVER, counter_slice, device_json, make_slice, request, result, share, slice_json
+from tests.simulator.changes import claims_of, take_down_node
+from tests.simulator.dump import dump
 from tests.simulator.objects import node, pod, required_nodes
 
 GPU = DeviceClass("gpu", (f"device.driver == '{DRIVER}'",))
@@ -108,7 +109,7 @@ def test_names_that_are_too_long_are_cut():
 def test_one_more_node_from_none_of_its_kind():
     snapshot = cluster(gpu_slice(1), ONE_GPU)
     template = template_of(snapshot, "n1")
-    snapshot.take_down_node("n1")
+    take_down_node(snapshot, "n1")
     assert not isinstance(snapshot.place(wants_gpu()), str)
     with snapshot.trial():
         add_node(snapshot, template, "x1")
@@ -211,7 +212,7 @@ def test_claims_without_devices_get_some():
     unplaced = replace(daemon(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "gpu"}]), node_name="n1")
     snapshot = cluster(gpu_slice(1), template, unplaced)
     add_node(snapshot, template_of(snapshot, "n1"), "x1")
-    (claim,) = snapshot.claims_of(snapshot.pods[ObjectKey("default", "agent-x1")])
+    (claim,) = claims_of(snapshot, snapshot.pods[ObjectKey("default", "agent-x1")])
     assert claim is not None
     assert [device.id.pool for device in claim.claim.status.devices or ()] == ["n1-x1"]
 
@@ -252,32 +253,6 @@ NODE_JSON = {
     "metadata": {"name": "n1"},
     "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "110"}},
 }
-
-
-def test_template_given_as_objects():
-    agent = {
-        "kind": "Pod",
-        "metadata": {"name": "agent", "namespace": "default", "uid": "agent"},
-        "spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]},
-    }
-    template = template_from_objects([NODE_JSON, slice_json("n1-gpu", [device_json("d0")], pool="n1"), agent])
-    snapshot = Snapshot([GPU, ONE_GPU])
-    assert add_node(snapshot, template, "x1").misfits == {}
-    assert snapshot.fits(wants_gpu("large", requests={"cpu": "2"})).fitting == ()
-    assert snapshot.place(wants_gpu("small", requests={"cpu": "1"})) == "n1-x1"
-
-
-@pytest.mark.parametrize(
-    ("objects", "problem"),
-    [
-        pytest.param([], "one node, not 0", id="no node"),
-        pytest.param([NODE_JSON, {**NODE_JSON, "metadata": {"name": "n2"}}], "one node, not 2", id="two nodes"),
-        pytest.param([{**NODE_JSON, "spec": 5}], "Node n1: .*spec", id="makes no sense"),
-    ],
-)
-def test_objects_that_are_no_template(objects, problem):
-    with pytest.raises(TemplateError, match=problem):
-        template_from_objects(objects)
 
 
 def test_a_name_that_is_taken():

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError, SnapshotProblem
-from tests.dra.builders import request, result, slice_json
+from tests.dra.builders import result, slice_json
+from tests.simulator.changes import take_down_node
+from tests.simulator.dump import dump
 from tests.simulator.objects import node, pod
 from tests.simulator.small_cluster import (
     GPU,
-    MANY,
     claim,
     cluster,
     gpu_slice,
@@ -32,7 +31,7 @@ def test_taking_a_node_down():
     snapshot = cluster(template())
     snapshot.schedule(with_template(), "n1")
     with snapshot.trial():
-        (gone,) = snapshot.take_down_node("n1")
+        (gone,) = take_down_node(snapshot, "n1")
         assert gone.name == "p"
         assert (list(snapshot.nodes), list(snapshot.slices), dict(snapshot.claims)) == (["n2"], [], {})
     assert [each.name for each in snapshot.nodes["n1"].pods] == ["p"]
@@ -92,34 +91,19 @@ def test_a_fork_costs_its_changes_and_not_the_cluster():
     assert few == len(small._journal._undos)
 
 
-FULL = claim("full", result("d0", pool="n1"), users=MANY)
-
-
 @pytest.mark.parametrize(
     ("operation", "problem"),
     [
-        pytest.param(lambda s: s.allocate(key("x"), "n1"), SnapshotProblem.NOT_FOUND, id="no claim"),
-        pytest.param(lambda s: s.allocate(key("free"), "n9"), SnapshotProblem.NOT_FOUND, id="no node"),
-        pytest.param(lambda s: s.allocate(key("full"), "n1"), SnapshotProblem.ALLOCATED, id="allocated twice"),
-        pytest.param(lambda s: s.allocate(key("free"), "n2"), SnapshotProblem.DOES_NOT_FIT, id="no devices"),
-        pytest.param(lambda s: s.allocate(key("typo"), "n1"), SnapshotProblem.DOES_NOT_FIT, id="no class"),
-        pytest.param(lambda s: s.deallocate(key("free")), SnapshotProblem.NOT_ALLOCATED, id="not allocated"),
-        pytest.param(lambda s: s.reserve(key("free"), pod()), SnapshotProblem.NOT_ALLOCATED, id="reserved too early"),
-        pytest.param(lambda s: s.reserve(key("full"), pod()), SnapshotProblem.TOO_MANY_CONSUMERS, id="too many"),
-        pytest.param(lambda s: s.unreserve(key("x"), pod()), SnapshotProblem.NOT_FOUND, id="nothing to unreserve"),
         pytest.param(lambda s: s.remove(Kind.POD, key("x")), SnapshotProblem.NOT_FOUND, id="no pod"),
         pytest.param(
             lambda s: s.remove(Kind.RESOURCE_SLICE, ObjectKey("", "x")), SnapshotProblem.NOT_FOUND, id="no slice"
         ),
-        pytest.param(lambda s: s.take_down_node("n9"), SnapshotProblem.NOT_FOUND, id="nothing to take down"),
         pytest.param(lambda s: s.commit(), SnapshotProblem.NO_FORK, id="nothing to commit"),
         pytest.param(lambda s: s.revert(), SnapshotProblem.NO_FORK, id="nothing to revert"),
     ],
 )
 def test_a_refusal_changes_nothing(operation, problem):
-    typo = replace(template(request(deviceClassName="none")).claim_for(pod(), "x"))
-    typo = replace(typo, claim=replace(typo.claim, name="typo"))
-    snapshot = cluster(claim("free"), FULL, typo)
+    snapshot = cluster()
     before = dump(snapshot)
     with pytest.raises(SnapshotError) as caught:
         operation(snapshot)

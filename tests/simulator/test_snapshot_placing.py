@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from dra_spawner.dra.node_selector import node_name_selector
-from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import FitCode
 from tests.dra.builders import device_json, first_available, make_slice, request, result
+from tests.simulator.changes import claims_of
+from tests.simulator.dump import dump
 from tests.simulator.objects import pod, pod_term, required_pods
 from tests.simulator.small_cluster import (
     MANY,
@@ -31,7 +32,7 @@ def test_a_pod_whose_claim_is_not_made_yet():
     answer = snapshot.schedule(with_template(), "n1")
     assert answer.fits
     placed = snapshot.pods[key("p")]
-    (made,) = snapshot.claims_of(placed)
+    (made,) = claims_of(snapshot, placed)
     assert made is not None
     assert (placed.node_name, made.belongs_to(placed), made.is_reserved_for(placed)) == ("n1", True, True)
     assert made.claim.status.node_selector == node_name_selector("n1")

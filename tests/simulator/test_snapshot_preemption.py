@@ -6,12 +6,12 @@ from typing import Any
 
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.simulator.claims import ClaimTemplate, ObjectKey, TrackedClaim
-from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.snapshot import Snapshot
-from dra_spawner.simulator.snapshot_preemption import find_preemption, place_by_preemption
 from tests.dra.builders import device_json, make_slice, request
+from tests.simulator.dump import dump
 from tests.simulator.objects import node, pod
+from tests.simulator.preempting import find_preemption, place_by_preemption
 
 SPEC = {"devices": {"requests": [request()]}}
 WARM = TrackedClaim.from_json({"metadata": {"name": "warm", "namespace": "default", "uid": "warm"}, "spec": SPEC})

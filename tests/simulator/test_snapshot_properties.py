@@ -14,13 +14,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.simulator.dump import dump
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.simulator import strategies as some
+from tests.simulator.changes import reserve, take_down_node
+from tests.simulator.dump import dump
 
 Operation = Callable[[Snapshot], object]
 
@@ -71,7 +72,7 @@ class Snapshots(RuleBasedStateMachine):
 
     @rule(name=some.names["node"])
     def take_down(self, name: str) -> None:
-        self.do(lambda snapshot: snapshot.take_down_node(name))
+        self.do(lambda snapshot: take_down_node(snapshot, name))
 
     def without_place(self, pod: Pod) -> Pod:
         """The pod under a name that none with a place has, while there is one."""
@@ -90,18 +91,6 @@ class Snapshots(RuleBasedStateMachine):
         choose = (lambda names: names[-1]) if last else None
         self.do(lambda snapshot: snapshot.place(pod, choose))
 
-    @rule()
-    def place_nominated(self) -> None:
-        self.do(lambda snapshot: snapshot.place_nominated())
-
-    @rule()
-    def place_pending(self) -> None:
-        self.do(lambda snapshot: snapshot.place_pending())
-
-    @rule(pod=some.pods())
-    def release_idle_claims(self, pod: Pod) -> None:
-        self.do(lambda snapshot: snapshot.release_idle_claims(pod))
-
     @rule(name=some.names["node"], number=st.integers(0, 9))
     def add_node_like(self, name: str, number: int) -> None:
         try:
@@ -110,24 +99,17 @@ class Snapshots(RuleBasedStateMachine):
             return
         self.do(lambda snapshot: add_node(snapshot, template, f"x{number}"))
 
-    @rule()
-    def settle(self) -> None:
-        self.do(lambda snapshot: snapshot.settle_claims())
-
-    @rule(claim=some.names["claim"], node=some.names["node"])
-    def allocate(self, claim: str, node: str) -> None:
-        self.do(lambda snapshot: snapshot.allocate(some.key(claim), node))
-
     @rule(claim=some.names["claim"])
     def deallocate(self, claim: str) -> None:
-        self.do(lambda snapshot: snapshot.deallocate(some.key(claim)))
+        if (tracked := self.snapshot.claims.get(some.key(claim))) is not None:
+            self.do(lambda snapshot: snapshot.put(tracked.deallocated()))
 
-    @rule(claim=some.names["claim"], pod=some.names["pod"], back=st.booleans())
-    def reserve(self, claim: str, pod: str, back: bool) -> None:
+    @rule(claim=some.names["claim"], pod=some.names["pod"])
+    def reserve(self, claim: str, pod: str) -> None:
         known = self.snapshot.pods.get(some.key(pod))
-        if known is not None:
-            change = "unreserve" if back else "reserve"
-            self.do(lambda snapshot: getattr(snapshot, change)(some.key(claim), known))
+        tracked = self.snapshot.claims.get(some.key(claim))
+        if known is not None and tracked is not None and tracked.claim.is_allocated:
+            self.do(lambda snapshot: reserve(snapshot, some.key(claim), known))
 
     @rule()
     @precondition(lambda self: len(self.forks) < 3)
@@ -169,7 +151,11 @@ class Snapshots(RuleBasedStateMachine):
             *snapshot.templates.values(),
             *snapshot.pods.values(),
         ]
-        anew, known = dump(Snapshot(objects)), dump(snapshot)
+        fresh = Snapshot()
+        for item in objects:
+            # What followed for other objects when it came has happened already.
+            fresh.mirror(item)
+        anew, known = dump(fresh), dump(snapshot)
         assert {**anew, "broken": known["broken"]} == known
 
     @rule(pod=some.pods())

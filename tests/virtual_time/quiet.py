@@ -11,7 +11,7 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot_preemption import place_by_preemption
+from tests.simulator.preempting import place_by_preemption
 
 _POLL_SECONDS = 0.01
 _LONGEST_ROUND_SECONDS = 60.0

@@ -2,8 +2,7 @@
 annotations, for the GPU plugin up to 0.33 (pure).
 
 `language` says what a profile may ask for, `labels` what a node has, `pods` what a pod says, `ledger` who has what,
-`choosing` which cards are taken, `pod_changes` what the pod becomes, `masks` what ``ZE_AFFINITY_MASK`` is, and
-`assignment` what the plugin makes of it all.
+`choosing` which cards are taken, `pod_changes` what the pod becomes, and `masks` what ``ZE_AFFINITY_MASK`` is.
 """
 
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose

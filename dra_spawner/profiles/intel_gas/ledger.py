@@ -161,10 +161,6 @@ class Ledger:
                 add_use(found.setdefault(assignment.node, {}), assignment.containers)
         return found
 
-    def oldest_first(self) -> list[PodKey]:
-        """The pods in the order in which they got their cards."""
-        return sorted(self._assignments, key=lambda pod: (self._assignments[pod].time, pod))
-
 
 def add_use(use: dict[str, CardUse], containers: Iterable[ContainerCards]) -> None:
     """Add what containers take to the use of a node's cards."""

@@ -18,6 +18,7 @@ from dra_spawner.simulator.claims import TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.simulator.changes import take_down_node
 
 
 class Cluster(Protocol):
@@ -243,7 +244,7 @@ class Autoscaler:
     def _can_move(self, state: NodeState) -> bool:
         snapshot = self._world.snapshot
         with snapshot.trial():
-            pods = snapshot.take_down_node(state.node.name)
+            pods = take_down_node(snapshot, state.node.name)
             return all(any(self._moves_to(pod, name) for name in list(snapshot.nodes)) for pod in pods)
 
     def _moves_to(self, pod: Pod, node: str) -> bool:

@@ -41,7 +41,8 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
-from dra_spawner.simulator.snapshot_preemption import place_by_preemption
+from tests.simulator.changes import reserve, take_down_node
+from tests.simulator.preempting import place_by_preemption
 
 NAMESPACE = "hub"
 IMAGE = "quay.io/jupyter/scipy-notebook:2026"
@@ -191,7 +192,7 @@ class World:
         self._put(obj)
 
     def remove_node(self, name: str) -> None:
-        for pod in self.snapshot.take_down_node(name):
+        for pod in take_down_node(self.snapshot, name):
             self.objects.pop(("Pod", ObjectKey.of(pod)))
         self.objects.pop(("Node", ObjectKey("", name)))
 
@@ -365,7 +366,7 @@ class World:
                 if action.owner:
                     self.snapshot.put(replace(claim, owner_uids=(*claim.owner_uids, action.pod_uid)))
                 if action.consumer and claim.claim.is_allocated:
-                    self.snapshot.reserve(action.claim, self.snapshot.pods[action.pod])
+                    reserve(self.snapshot, action.claim, self.snapshot.pods[action.pod])
             case DeleteClaim():
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)

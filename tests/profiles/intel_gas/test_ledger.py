@@ -125,16 +125,6 @@ def test_a_pod_that_is_being_deleted_counts_until_it_is_gone():
     assert ("lab", "ada") in rebuild([pod]).ledger
 
 
-def test_oldest_first_is_by_number():
-    ledger = rebuild(
-        [
-            gpu_pod(name, gas_container_cards="card0", gas_ts=time)
-            for name, time in (("a", "10"), ("b", "9"), ("c", "9"))
-        ]
-    )
-    assert [name for _, name in ledger.ledger.oldest_first()] == ["b", "c", "a"]
-
-
 def test_use_adds_up_with_tiles_known_and_unknown():
     pods = [
         gpu_pod(

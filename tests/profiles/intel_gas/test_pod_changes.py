@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.profiles.intel_gas import changes_for_gas, changes_with_cards, choose, parse_intel_gas, plain_changes
-from dra_spawner.profiles.intel_gas.assignment import PluginMemory, PreferredRequest
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from tests.profiles.intel_gas.gpus import gpu_node
+from tests.profiles.intel_gas.plugin import Plugin
 
 BOTH = {"count": 2, "millicores": 500, "memory": "1Ki", "tiles": 1, "hierarchy": "COMPOSITE"}
 LIMITS = {
@@ -115,14 +115,13 @@ def test_the_plugin_gives_the_cards_and_sets_the_mask_that_were_chosen(container
         "status": {"phase": "Pending"},
     }
     devices = [f"card{number}-{share}" for number in (0, 1, 7, 8) for share in range(10)]
-    plugin = PluginMemory(tiles_per_card=8)
+    plugin = Plugin(pod, tiles_per_card=8)
     sections = dict(zip(names, changes.annotations["gas-container-cards"].split("|"), strict=True))
     gpu_containers = [name for name in names if name in wanted]
     for index, name in enumerate(gpu_containers):
         count = wanted[name]["count"]
-        ids = plugin.preferred([PreferredRequest(count, tuple(devices))], [pod], {("lab", "ada"): index})
+        ids = plugin.preferred(count, devices, index)
         assert [device.split("-")[0] for device in ids] == sections[name].split(",")
-        found = plugin.allocate([ids], [pod], {("lab", "ada"): index}, devices)
-        assert found.warnings == ()
-        assert found.environment.get("ZE_AFFINITY_MASK") == changes.environment[name].get("ZE_AFFINITY_MASK")
+        assert len(ids) == count
+        assert plugin.environment(index).get("ZE_AFFINITY_MASK") == changes.environment[name].get("ZE_AFFINITY_MASK")
         devices = [device for device in devices if device not in ids]

@@ -1,6 +1,6 @@
 """What kube-scheduler would do in a snapshot for a pod that fits nowhere: clear a node of less important pods.
 
-It clears nodes for CPU, memory, ports and room for pods, never for devices (see
+It clears nodes for CPU, memory, ports and number of pods, never for devices (see
 :mod:`~dra_spawner.simulator.preemption`).
 """
 
@@ -18,6 +18,7 @@ from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question, Unschedulable
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.simulator.changes import reserve
 
 __all__ = ["cluster_view", "find_preemption", "place_by_preemption"]
 
@@ -61,10 +62,11 @@ def place_by_preemption(snapshot: Snapshot, pod: Pod) -> tuple[str, tuple[Pod, .
     if found is None:
         return where
     snapshot.fork()
-    for tracked in snapshot.claims_of(pod):
+    for reference in pod.claims:
         # What it shares with a victim is not given back in between.
-        if tracked is not None and tracked.claim.is_allocated:
-            snapshot.reserve(tracked.key, pod)
+        key = ObjectKey(pod.namespace, reference.claim or "")
+        if key in snapshot.claims and snapshot.claims[key].claim.is_allocated:
+            reserve(snapshot, key, pod)
     for victim in found.victims:
         snapshot.remove_pod(ObjectKey.of(victim))
     if snapshot.schedule(pod, found.node_name).fits:
