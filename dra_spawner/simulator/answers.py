@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Final
 
 from dra_spawner.dra.allocator import AllocationError
 from dra_spawner.dra.budget import SearchStopped
@@ -14,19 +13,18 @@ from dra_spawner.dra.counters import CounterCache
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.requests import prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.caching import Cache, CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Misfit, Reason, Stopped
 from dra_spawner.simulator.fitting_classes import FittingClasses
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
-from dra_spawner.simulator.node_partitions import Divisions
+from dra_spawner.simulator.node_partitions import NodePartitions
 from dra_spawner.simulator.pool_views import NodeView
 from dra_spawner.simulator.search_limits import SearchLimits
-from dra_spawner.simulator.single_device_cache import Outlines
+from dra_spawner.simulator.single_device_cache import SingleDeviceCache
 from dra_spawner.simulator.verdicts import ShapeAnswer, ShapeGroup
 
 __all__ = ["Answers"]
-
-_MOST_SHAPES: Final = 1_000
 
 
 class Answers:
@@ -36,7 +34,7 @@ class Answers:
     ----------
     judge
         Finds out what is not known yet.
-    divisions
+    partitions
         The nodes in their classes.
     classes
         Device classes by name.
@@ -52,21 +50,23 @@ class Answers:
     def __init__(
         self,
         judge: Judge,
-        divisions: Divisions,
+        partitions: NodePartitions,
         classes: Mapping[str, DeviceClass],
         places: Mapping[str, int],
         features: Features,
         quirks: Quirks,
+        sizes: CacheSizes,
     ) -> None:
         self._judge = judge
-        self._divisions = divisions
+        self._partitions = partitions
         self._classes = classes
         self._places = places
         self._features = features
         self._quirks = quirks
         self.limits: SearchLimits | None = None
-        self._answers: dict[tuple[int, bool], ShapeAnswer] = {}
-        self._found: dict[int, _Found] = {}
+        self._sizes = sizes
+        self._answers: Cache[tuple[int, bool], ShapeAnswer] = Cache(sizes.answers)
+        self._found: Cache[int, _ShapeVerdicts] = Cache(sizes.fitting_classes)
 
     # --- what is kept ------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class Answers:
         self._answers.clear()
         self._found.clear()
 
-    def _found_for(self, shape: ClaimShape) -> _Found:
+    def _found_for(self, shape: ClaimShape) -> _ShapeVerdicts:
         """What has been found out for the shape in the division that is in use now.
 
         Raises
@@ -90,12 +90,10 @@ class Answers:
         """
         if self.limits is not None:
             self.limits.check(shape.id)
-        division = self._divisions.of(shape)
+        partition = self._partitions.of(shape)
         found = self._found.get(shape.id)
-        if found is None or found.division is not division:
-            if len(self._found) >= _MOST_SHAPES:
-                self._found.clear()
-            found = self._found[shape.id] = _Found(shape, division, self._features)
+        if found is None or found.partition is not partition:
+            found = self._found.keep(shape.id, _ShapeVerdicts(shape, partition, self._features, self._sizes))
         return found
 
     # --- questions about a class of nodes ----------------------------------------------------------------------------
@@ -103,69 +101,67 @@ class Answers:
     def on_node(self, name: str, shape: ClaimShape, explain: bool) -> tuple[ClassVerdict, Reason | None]:
         """The verdict on a node, and why the claims do not fit, if that is asked for."""
         found = self._found_for(shape)
-        return self._on_class(found.division.class_of(name), self._divisions.view(name), found, explain)
+        return self._on_class(found.partition.class_of(name), self._partitions.view(name), found, explain)
 
     def token(self, name: str, shape: ClaimShape) -> tuple[int, NodeClass, int]:
         """What a verdict on a node is kept by."""
-        node_class = self._found_for(shape).division.class_of(name)
-        return shape.id, node_class, self._divisions.common_use(node_class)
+        node_class = self._found_for(shape).partition.class_of(name)
+        return shape.id, node_class, self._partitions.common_use(node_class)
 
     def first_fitting_node(self, shape: ClaimShape) -> str | None:
         """The first node, in the order in which they were added, on which the claims fit; None if there is none."""
         found = self._found_for(shape)
-        found.division.refresh()
+        found.partition.refresh()
         return found.fitting.first(
-            found.division, self._places, self._divisions.common_change, partial(self._fits, found)
+            found.partition, self._places, self._partitions.common_change, partial(self._fits, found)
         )
 
     def failing_nodes(self, shape: ClaimShape) -> list[str]:
         """Nodes on which the scheduler would give up on the pod."""
         found = self._found_for(shape)
         failing: list[str] = []
-        for node_class in found.division:
+        for node_class in found.partition:
             if isinstance(self._verdict(node_class, self._first_view(node_class), found), Fatal):
                 failing += node_class.nodes
         return failing
 
-    def _fits(self, found: _Found, node_class: NodeClass) -> bool:
+    def _fits(self, found: _ShapeVerdicts, node_class: NodeClass) -> bool:
         return isinstance(self._verdict(node_class, self._first_view(node_class), found), Fits)
 
     def _first_view(self, node_class: NodeClass) -> NodeView:
-        return self._divisions.view(node_class.first(self._places)[1])
+        return self._partitions.view(node_class.first(self._places)[1])
 
     def _on_class(
-        self, node_class: NodeClass, view: NodeView, found: _Found, explain: bool
+        self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts, explain: bool
     ) -> tuple[ClassVerdict, Reason | None]:
         verdict = self._verdict(node_class, view, found)
         if not explain or not isinstance(verdict, Misfit):
             return verdict, None
-        key = (found.shape.id, self._divisions.common_use(node_class))
+        key = (found.shape.id, self._partitions.common_use(node_class))
         reason = node_class.reasons.get(key)
         if reason is None:
             reason = self._explain(view, found.shape, self._judge.counters())
             if reason is not None and reason.reason is not None:
-                node_class.reasons[key] = reason
+                node_class.reasons.keep(key, reason)
         return verdict, reason
 
-    def _verdict(self, node_class: NodeClass, view: NodeView, found: _Found) -> ClassVerdict:
+    def _verdict(self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts) -> ClassVerdict:
         """The verdict on a class, found on one of its nodes if it is not known."""
-        key = (found.shape.id, self._divisions.common_use(node_class))
+        key = (found.shape.id, self._partitions.common_use(node_class))
         verdict = node_class.verdicts.get(key)
         if verdict is None:
-            verdict = self._verdict_by_outline(node_class, view, found)
-            node_class.keep(key, verdict)
+            verdict = node_class.verdicts.keep(key, self._verdict_of_equals(node_class, view, found))
         return verdict
 
-    def _verdict_by_outline(self, node_class: NodeClass, view: NodeView, found: _Found) -> ClassVerdict:
+    def _verdict_of_equals(self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts) -> ClassVerdict:
         """The verdict found on another class that comes to the same for these claims, or a new one."""
-        outlines = found.outlines
-        key = outlines.key(node_class.structure, view, node_class.uses) if outlines is not None else None
-        if outlines is None or key is None:
+        single_device = found.single_device
+        key = single_device.key(node_class.structure, view, node_class.uses) if single_device is not None else None
+        if single_device is None or key is None:
             return self._search(view, found.shape, self._judge.counters())
-        verdict = outlines.verdicts.get(key)
+        verdict = single_device.verdicts.get(key)
         if verdict is None:
-            verdict = self._search(view, found.shape, self._judge.counters())
-            outlines.keep(key, verdict)
+            verdict = single_device.verdicts.keep(key, self._search(view, found.shape, self._judge.counters()))
         return verdict
 
     # --- searches ----------------------------------------------------------------------------------------------------
@@ -200,13 +196,13 @@ class Answers:
         answer = self._answers.get((shape.id, explain))
         if answer is None:
             found = self._found_for(shape)
-            groups = [self._group(item, found, explain) for item in found.division]
+            groups = [self._group(item, found, explain) for item in found.partition]
             if entangled:
                 groups = self._untangle(groups, shape, explain, entangled)
             groups.sort(key=lambda group: self._places[group.nodes[0]])
-            answer = ShapeAnswer(tuple(groups), self._divisions.views())
+            answer = ShapeAnswer(tuple(groups), self._partitions.views())
             if not any(isinstance(group.verdict, Stopped) for group in groups):
-                self._answers[shape.id, explain] = answer
+                self._answers.keep((shape.id, explain), answer)
         return answer
 
     def error(
@@ -230,11 +226,11 @@ class Answers:
                 pass  # in other names, then
         return AllocationError(fatal.reason, fatal.message)
 
-    def _group(self, node_class: NodeClass, found: _Found, explain: bool) -> ShapeGroup:
+    def _group(self, node_class: NodeClass, found: _ShapeVerdicts, explain: bool) -> ShapeGroup:
         names = tuple(node_class.nodes)
         if len(names) > 1:
             names = tuple(sorted(names, key=self._places.__getitem__))
-        view = self._divisions.view(names[0])
+        view = self._partitions.view(names[0])
         try:
             return ShapeGroup(names, view, *self._on_class(node_class, view, found, explain))
         except SearchStopped as stopped:
@@ -244,7 +240,7 @@ class Answers:
         self, groups: list[ShapeGroup], shape: ClaimShape, explain: bool, entangled: frozenset[str]
     ) -> list[ShapeGroup]:
         """Judge nodes one by one, in order, where one may change the verdict on the next."""
-        views = self._divisions.views()
+        views = self._partitions.views()
         apart = {name for name, view in views.items() if any(pool.id.pool in entangled for pool in view.pools)}
         remaining = [left for group in groups if (left := group.without(apart, views)) is not None]
         counters = self._judge.counters()
@@ -261,13 +257,15 @@ class Answers:
         return remaining
 
 
-class _Found:
-    """What has been found out for one shape in one division."""
+class _ShapeVerdicts:
+    """What has been found out for one shape in one partition."""
 
-    __slots__ = ("division", "fitting", "outlines", "shape")
+    __slots__ = ("fitting", "partition", "shape", "single_device")
 
-    def __init__(self, shape: ClaimShape, division: NodeClasses, features: Features) -> None:
+    def __init__(self, shape: ClaimShape, partition: NodeClasses, features: Features, sizes: CacheSizes) -> None:
         self.shape = shape
-        self.division = division
+        self.partition = partition
         self.fitting = FittingClasses()
-        self.outlines = Outlines(shape, features) if Outlines.picks_one_device(shape) else None
+        self.single_device: SingleDeviceCache | None = None
+        if sizes.single_device and SingleDeviceCache.picks_one_device(shape):
+            self.single_device = SingleDeviceCache(shape, features, sizes.single_device)

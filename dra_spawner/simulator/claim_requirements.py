@@ -12,11 +12,11 @@ from dra_spawner.simulator.cluster_state import ClusterState
 from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
 from dra_spawner.simulator.pods import ClaimReference, Pod
 
-__all__ = ["Wish", "leftover_claim", "wishes_of"]
+__all__ = ["ClaimRequirement", "claim_requirements", "leftover_claim"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ClaimRequirement:
     """A claim that a pod needs.
 
     Attributes
@@ -38,21 +38,21 @@ class Wish:
         return self.tracked.claim
 
 
-def wishes_of(pod: Pod, state: ClusterState) -> tuple[Wish, ...] | NodeVerdict:
+def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement, ...] | NodeVerdict:
     """The claims in the order of ``spec.resourceClaims``, each once; or what rules out all nodes.
 
     A claim that is not made yet, or was deleted before the pod ran, is what the claim controller would make from the
     template.
     """
-    wishes: dict[ObjectKey, Wish] = {}
+    requirements: dict[ObjectKey, ClaimRequirement] = {}
     for reference in pod.claims:
         if not reference.is_needed:
             continue
-        wish = _resolve(pod, reference, state)
-        if isinstance(wish, NodeVerdict):
-            return wish
-        wishes.setdefault(wish.tracked.key, wish)
-    return next(_problems(pod, list(wishes.values()), state), tuple(wishes.values()))
+        requirement = _resolve(pod, reference, state)
+        if isinstance(requirement, NodeVerdict):
+            return requirement
+        requirements.setdefault(requirement.tracked.key, requirement)
+    return next(_problems(pod, list(requirements.values()), state), tuple(requirements.values()))
 
 
 def leftover_claim(pod: Pod, state: ClusterState) -> TrackedClaim | None:
@@ -64,7 +64,7 @@ def leftover_claim(pod: Pod, state: ClusterState) -> TrackedClaim | None:
     return None
 
 
-def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish | NodeVerdict:
+def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | NodeVerdict:
     if reference.claim is not None:
         key = ObjectKey(pod.namespace, reference.claim)
         broken = state.broken.get((Kind.RESOURCE_CLAIM, key))
@@ -72,7 +72,7 @@ def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish |
             return _unknown(str(broken))
         tracked = state.claims.get(key)
         if tracked is not None and (reference.template is None or tracked.belongs_to(pod)):
-            return Wish(reference.name, tracked)
+            return ClaimRequirement(reference.name, tracked)
         if tracked is not None:
             return _refused(f"ResourceClaim {key} was not created for Pod {pod} (Pod is not owner)")
         if reference.template is None:
@@ -80,15 +80,15 @@ def _resolve(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish |
     for key in state.claims_made_for[ObjectKey.of(pod)]:
         tracked = state.claims[key]
         if tracked.entry == reference.name and tracked.belongs_to(pod):
-            return Wish(reference.name, tracked)
+            return ClaimRequirement(reference.name, tracked)
     return _from_template(pod, reference, state)
 
 
-def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> Wish | NodeVerdict:
+def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> ClaimRequirement | NodeVerdict:
     key = ObjectKey(pod.namespace, reference.template or "")
     template = state.templates.get(key)
     if template is not None:
-        return Wish(reference.name, template.claim_for(pod, reference.name), is_new=True)
+        return ClaimRequirement(reference.name, template.claim_for(pod, reference.name), is_new=True)
     broken = state.broken.get((Kind.RESOURCE_CLAIM_TEMPLATE, key))
     if broken is not None:
         return _unknown(str(broken))
@@ -98,13 +98,13 @@ def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> 
     )
 
 
-def _problems(pod: Pod, wishes: list[Wish], state: ClusterState) -> Iterator[NodeVerdict]:
+def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterState) -> Iterator[NodeVerdict]:
     """What keeps the pod from any node, as far as its claims say so themselves."""
-    for wish in wishes:
-        claim, status = wish.claim, wish.claim.status
-        if wish.tracked.is_deleted:
+    for requirement in requirements:
+        claim, status = requirement.claim, requirement.claim.status
+        if requirement.tracked.is_deleted:
             yield _refused(f'resourceclaim "{claim.name}" is being deleted')
-        if len(status.reserved_for) >= MAX_CONSUMERS and not wish.tracked.is_reserved_for(pod):
+        if len(status.reserved_for) >= MAX_CONSUMERS and not requirement.tracked.is_reserved_for(pod):
             yield _refused(f'resourceclaim "{claim.name}" has {MAX_CONSUMERS} consumers already, the most it may have')
         if status.node_selector is not None and status.node_selector.problem:
             yield NodeVerdict(

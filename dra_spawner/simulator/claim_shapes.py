@@ -12,13 +12,12 @@ from dra_spawner.dra.errors import AllocationError
 from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.requests import PreparedClaim, prepare_claims
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.simulator.caching import Cache, CacheSizes
 
 __all__ = ["ClaimShape", "ClaimShapes"]
 
-_MOST_KEPT: Final = 4096
-#: Of selectors on devices, about a hundred bytes each.
-_MOST_VERDICTS: Final = 1_000_000
-"""Shapes, and claims whose shape is known; more are forgotten all at once."""
+_MOST_SELECTOR_VERDICTS: Final = 1_000_000
+"""About a hundred bytes each."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,12 +43,12 @@ class ClaimShape:
 class ClaimShapes:
     """Recognises shapes; to be cleared when a class changes."""
 
-    def __init__(self, features: Features, quirks: Quirks) -> None:
+    def __init__(self, features: Features, quirks: Quirks, sizes: CacheSizes) -> None:
         self._features = features
         self._quirks = quirks
         self._selectors = SelectorCache(list_attributes=features.list_type_attributes)
-        self._shapes: dict[tuple[Hashable, ...], ClaimShape] = {}
-        self._keys: dict[int, tuple[ResourceClaim, Hashable]] = {}
+        self._shapes: Cache[tuple[Hashable, ...], ClaimShape] = Cache(sizes.shapes)
+        self._keys: Cache[int, tuple[ResourceClaim, Hashable]] = Cache(sizes.claim_keys)
         self._ids = count()
 
     def shape(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:
@@ -60,35 +59,25 @@ class ClaimShapes:
         AllocationError
             When they cannot be allocated on any node.
         """
-        if self._selectors.kept >= _MOST_VERDICTS:
-            self._forget()
+        if self._selectors.kept >= _MOST_SELECTOR_VERDICTS:
+            self._shapes.clear()
+            self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
         key = tuple([self._key(claim) for claim in claims])
         shape = self._shapes.get(key)
         if shape is None:
-            if len(self._shapes) >= _MOST_KEPT:
-                self._forget()
-            shape = self._shapes[key] = self._make(claims, classes)
+            shape = self._shapes.keep(key, self._make(claims, classes))
         return shape
 
     def clear(self) -> None:
         """Forget all shapes: classes have changed."""
         self._shapes.clear()
 
-    def _forget(self) -> None:
-        """Forget shapes and what selectors select: whoever makes claims can make ever new ones."""
-        self._shapes.clear()
-        self._selectors = SelectorCache(list_attributes=self._features.list_type_attributes)
-
     def _key(self, claim: ResourceClaim) -> Hashable:
         known = self._keys.get(id(claim))
         if known is not None:
             return known[1]
-        if len(self._keys) >= _MOST_KEPT:
-            self._keys.clear()
-        key = _claim_key(claim)
         # The claim is kept, too, so that no other can have its id.
-        self._keys[id(claim)] = (claim, key)
-        return key
+        return self._keys.keep(id(claim), (claim, _claim_key(claim)))[1]
 
     def _make(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:
         nameless = [

@@ -21,15 +21,16 @@ from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36, Features, Quir
 from dra_spawner.dra.objects import AllocatedDevice, DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.results import DeviceResult
 from dra_spawner.simulator.answers import Answers
+from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShapes
 from dra_spawner.simulator.class_verdicts import Fatal, Fits, Judge, no_fit
 from dra_spawner.simulator.holders import Held, Holders
 from dra_spawner.simulator.journal import Journal
-from dra_spawner.simulator.node_partitions import Divisions
+from dra_spawner.simulator.node_partitions import NodePartitions
 from dra_spawner.simulator.pool_views import Concerned, PoolViews
 from dra_spawner.simulator.search_limits import SearchLimits
 from dra_spawner.simulator.table import Table
-from dra_spawner.simulator.verdicts import Question, Verdict, VerdictGroup, Verdicts
+from dra_spawner.simulator.verdicts import DeviceQuestion, Verdict, VerdictGroup, Verdicts
 
 __all__ = ["DeviceState", "Verdict", "VerdictGroup", "Verdicts"]
 
@@ -51,6 +52,8 @@ class DeviceState:
     max_steps
         Steps after which the search on one node is given up, as kube-scheduler gives up after ten seconds; None for
         no limit.
+    sizes
+        Sizes of the caches; None for the default ones.
     """
 
     def __init__(
@@ -64,7 +67,9 @@ class DeviceState:
         *,
         journal: Journal | None = None,
         max_steps: int | None = None,
+        sizes: CacheSizes | None = None,
     ) -> None:
+        sizes = sizes or CacheSizes()
         self.journal = journal if journal is not None else Journal()
         self._pools = PoolViews(features, quirks, slices)
         self._classes = {item.name: item for item in classes}
@@ -75,9 +80,9 @@ class DeviceState:
         self._allocated = AllocatedState(features)
         self._allocated.add_all(self._holders.held_at_first())
         self._judge = Judge(self._allocated, features, quirks, max_steps)
-        self._shapes = ClaimShapes(features, quirks)
-        self._divisions = Divisions(self._nodes, self._places, self._pools, self._allocated)
-        self._answers = Answers(self._judge, self._divisions, self._classes, self._places, features, quirks)
+        self._shapes = ClaimShapes(features, quirks, sizes)
+        self._partitions = NodePartitions(self._nodes, self._places, self._pools, self._allocated, sizes)
+        self._answers = Answers(self._judge, self._partitions, self._classes, self._places, features, quirks, sizes)
 
     # --- what there is ---------------------------------------------------------------------------------------------
 
@@ -131,7 +136,7 @@ class DeviceState:
         """
         shape = self._shapes.shape(claims, self._classes)
         verdict, reason = self._answers.on_node(node_name, shape, explain)
-        view = self._divisions.view(node_name)
+        view = self._partitions.view(node_name)
         if isinstance(verdict, Fits):
             return self._judge.allocations(verdict, view, shape.prepared)
         if isinstance(verdict, Fatal):
@@ -156,7 +161,7 @@ class DeviceState:
             for group in answer.fatal
             if isinstance(group.verdict, Fatal)
         }
-        return Verdicts(answer, Question(tuple(claims), shape, self._judge, errors))
+        return Verdicts(answer, DeviceQuestion(tuple(claims), shape, self._judge, errors))
 
     def first_fitting_node(self, claims: Sequence[ResourceClaim]) -> str | None:
         """The first node, in the order in which they were added, on which `allocate` finds devices; None if none.
@@ -272,7 +277,7 @@ class DeviceState:
 
     def _note_use(self, held: Held) -> None:
         self._answers.forget_answers()
-        self._divisions.note_use(held)
+        self._partitions.note_use(held)
 
     def _set_node(self, name: str, node: Node | None, place: int) -> None:
         self._answers.forget_answers()
@@ -280,12 +285,12 @@ class DeviceState:
             del self._nodes[name], self._places[name]
         else:
             self._nodes[name], self._places[name] = node, place
-        self._divisions.note_node(name)
+        self._partitions.note_node(name)
 
     def _look_again(self, concerned: Concerned) -> None:
         """These nodes see other pools now; None means all of them."""
         self._answers.forget_answers()
-        self._divisions.note_pools(concerned)
+        self._partitions.note_pools(concerned)
 
     def _undo_put(self, item: ResourceSlice, place: int | None = None) -> None:
         self._look_again(self._pools.put(item, place))

@@ -15,7 +15,7 @@ from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, N
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.reasons import NoFitReason
-from dra_spawner.simulator.claim_requirements import Wish, leftover_claim, wishes_of
+from dra_spawner.simulator.claim_requirements import ClaimRequirement, claim_requirements, leftover_claim
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, simulated_name
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.cluster_state import ClusterState
@@ -105,9 +105,9 @@ class Fitting:
         self.pod = pod
         self._state = state
         self._extended = self._extended_resources()
-        wishes = wishes_of(pod, state)
-        self.wishes: tuple[Wish, ...] = () if isinstance(wishes, NodeVerdict) else wishes
-        self.general = self._general_problem() or (wishes if isinstance(wishes, NodeVerdict) else None)
+        requirements = claim_requirements(pod, state)
+        self.requirements: tuple[ClaimRequirement, ...] = () if isinstance(requirements, NodeVerdict) else requirements
+        self.general = self._general_problem() or (requirements if isinstance(requirements, NodeVerdict) else None)
 
     def answer(self, node_name: str, explain: bool = False) -> NodeAnswer:
         """Whether the pod fits on one node.
@@ -148,7 +148,7 @@ class Fitting:
     def has_claims_at(self, node_name: str) -> bool:
         """Whether all claims that have devices already can be used on a node."""
         node = self._state.nodes[node_name].node
-        selectors = (wish.claim.status.node_selector for wish in self.wishes)
+        selectors = (requirement.claim.status.node_selector for requirement in self.requirements)
         return all(each is None or each.matches(node.name, node.labels) for each in selectors)
 
     def holds(self, node_name: str, verdict: NodeVerdict) -> bool:
@@ -182,8 +182,8 @@ class Fitting:
     def _nodes_of_claims(self) -> Iterable[str]:
         """Nodes that the claims which have devices already leave open by name."""
         names: Iterable[str] = self._state.nodes
-        for wish in self.wishes:
-            selector = wish.claim.status.node_selector
+        for requirement in self.requirements:
+            selector = requirement.claim.status.node_selector
             named = named_nodes(selector) if selector is not None else None
             if named is not None:
                 names = [name for name in named if name in names]
@@ -269,7 +269,7 @@ class Fitting:
 
     @cached_property
     def _unallocated(self) -> list[ResourceClaim]:
-        return [wish.claim for wish in self.wishes if not wish.claim.is_allocated]
+        return [requirement.claim for requirement in self.requirements if not requirement.claim.is_allocated]
 
     def _devices_of_nodes(self, names: Sequence[str], explain: bool) -> dict[str, NodeAnswer]:
         """Answers of nodes where nothing else is in the way."""
@@ -318,7 +318,7 @@ class Fitting:
             invalid = found.kind is NoFitKind.INVALID_POOLS
             words = "invalid resource pools were encountered" if invalid else "cannot allocate all claims"
             return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, words), found.reason)
-        tracked = {wish.claim.name: wish.tracked for wish in self.wishes}
+        tracked = {requirement.claim.name: requirement.tracked for requirement in self.requirements}
         return NodeAnswer(
             FITS,
             allocations=tuple(

@@ -22,7 +22,7 @@ class FittingClasses:
 
     def first(
         self,
-        division: NodeClasses,
+        partition: NodeClasses,
         places: Mapping[str, int],
         common_change: int,
         fits: Callable[[NodeClass], bool],
@@ -31,18 +31,18 @@ class FittingClasses:
 
         Parameters
         ----------
-        division
+        partition
             The nodes, up to date.
         common_change
             Number of the last change of the use of any common device, which may change every verdict.
         fits
             Tells whether the claims fit on a class.
         """
-        if self._revived is not division.revived or self._common_change != common_change:
+        if self._revived is not partition.revived or self._common_change != common_change:
             self._fitting.clear()
-            self._revived, self._seen = division.revived, len(division.revived)
+            self._revived, self._seen = partition.revived, len(partition.revived)
             self._common_change = common_change
-            self._fitting.update((item, None) for item in division.live if fits(item))
+            self._fitting.update((item, None) for item in partition.live if fits(item))
         for item in self._revived[self._seen :]:
             if item.nodes and item not in self._fitting and fits(item):
                 self._fitting[item] = None

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Final
 
 from dra_spawner.dra.allocated_state import AllocatedState, DeviceUse, PoolDevices
+from dra_spawner.simulator.caching import Cache
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Reason
 from dra_spawner.simulator.node_structure import Signatures
 from dra_spawner.simulator.pool_views import NodeView
@@ -24,7 +25,6 @@ _SPARE: Final = 2_000
 
 _MOST_SLICES: Final = 20_000
 _MOST_USES: Final = 1_000
-_MOST_VERDICTS: Final = 1_000
 
 VerdictKey = tuple[int, int]
 """Of a shape of claims, and of the use of common devices."""
@@ -37,7 +37,7 @@ class CommonDevices:
 
     def __init__(self, devices: tuple[PoolDevices, ...]) -> None:
         self.devices = devices
-        self._numbers: dict[tuple[DeviceUse, ...], int] = {}
+        self._numbers: Cache[tuple[DeviceUse, ...], int] = Cache(_MOST_USES)
         self._number = 0
         self._next_number = count(1)
         self._checked = -1
@@ -54,9 +54,7 @@ class CommonDevices:
             uses = allocated.uses(self.devices)
             number = self._numbers.get(uses)
             if number is None:
-                if len(self._numbers) >= _MOST_USES:
-                    self._numbers.clear()
-                number = self._numbers[uses] = next(self._next_number)
+                number = self._numbers.keep(uses, next(self._next_number))
             self._number = number
             self._checked = change
         return self._number
@@ -68,7 +66,7 @@ class NodeClass:
     Attributes
     ----------
     structure
-        Number for what its nodes' pools look like, in this division.
+        Number for what its nodes' pools look like, in this partition.
     uses
         How their local devices are used.
     common
@@ -81,21 +79,14 @@ class NodeClass:
 
     __slots__ = ("_queue", "common", "nodes", "reasons", "structure", "uses", "verdicts")
 
-    def __init__(self, structure: int, uses: tuple[DeviceUse, ...], common: CommonDevices) -> None:
+    def __init__(self, structure: int, uses: tuple[DeviceUse, ...], common: CommonDevices, most_verdicts: int) -> None:
         self.structure = structure
         self.uses = uses
         self.common = common
         self.nodes: set[str] = set()
-        self.verdicts: dict[VerdictKey, ClassVerdict] = {}
-        self.reasons: dict[VerdictKey, Reason] = {}
+        self.verdicts: Cache[VerdictKey, ClassVerdict] = Cache(most_verdicts)
+        self.reasons: Cache[VerdictKey, Reason] = Cache(most_verdicts)
         self._queue: list[tuple[int, str]] = []
-
-    def keep(self, key: VerdictKey, verdict: ClassVerdict) -> None:
-        """Remember a verdict."""
-        if len(self.verdicts) >= _MOST_VERDICTS:
-            self.verdicts.clear()
-            self.reasons.clear()
-        self.verdicts[key] = verdict
 
     def add(self, name: str, place: int) -> None:
         """Take a node in."""
@@ -114,7 +105,7 @@ class NodeClass:
 
 
 class NodeClasses:
-    """All nodes, divided into classes by the attributes of devices that some claims can see.
+    """All nodes, partitioned into classes by the attributes of devices that some claims can see.
 
     Parameters
     ----------
@@ -126,6 +117,8 @@ class NodeClasses:
         What a node sees now, by its name.
     places
         By name, the place of each node among the others.
+    most_verdicts
+        Verdicts that each class keeps.
     """
 
     def __init__(
@@ -135,7 +128,9 @@ class NodeClasses:
         view_of: Callable[[str], NodeView],
         allocated: AllocatedState,
         places: Mapping[str, int],
+        most_verdicts: int,
     ) -> None:
+        self._most_verdicts = most_verdicts
         self._signatures = Signatures(attributes, serials)
         self._view_of = view_of
         self._allocated = allocated
@@ -191,7 +186,7 @@ class NodeClasses:
         found = self._classes.get(key)
         if found is None:
             self._prune()
-            found = self._classes[key] = NodeClass(*key, known[2])
+            found = self._classes[key] = NodeClass(*key, known[2], self._most_verdicts)
         if found is before:
             # Its place may be another one now.
             found.add(name, self._places[name])

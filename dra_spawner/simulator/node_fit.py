@@ -86,7 +86,7 @@ class NodeFit:
     pod
         To be placed.
     nodes
-        All nodes of the cluster, for what the pod and others wish about their neighbours.
+        All nodes of the cluster, for pod affinity and topology spread.
     by_devices
         Names of extended resources for which, on nodes that do not offer them themselves, devices stand.
     devices_follow

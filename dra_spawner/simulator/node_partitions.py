@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final
 
 from dra_spawner.dra.allocated_state import AllocatedState
 from dra_spawner.dra.objects import AllocatedDevice, Node
+from dra_spawner.simulator.caching import CacheSizes
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.node_classes import NodeClass, NodeClasses
 from dra_spawner.simulator.pool_views import Concerned, NodeView, PoolViews
 
-__all__ = ["Divisions"]
-
-_MOST_DIVISIONS: Final = 16
-"""Ways to divide nodes into classes, one for each set of attributes that claims look at."""
+__all__ = ["NodePartitions"]
 
 
-class Divisions:
-    """All nodes in all their classes, brought up to date when they are asked for.
+class NodePartitions:
+    """Partitions of the nodes into classes, one for each set of attributes that claims look at.
 
     Parameters
     ----------
     nodes, places
-        By name, the nodes and the place of each among the others; whoever changes them tells `note_node`.
+        By name, the nodes and the place of each among the others; changes are reported to `note_node`.
     pools
-        What they see; whoever changes it tells `note_pools`.
+        What they see; changes are reported to `note_pools`.
     allocated
-        What is in use; whoever changes it tells `note_use`.
+        What is in use; changes are reported to `note_use`.
 
     Attributes
     ----------
@@ -36,14 +33,20 @@ class Divisions:
     """
 
     def __init__(
-        self, nodes: Mapping[str, Node], places: Mapping[str, int], pools: PoolViews, allocated: AllocatedState
+        self,
+        nodes: Mapping[str, Node],
+        places: Mapping[str, int],
+        pools: PoolViews,
+        allocated: AllocatedState,
+        sizes: CacheSizes,
     ) -> None:
         self._nodes = nodes
         self._places = places
         self._pools = pools
         self._allocated = allocated
         self._views: dict[str, NodeView] = {}
-        self._divisions: dict[frozenset[str] | None, NodeClasses] = {}
+        self._sizes = sizes
+        self._partitions: dict[frozenset[str] | None, NodeClasses] = {}
         self.common_change = 0
 
     def view(self, name: str) -> NodeView:
@@ -58,14 +61,22 @@ class Divisions:
         return dict(self._views)
 
     def of(self, shape: ClaimShape) -> NodeClasses:
-        """The nodes, divided by what claims of this shape can see."""
-        division = self._divisions.get(shape.attributes)
-        if division is None:
-            if len(self._divisions) >= _MOST_DIVISIONS:
-                del self._divisions[next(iter(self._divisions))]
-            division = NodeClasses(shape.attributes, self._pools.serials, self.view, self._allocated, self._places)
-            self._divisions[shape.attributes] = division
-        return division
+        """The nodes, partitioned by what claims of this shape can see."""
+        partition = self._partitions.get(shape.attributes)
+        if partition is None:
+            partition = NodeClasses(
+                shape.attributes,
+                self._pools.serials,
+                self.view,
+                self._allocated,
+                self._places,
+                self._sizes.class_verdicts,
+            )
+            if len(self._partitions) >= self._sizes.partitions:
+                self._partitions.pop(next(iter(self._partitions), None), None)
+            if self._sizes.partitions:
+                self._partitions[shape.attributes] = partition
+        return partition
 
     def common_use(self, node_class: NodeClass) -> int:
         """A number for how the common devices that nodes of this class see are used now."""
@@ -73,7 +84,7 @@ class Divisions:
 
     def note_use(self, held: Iterable[AllocatedDevice]) -> None:
         """These devices, or shares of them, were taken or given back."""
-        if not self._divisions:
+        if not self._partitions:
             # Nothing has been found out yet that this could change.
             return
         for item in held:
@@ -81,16 +92,16 @@ class Divisions:
                 continue
             owner = self._pools.owner(item.id)
             if owner:
-                for division in self._divisions.values():
-                    division.mark_stale(owner)
+                for partition in self._partitions.values():
+                    partition.mark_stale(owner)
             elif owner is not None:
                 self.common_change += 1
 
     def note_node(self, name: str) -> None:
         """A node came, went, or is another one now."""
         self._views.pop(name, None)
-        for division in self._divisions.values():
-            division.mark_stale(name)
+        for partition in self._partitions.values():
+            partition.mark_stale(name)
 
     def note_pools(self, concerned: Concerned) -> None:
         """These nodes see other pools now; None means all of them."""

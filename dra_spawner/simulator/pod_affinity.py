@@ -23,7 +23,7 @@ _REQUIRED_WEIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class PodAffinity:
-    """The wishes of one pod, and of the pods that are there, held against all nodes.
+    """Affinity and anti-affinity of one pod and of the running pods, for all nodes.
 
     Attributes
     ----------
@@ -86,11 +86,11 @@ def preference(pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeSt
     Preferences that are not modelled count for nothing.
     """
     scores: dict[_Topology, int] = {}
-    has_wishes = bool(pod.preferred_affinity or pod.preferred_anti_affinity)
+    has_preferences = bool(pod.preferred_affinity or pod.preferred_anti_affinity)
     touched = False
     for state in nodes:
         for other in state.pods:
-            if not has_wishes and not other.has_pod_affinity:
+            if not has_preferences and not other.has_pod_affinity:
                 continue
             terms = [
                 *((term, term.weight, other) for term in pod.preferred_affinity),

@@ -45,7 +45,7 @@ def within_limits(pod: Pod) -> Pod:
     """The pod, without its conditions on where it may run if they are so many that to look at them takes long.
 
     The API server has no limit of its own for them. It is not known then where the pod may run (`Pod.too_many`); one
-    that has a node counts as if it had no wishes.
+    that has a node counts as if it had no affinity.
     """
     terms = (
         *pod.required_affinity,

@@ -25,7 +25,16 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["Attempt", "Choose", "ClusterView", "Decision", "Failure", "Placement", "Question", "Unschedulable"]
+__all__ = [
+    "Attempt",
+    "Choose",
+    "ClusterView",
+    "Decision",
+    "Failure",
+    "Placement",
+    "SchedulingQuestion",
+    "Unschedulable",
+]
 
 T = TypeVar("T")
 Choose = Callable[[Sequence[T]], T]
@@ -49,7 +58,7 @@ class ClusterView:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SchedulingQuestion:
     """A pod to place, with what its spec refers to.
 
     Attributes
@@ -103,7 +112,7 @@ class Unschedulable:
     has_claims
         Whether the search got as far as looking at the pod's claims.
     leftover
-        See `Question`.
+        See `SchedulingQuestion`.
     """
 
     node_count: int
@@ -173,7 +182,11 @@ class Attempt:
     """
 
     def __init__(
-        self, view: ClusterView, question: Question, choose: Choose[NodeState], budget: SearchBudget | None = None
+        self,
+        view: ClusterView,
+        question: SchedulingQuestion,
+        choose: Choose[NodeState],
+        budget: SearchBudget | None = None,
     ) -> None:
         self.view = view
         self.question = question

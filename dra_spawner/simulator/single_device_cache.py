@@ -1,9 +1,9 @@
-"""What the use of a node's devices comes to for claims that pick one device.
+"""Verdicts on claims that ask for a single device, shared by node classes that differ only in amounts.
 
-Kinds of nodes differ in every amount that is in use. For claims that take a single device, only two things about each
-device matter: whether it is taken, and whether there is room on it for what the request would consume. Nothing is taken
-within the attempt before that device, so no amount can matter beyond that. Counters are left out on purpose: what
-remains of them depends on all devices of a pool.
+Node classes differ in every amount that is in use. For a claim that takes a single device only two facts about each
+device matter: whether it is taken, and whether the request's share of it fits. No other device is taken in the same
+attempt, so no other amount can matter. Counters are an exception: what remains of them depends on all devices of a
+pool, so nodes with counters are left out.
 """
 
 from __future__ import annotations
@@ -15,35 +15,37 @@ from dra_spawner.dra.allocated_state import DeviceUse, consumed_in
 from dra_spawner.dra.consumable_capacity import Share, ShareRefused, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.features import Features
+from dra_spawner.simulator.caching import Cache
 from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict
 from dra_spawner.simulator.pool_views import NodeView
 
-__all__ = ["OutlineKey", "Outlines"]
+__all__ = ["SingleDeviceCache", "SingleDeviceKey"]
 
-_MOST_OUTLINES: Final = 10_000
 _MOST_STRUCTURES: Final = 10_000
 _MOST_USES: Final = 10_000
 
-OutlineKey = tuple[int, tuple[tuple[bool, ...], ...]]
-"""Structure of a node; of each device whether it is taken, and for each alternative whether there is room for it."""
+SingleDeviceKey = tuple[int, tuple[tuple[bool, ...], ...]]
+"""Structure of a node; of each device whether it is taken, and for each alternative whether its share fits."""
 
 
-class Outlines:
-    """Verdicts on claims of one shape by outlines of nodes.
+class SingleDeviceCache:
+    """Verdicts on claims of one shape.
 
     Parameters
     ----------
     shape
         Must pick one device, see `picks_one_device`.
+    size
+        The most verdicts.
     """
 
-    def __init__(self, shape: ClaimShape, features: Features) -> None:
-        self.verdicts: dict[OutlineKey, ClassVerdict] = {}
+    def __init__(self, shape: ClaimShape, features: Features, size: int) -> None:
+        self.verdicts: Cache[SingleDeviceKey, ClassVerdict] = Cache(size)
         self._alternatives = shape.prepared[0].requests[0]
         self._with_capacity = features.consumable_capacity
-        self._rooms: dict[tuple[Share | ShareRefused | None, ...], _Rooms] = {}
-        self._structures: dict[int, tuple[_Rooms, ...] | None] = {}
+        self._by_shares: dict[tuple[Share | ShareRefused | None, ...], _FitsByUse] = {}
+        self._structures: Cache[int, tuple[_FitsByUse, ...] | None] = Cache(_MOST_STRUCTURES)
 
     @staticmethod
     def picks_one_device(shape: ClaimShape) -> bool:
@@ -54,8 +56,8 @@ class Outlines:
             not alternative.takes_all and alternative.wanted.count == 1 for alternative in shape.prepared[0].requests[0]
         )
 
-    def key(self, structure: int, view: NodeView, uses: Sequence[DeviceUse]) -> OutlineKey | None:
-        """Equal for nodes on which one device can be picked alike; None where amounts may matter otherwise.
+    def key(self, structure: int, view: NodeView, uses: Sequence[DeviceUse]) -> SingleDeviceKey | None:
+        """Key of a node's verdict.
 
         Parameters
         ----------
@@ -65,48 +67,46 @@ class Outlines:
             What the node, or one with the same structure, sees.
         uses
             Of its local devices.
+
+        Returns
+        -------
+        tuple or None
+            Equal for nodes with the same verdict; None where amounts may matter otherwise.
         """
-        if structure not in self._structures:
-            if len(self._structures) >= _MOST_STRUCTURES:
-                self._structures.clear()
-            self._structures[structure] = self._rooms_of(view)
-        rooms = self._structures[structure]
-        if rooms is None:
+        if structure in self._structures:
+            devices = self._structures[structure]
+        else:
+            devices = self._structures.keep(structure, self._devices_of(view))
+        if devices is None:
             return None
-        return structure, tuple([known[use] for known, use in zip(rooms, uses, strict=True)])
+        return structure, tuple([device[use] for device, use in zip(devices, uses, strict=True)])
 
-    def keep(self, key: OutlineKey, verdict: ClassVerdict) -> None:
-        """Remember a verdict."""
-        if len(self.verdicts) >= _MOST_OUTLINES:
-            self.verdicts.clear()
-        self.verdicts[key] = verdict
-
-    def _rooms_of(self, view: NodeView) -> tuple[_Rooms, ...] | None:
+    def _devices_of(self, view: NodeView) -> tuple[_FitsByUse, ...] | None:
         if view.common_devices or view.error or any(pool.counters for pool in view.pools):
             return None
         return tuple(
             [
-                self._rooms_on(device)
+                self._fits_on(device)
                 for pool in view.pools
                 for part in (*pool.slices, *pool.other_slices)
                 for device in part.devices
             ]
         )
 
-    def _rooms_on(self, device: Device) -> _Rooms:
+    def _fits_on(self, device: Device) -> _FitsByUse:
         if not self._with_capacity or device.defect:
             # A defect cannot be judged, and all alike nodes have it.
             shares: tuple[Share | ShareRefused | None, ...] = ()
         else:
             shares = tuple([alternative.share(device.description) for alternative in self._alternatives])
-        rooms = self._rooms.get(shares)
-        if rooms is None:
-            rooms = self._rooms[shares] = _Rooms(shares)
-        return rooms
+        fits = self._by_shares.get(shares)
+        if fits is None:
+            fits = self._by_shares[shares] = _FitsByUse(shares)
+        return fits
 
 
-class _Rooms(dict[DeviceUse, tuple[bool, ...]]):
-    """By the use of a device, whether it is taken, and whether each of these shares fits on it."""
+class _FitsByUse(dict[DeviceUse, tuple[bool, ...]]):
+    """By the use of a device: whether it is taken, and whether each of these shares fits on it."""
 
     def __init__(self, shares: tuple[Share | ShareRefused | None, ...]) -> None:
         super().__init__()
@@ -116,6 +116,6 @@ class _Rooms(dict[DeviceUse, tuple[bool, ...]]):
         if len(self) >= _MOST_USES:
             self.clear()
         is_taken, consumed = consumed_in(use)
-        rooms = [isinstance(share, Share) and shortage(share, consumed, None) is None for share in self._shares]
-        known = self[use] = (is_taken, *rooms)
+        fits = [isinstance(share, Share) and shortage(share, consumed, None) is None for share in self._shares]
+        known = self[use] = (is_taken, *fits)
         return known

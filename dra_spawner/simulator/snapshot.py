@@ -159,12 +159,12 @@ class Snapshot(ForkableCluster):
         for tracked, allocation in answer.allocations:
             devices = allocated_devices(allocation, tracked.claim)
             state.put_claim(tracked.allocated(devices, allocation.node_selector))
-        keys = [tracked.key for tracked, _ in answer.allocations] + [each.tracked.key for each in fitting.wishes]
+        keys = [tracked.key for tracked, _ in answer.allocations] + [each.tracked.key for each in fitting.requirements]
         for key in dict.fromkeys(keys):
             tracked = state.claims[key]
             if not tracked.is_reserved_for(pod):
                 state.put_claim(tracked.with_consumers((*tracked.consumers, consumer_of(pod))))
-        names = {each.entry: each.claim.name for each in fitting.wishes}
+        names = {each.entry: each.claim.name for each in fitting.requirements}
         claims = tuple(
             replace(reference, claim=names[reference.name]) if reference.name in names else reference
             for reference in pod.claims

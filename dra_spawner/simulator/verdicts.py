@@ -13,7 +13,7 @@ from dra_spawner.simulator.claim_shapes import ClaimShape
 from dra_spawner.simulator.class_verdicts import ClassVerdict, Fatal, Fits, Judge, Reason, Stopped, no_fit
 from dra_spawner.simulator.pool_views import NodeView
 
-__all__ = ["Question", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
+__all__ = ["DeviceQuestion", "ShapeAnswer", "ShapeGroup", "Verdict", "VerdictGroup", "Verdicts"]
 
 Verdict = tuple[Allocation, ...] | DoesNotFit | AllocationError | SearchStopped
 """What the claims get on a node, why they do not fit, why the scheduler would give up on the pod, or that the search
@@ -75,7 +75,7 @@ class ShapeAnswer:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class DeviceQuestion:
     """Claims that are to be allocated together."""
 
     claims: tuple[ResourceClaim, ...]
@@ -101,7 +101,7 @@ class VerdictGroup:
     """Nodes on which the same claims meet the same end."""
 
     _group: ShapeGroup
-    _question: Question
+    _question: DeviceQuestion
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -128,7 +128,7 @@ class Verdicts:
 
     __slots__ = ("_answer", "_question")
 
-    def __init__(self, answer: ShapeAnswer, question: Question) -> None:
+    def __init__(self, answer: ShapeAnswer, question: DeviceQuestion) -> None:
         self._answer = answer
         self._question = question
 

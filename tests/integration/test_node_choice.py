@@ -17,7 +17,7 @@ from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import best_preemptions, preemption_candidates, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, Question, Unschedulable
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, SchedulingQuestion, Unschedulable
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import scheduled
 
@@ -107,7 +107,7 @@ class Expectation:
             states.append(NodeState.of(node, [other for other in decoded if other.node_name == node.name]))
         view = ClusterView(nodes=states, slices=SliceIndex([]), classes={}, allocated=AllocatedState())
         self.best: list[str] = []
-        attempt = Attempt(view, Question(Pod.from_json(candidate)), self._choose)
+        attempt = Attempt(view, SchedulingQuestion(Pod.from_json(candidate)), self._choose)
         decision = attempt.decide()
         self.message = ""
         self.victims: dict[str, set[str]] = {}

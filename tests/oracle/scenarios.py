@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tests.oracle.claim_specs import make_claims, make_classes, make_existing
 from tests.oracle.hardware import make_hardware
-from tests.oracle.wishes import make_claims, make_classes, make_existing
 
 __all__ = ["FAMILIES", "Family", "make_scenario", "scenarios"]
 

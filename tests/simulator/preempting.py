@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from dra_spawner.dra.pools import SliceIndex
-from dra_spawner.simulator.claim_requirements import wishes_of
+from dra_spawner.simulator.claim_requirements import claim_requirements
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.fitting import PodFit
 from dra_spawner.simulator.node_fit import NodeVerdict
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question, Unschedulable
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, SchedulingQuestion, Unschedulable
 from dra_spawner.simulator.snapshot import Snapshot
 from tests.simulator.changes import reserve
 
@@ -39,10 +39,14 @@ def cluster_view(snapshot: Snapshot) -> ClusterView:
 
 def find_preemption(snapshot: Snapshot, pod: Pod) -> Preemption | None:
     """The node that kube-scheduler would clear for a pod, and of whom; None if that would not help or is not needed."""
-    wishes = wishes_of(pod, snapshot.state)
-    if isinstance(wishes, NodeVerdict):
+    requirements = claim_requirements(pod, snapshot.state)
+    if isinstance(requirements, NodeVerdict):
         return None
-    attempt = Attempt(cluster_view(snapshot), Question(pod, tuple(wish.claim for wish in wishes)), _first)
+    attempt = Attempt(
+        cluster_view(snapshot),
+        SchedulingQuestion(pod, tuple(requirement.claim for requirement in requirements)),
+        _first,
+    )
     decision = attempt.decide()
     return resolve(attempt, decision, _first).preemption if isinstance(decision, Unschedulable) else None
 

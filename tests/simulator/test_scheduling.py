@@ -12,7 +12,7 @@ from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.simulator.node_fit import Filter
 from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Failure, Placement, Question, Unschedulable
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, Failure, Placement, SchedulingQuestion, Unschedulable
 from tests.simulator.objects import pod, required_nodes, state
 
 DRIVER = "gpu.example.com"
@@ -59,7 +59,7 @@ def cluster(*nodes, slices=(), classes=None, claims=(), nominated=None) -> Clust
 
 
 def attempt(view: ClusterView, candidate, *claims: ResourceClaim, **question: Any) -> Attempt:
-    return Attempt(view, Question(candidate, claims, **question), first)
+    return Attempt(view, SchedulingQuestion(candidate, claims, **question), first)
 
 
 def refused(tried: Attempt) -> Unschedulable:

@@ -17,7 +17,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.node_fit import Filter, FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import Attempt, ClusterView, Question
+from dra_spawner.simulator.scheduling import Attempt, ClusterView, SchedulingQuestion
 from dra_spawner.simulator.snapshot import Snapshot, SnapshotError
 from tests.simulator import strategies as some
 from tests.simulator.changes import reserve, take_down_node
@@ -162,7 +162,7 @@ class Snapshots(RuleBasedStateMachine):
     def devices_are_as_a_fresh_allocator_says(self, pod: Pod) -> None:
         snapshot = self.snapshot
         fitting = snapshot._fitting(pod)
-        claims = [wish.claim for wish in fitting.wishes if not wish.claim.is_allocated]
+        claims = [requirement.claim for requirement in fitting.requirements if not requirement.claim.is_allocated]
         if fitting.general is not None or not claims or "example.com/gpu" in pod.requests:
             return
         taken = AllocatedState.from_claims(tracked.claim for tracked in snapshot.claims.values())
@@ -192,7 +192,7 @@ class Snapshots(RuleBasedStateMachine):
         """Compared with what the embedded cluster's scheduler runs on."""
         snapshot = self.snapshot
         fitting = snapshot._fitting(pod)
-        new = any(wish.is_new for wish in fitting.wishes)
+        new = any(requirement.is_new for requirement in fitting.requirements)
         if fitting.general is not None or new or snapshot.broken or "example.com/gpu" in pod.requests:
             return
         devices, waiting = snapshot.state.devices, snapshot.state.nominated
@@ -204,7 +204,7 @@ class Snapshots(RuleBasedStateMachine):
             devices.allocated,
             {name: [snapshot.pods[key] for key in waiting[name]] for name in waiting},
         )
-        question = Question(pod, tuple(wish.claim for wish in fitting.wishes))
+        question = SchedulingQuestion(pod, tuple(requirement.claim for requirement in fitting.requirements))
         attempt = Attempt(view, question, lambda states: states[0])
         for state in nodes:
             verdict = snapshot.fits_on(pod, state.node.name).verdict

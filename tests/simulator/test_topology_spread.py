@@ -43,7 +43,7 @@ def zones(a: int, b: int, c: int | None = None) -> list[Any]:
         pytest.param([spread(minDomains=3)], zones(1, 1, 0), ["c"], id="enough domains"),
         pytest.param([spread(labelSelector={})], zones(5, 0), ["a", "b"], id="a selector of everything counts none"),
         pytest.param([spread(labelSelector=None)], zones(5, 0), ["a", "b"], id="no selector selects none"),
-        pytest.param([spread(whenUnsatisfiable="ScheduleAnyway")], zones(5, 0), ["a", "b"], id="a mere wish"),
+        pytest.param([spread(whenUnsatisfiable="ScheduleAnyway")], zones(5, 0), ["a", "b"], id="a preference only"),
         pytest.param(
             [spread(labelSelector={"matchExpressions": [{"key": "app", "operator": "Exists"}]})],
             zones(1, 0),

@@ -27,7 +27,7 @@ from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.simulator.node_fit import Filter
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import ClusterView, Question
+from dra_spawner.simulator.scheduling import ClusterView, SchedulingQuestion
 
 __all__ = ["CACHED", "ClusterCache"]
 
@@ -101,20 +101,20 @@ class ClusterCache:
             selectors=self._selectors,
         )
 
-    def question(self, pod: Pod) -> Question:
+    def question(self, pod: Pod) -> SchedulingQuestion:
         """The pod with all that its spec refers to."""
         volume_problem, judge = self._volume_problem(pod)
         if volume_problem:
-            return Question(pod, problem=volume_problem, problem_filter=judge)
+            return SchedulingQuestion(pod, problem=volume_problem, problem_filter=judge)
         problem = self.claim_problem(pod)
         if problem:
-            return Question(pod, problem=problem)
+            return SchedulingQuestion(pod, problem=problem)
         claims = tuple(
             self._claims[pod.namespace, reference.claim]
             for reference in pod.claims
             if reference.is_needed and reference.claim is not None
         )
-        return Question(pod, claims, leftover=self._leftover(pod))
+        return SchedulingQuestion(pod, claims, leftover=self._leftover(pod))
 
     def _leftover(self, pod: Pod) -> ResourceClaim | None:
         """A claim for the pod's extended resources that an earlier attempt to place it has left behind."""

@@ -14,7 +14,7 @@ from dra_spawner.dra.allocator import Allocation
 from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION, ExtendedRequests
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.scheduling import Placement, Question
+from dra_spawner.simulator.scheduling import Placement, SchedulingQuestion
 
 __all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_special_claim"]
 
@@ -23,7 +23,9 @@ class BindingFailed(Exception):
     """A claim could not be allocated or reserved; reservations made for the pod are taken back."""
 
 
-def bind_claims(store: Store, question: Question, placement: Placement, new_share_id: Callable[[], str]) -> None:
+def bind_claims(
+    store: Store, question: SchedulingQuestion, placement: Placement, new_share_id: Callable[[], str]
+) -> None:
     """Record the allocations of a placement, and reserve all claims of the pod for it.
 
     Raises

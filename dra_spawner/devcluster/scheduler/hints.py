@@ -60,10 +60,10 @@ def helped_by(event: WatchEvent) -> Help:
 
 def pod_changed_itself(before: JsonObject, after: JsonObject) -> bool:
     """Whether a pod that waits has changed in a way that may help it; what the scheduler writes about it does not."""
-    return _wishes(before) != _wishes(after)
+    return _requirements(before) != _requirements(after)
 
 
-def _wishes(pod: JsonObject) -> tuple[object, ...]:
+def _requirements(pod: JsonObject) -> tuple[object, ...]:
     metadata, status = pod["metadata"], pod.get("status", {})
     marks = metadata.get("labels"), metadata.get("deletionTimestamp")
     return pod["spec"], *marks, status.get("resourceClaimStatuses")

@@ -31,7 +31,7 @@ from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueu
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
-from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, Question, Unschedulable
+from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, SchedulingQuestion, Unschedulable
 
 __all__ = ["Scheduler"]
 
@@ -163,7 +163,7 @@ class Scheduler(Controller):
             case Failure(message):
                 self._fail(entry, obj, message)
 
-    def _place(self, entry: Entry, obj: JsonObject, question: Question, placement: Placement) -> None:
+    def _place(self, entry: Entry, obj: JsonObject, question: SchedulingQuestion, placement: Placement) -> None:
         try:
             bind_claims(self.store, question, placement, self._new_share_id)
             bind_pod(self.store, *entry.key, placement.node_name, uid=entry.uid)

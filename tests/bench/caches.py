@@ -1,0 +1,225 @@
+"""What each cache of the simulator gains: ``python -m tests.bench.caches``.
+
+The same work is done with all caches and without one of them, in turns, on clusters of 100, 1,000 and 5,000 nodes. A figure
+is the time without the cache over the time with it, each the median of the rounds. A cache whose figures are all below 1.1
+is not worth its lines.
+
+The works are what the service, the form and ``fit`` ask:
+
+- *cold*: a new `DeviceState` is asked about all nodes, once (``dra-spawner fit``).
+- *form*: every shape of the form is asked about all nodes, and nothing has changed since (availability for each user).
+- *event*: one share is taken or given back, then every shape asks for its first fitting node (a round of decisions).
+- *groups*: the same change, then every shape asks about all nodes.
+- *nodes*: the same change, then one shape asks about every node by itself (whom to preempt).
+- *place*: claims are placed one after the other on the first node where they fit (a rush, a replay).
+
+Claims are made anew for each question, as decoding makes them; only *form* asks with the same objects. Half of the nodes
+have another product, and of the shapes one asks for two devices, which no single-device verdict serves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields, replace
+from itertools import count
+from typing import Any
+
+from dra_spawner.dra.features import QUIRKS_1_36, SCHEDULER_1_36
+from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.pools import SliceIndex, gather_pools
+from dra_spawner.simulator.caching import CacheSizes
+from dra_spawner.simulator.device_state import DeviceState
+from dra_spawner.simulator.pool_views import PoolViews
+from tests.bench.fleet import DRIVER, Fleet
+
+Json = dict[str, Any]
+Shape = Callable[[], list[ResourceClaim]]
+
+
+class Cluster:
+    """Decoded objects of a fleet of two kinds of nodes, and shapes of claims."""
+
+    def __init__(self, nodes: int, *, common: bool) -> None:
+        self.fleet = Fleet(nodes, shared=True, busy=0.8)
+        for item in self.fleet.slices[::2]:
+            for device in item["spec"]["devices"]:
+                device["attributes"]["productName"] = {"string": "H100 80GB"}
+        network = [network_slice()] if common else []
+        self.slices = [ResourceSlice.from_json(item) for item in [*self.fleet.slices, *network]]
+        self.classes = [DeviceClass.from_json(item) for item in self.fleet.classes]
+        self.nodes = [Node.from_json(item) for item in self.fleet.nodes]
+        self.claims = [ResourceClaim.from_json(item) for item in self.fleet.existing]
+        self._names = count()
+        self.shapes: list[Shape] = [self._shape(size) for size in (5, 10, 15, 20, 40, 80)]
+        self.shapes.append(self._shape(15, devices=2))
+        if common:
+            self.shapes.append(self._shape(10, with_port=True))
+
+    def state(self, sizes: CacheSizes) -> DeviceState:
+        return DeviceState(self.slices, self.classes, self.nodes, self.claims, sizes=sizes)
+
+    def _shape(self, size: int, devices: int = 1, with_port: bool = False) -> Shape:
+        def claims() -> list[ResourceClaim]:
+            obj = self.fleet.claim(f"claim-{next(self._names)}", size)
+            (request,) = obj["spec"]["devices"]["requests"]
+            request["exactly"]["count"] = devices
+            if with_port:
+                port = {
+                    "deviceClassName": DRIVER,
+                    "selectors": [{"cel": {"expression": f"'{PORT}' in device.attributes"}}],
+                }
+                obj["spec"]["devices"]["requests"].append({"name": "port", "exactly": port})
+            return [ResourceClaim.from_json(obj)]
+
+        return claims
+
+
+PORT = "ports.example.com"
+
+
+def network_slice() -> Json:
+    """Devices that every node can use."""
+    devices = [{"name": f"port-{at}", "attributes": {f"{PORT}/index": {"int": at}}} for at in range(16)]
+    pool = {"name": "ports", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": devices}
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "ports"}, "spec": spec}
+
+
+class Work:
+    """One state, and what is asked of it."""
+
+    def __init__(self, cluster: Cluster, sizes: CacheSizes) -> None:
+        self.cluster = cluster
+        self.sizes = sizes
+        self.state = cluster.state(sizes)
+        self.random = random.Random(1)
+        self.numbers = count()
+        self.asked = [shape() for shape in cluster.shapes]
+
+    def change(self) -> None:
+        """A share is taken on some node where it fits, or given back."""
+        held = [key for key in self.state.holders if key[1].startswith("claim-")]  # type: ignore[index]
+        if held and self.random.random() < 0.5:
+            self.state.release(held[0])
+            return
+        claims = self.cluster.shapes[0]()
+        name = self.random.choice(self.cluster.nodes).name
+        found = self.state.allocate(name, claims)
+        if isinstance(found, tuple):
+            self.state.record((claims[0].namespace, claims[0].name), found[0].results)
+
+    def cold(self) -> None:
+        list(self.cluster.state(self.sizes).verdicts(self.cluster.shapes[2](), explain=False))
+
+    def form(self) -> None:
+        for claims in self.asked:
+            verdicts = self.state.verdicts(claims, explain=False)
+            sum(group.fits for group in verdicts)
+
+    def event(self) -> None:
+        self.change()
+        for shape in self.cluster.shapes:
+            self.state.first_fitting_node(shape())
+
+    def groups(self) -> None:
+        self.change()
+        for shape in self.cluster.shapes:
+            sum(group.fits for group in self.state.verdicts(shape(), explain=False))
+
+    def nodes(self) -> None:
+        self.change()
+        claims = self.cluster.shapes[3]()
+        for node in self.cluster.nodes[:200]:
+            self.state.allocate(node.name, claims)
+
+    def place(self) -> None:
+        for _ in range(10):
+            claims = self.random.choice(self.cluster.shapes[:5])()
+            name = self.state.first_fitting_node(claims)
+            if name is None:
+                return
+            found = self.state.allocate(name, claims)
+            assert isinstance(found, tuple)
+            self.state.record((claims[0].namespace, claims[0].name), found[0].results)
+
+
+WORKS = ("cold", "form", "event", "groups", "nodes", "place")
+
+
+@contextmanager
+def timed(into: list[float]) -> Iterator[None]:
+    began = time.perf_counter()
+    yield
+    into.append(time.perf_counter() - began)
+
+
+def ratio(cluster: Cluster, name: str, without: CacheSizes, seconds: float) -> tuple[float, float]:
+    """Time without over time with, and the time with."""
+    both = [Work(cluster, CacheSizes()), Work(cluster, without)]
+    times: list[list[float]] = [[], []]
+    for work in both:
+        getattr(work, name)()
+    end = time.perf_counter() + seconds
+    while len(times[1]) < 3 or (time.perf_counter() < end and len(times[1]) < 200):
+        for work, into in zip(both, times, strict=True):
+            with timed(into):
+                getattr(work, name)()
+    with_cache = statistics.median(times[0])
+    return statistics.median(times[1]) / with_cache, with_cache
+
+
+def other_ratios(cluster: Cluster) -> dict[str, float]:
+    """Gains of what is no cache of answers: an arrangement, and an index that is made late."""
+    views = PoolViews(SCHEDULER_1_36, QUIRKS_1_36, cluster.slices)
+    index = SliceIndex(cluster.slices)
+    some = cluster.nodes[:200]
+    arranged, gathered, cold, eager = ([] for _ in range(4))  # type: list[float], list[float], list[float], list[float]
+    for _ in range(7):
+        with timed(arranged):
+            for node in some:
+                views.view(node)
+        with timed(gathered):
+            for node in some:
+                gather_pools(index, node, SCHEDULER_1_36, QUIRKS_1_36)
+        claims = cluster.shapes[2]()
+        with timed(cold):
+            state = cluster.state(CacheSizes())
+            list(state.verdicts(claims, explain=False))
+        with timed(eager):
+            state = cluster.state(CacheSizes())
+            len(state.holders)
+            list(state.verdicts(claims, explain=False))
+    medians = [statistics.median(each) for each in (arranged, gathered, cold, eager)]
+    return {"pool_views": medians[1] / medians[0], "holders": medians[3] / medians[2]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, nargs="*", default=[100, 1000, 5000])
+    parser.add_argument("--cache", nargs="*", default=[item.name for item in fields(CacheSizes)])
+    parser.add_argument("--work", nargs="*", default=list(WORKS))
+    parser.add_argument("--seconds", type=float, default=2.0, help="at least this long for each figure (%(default)s)")
+    options = parser.parse_args()
+    print(f"{'time without / with':18} {'nodes':>6}  {'devices':8}" + "".join(f"{name:>10}" for name in options.work))
+    for nodes in options.nodes:
+        for common in (False, True):
+            cluster = Cluster(nodes, common=common)
+            devices = "+ common" if common else "local"
+            for cache in options.cache:
+                without = replace(CacheSizes(), **{cache: 0})
+                found = [ratio(cluster, name, without, options.seconds) for name in options.work]
+                print(f"{cache:18} {nodes:6,}  {devices:8}" + "".join(f"{each:10.2f}" for each, _ in found), flush=True)
+            print(f"{'ms with all':18} {nodes:6,}  {devices:8}" + "".join(f"{each * 1000:10.2f}" for _, each in found))
+            for name, each in other_ratios(cluster).items():
+                print(f"{name:18} {nodes:6,}  {devices:8}{each:10.2f}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
