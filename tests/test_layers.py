@@ -16,6 +16,9 @@ ROOT = Path(__file__).parents[1]
 #: Module that imports, and module that it must not import.
 WRONG = (
     ("dra_spawner.dra.quantity", "dra_spawner.names"),
+    ("dra_spawner.dra.devices", "dra_spawner.dra.allocator"),
+    ("dra_spawner.dra.cel.lexer", "dra_spawner.dra.cel.parser"),
+    ("dra_spawner.simulator.pods", "dra_spawner.simulator.snapshot"),
     ("dra_spawner.simulator.fitting", "dra_spawner.kube.api"),
     ("dra_spawner.simulator.snapshot", "dra_spawner.profiles.claims"),
     ("dra_spawner.profiles.pairs", "dra_spawner.kube.api"),
