@@ -1,4 +1,4 @@
-"""Verdicts on claims of one shape: found once for each class of nodes, and kept while that class lasts."""
+"""Verdicts on claims by shape: found once for each node class, and kept while that class lasts."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ __all__ = ["Answers"]
 
 
 class Answers:
-    """What has been found out about the nodes for each shape of claims.
+    """Verdicts on the nodes, for each claim shape.
 
     Parameters
     ----------
     judge
-        Finds out what is not known yet.
+        Searches for the verdicts that are not known yet.
     partitions
         The nodes in their classes.
     classes
@@ -44,7 +44,7 @@ class Answers:
     Attributes
     ----------
     limits
-        What searches may cost; None for no limit.
+        Limits of searches; None for no limit.
     """
 
     def __init__(
@@ -71,22 +71,22 @@ class Answers:
     # --- what is kept ------------------------------------------------------------------------------------------------
 
     def forget_answers(self) -> None:
-        """Something has changed: what was said of all nodes together may not hold any more."""
+        """Forget the answers about all nodes: something has changed."""
         if self._answers:
             self._answers.clear()
 
     def forget_shapes(self) -> None:
-        """Shapes are made anew, with other numbers: nothing that was found out for one will be asked for again."""
+        """Forget all verdicts: shapes get new numbers."""
         self._answers.clear()
         self._found.clear()
 
     def _found_for(self, shape: ClaimShape) -> _ShapeVerdicts:
-        """What has been found out for the shape in the division that is in use now.
+        """Verdicts for the shape in the current partition.
 
         Raises
         ------
         SearchStopped
-            When nothing may be found out for it: to divide the nodes takes a while, too.
+            When nothing may be searched for this shape; partitioning the nodes takes time, too.
         """
         if self.limits is not None:
             self.limits.check(shape.id)
@@ -104,7 +104,7 @@ class Answers:
         return self._on_class(found.partition.class_of(name), self._partitions.view(name), found, explain)
 
     def token(self, name: str, shape: ClaimShape) -> tuple[int, NodeClass, int]:
-        """What a verdict on a node is kept by."""
+        """Key by which the verdict on a node is kept."""
         node_class = self._found_for(shape).partition.class_of(name)
         return shape.id, node_class, self._partitions.common_use(node_class)
 
@@ -154,7 +154,7 @@ class Answers:
         return verdict
 
     def _verdict_of_equals(self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts) -> ClassVerdict:
-        """The verdict found on another class that comes to the same for these claims, or a new one."""
+        """The verdict of another class that is equal for these claims, or of a new search."""
         single_device = found.single_device
         key = single_device.key(node_class.structure, view, node_class.uses) if single_device is not None else None
         if single_device is None or key is None:
@@ -167,14 +167,14 @@ class Answers:
     # --- searches ----------------------------------------------------------------------------------------------------
 
     def _search(self, view: NodeView, shape: ClaimShape, counters: CounterCache) -> ClassVerdict:
-        """Search on a node. SearchStopped when that may not cost so much."""
+        """Search on a node; raises SearchStopped when the budget is exceeded."""
         if self.limits is None:
             return self._judge.judge(view, shape.prepared, counters)
         with self.limits.search(shape.id) as budget:
             return self._judge.judge(view, shape.prepared, counters, budget)
 
     def _explain(self, view: NodeView, shape: ClaimShape, counters: CounterCache) -> Reason | None:
-        """Search for the reason; None where that may not cost so much."""
+        """Search for the reason; None when the budget is exceeded."""
         if self.limits is None:
             return self._judge.explain(view, shape.prepared, counters)
         try:
@@ -258,7 +258,7 @@ class Answers:
 
 
 class _ShapeVerdicts:
-    """What has been found out for one shape in one partition."""
+    """Verdicts for one shape in one partition."""
 
     __slots__ = ("fitting", "partition", "shape", "single_device")
 

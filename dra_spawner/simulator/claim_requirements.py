@@ -1,4 +1,4 @@
-"""The claims that a pod needs: those that are there, and those that are going to be made for it."""
+"""The claims that a pod needs: existing ones, and those that the claim controller will create for it."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> 
 
 
 def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterState) -> Iterator[NodeVerdict]:
-    """What keeps the pod from any node, as far as its claims say so themselves."""
+    """Why the pod fits on no node, as far as the claims alone decide that."""
     for requirement in requirements:
         claim, status = requirement.claim, requirement.claim.status
         if requirement.tracked.is_deleted:

@@ -32,7 +32,7 @@ _PODS: Final = "pods"
 
 
 class ObjectKey(NamedTuple):
-    """Where an object is found among those of its kind."""
+    """Namespace and name of an object."""
 
     namespace: str
     name: str
@@ -47,7 +47,7 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TrackedClaim:
-    """A claim and what decides who may use it and when it goes."""
+    """A claim with its owner, consumers and deletion state."""
 
     claim: ResourceClaim
     owner: str = ""

@@ -1,4 +1,4 @@
-"""A verdict on one node, told so that it holds for every alike node: devices by position instead of by name."""
+"""Verdicts that hold for every node of a class: devices are given by position instead of by name."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Fatal:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stopped:
-    """There is no verdict: the search exceeded its budget. This is not kept, another time it may not."""
+    """No verdict: the search exceeded its budget. It is not cached: another search may have a larger budget."""
 
     error: SearchStopped
 
@@ -76,7 +76,7 @@ ClassVerdict = Fits | Misfit | Fatal
 
 
 class Judge:
-    """Runs the search on a node's view, and tells its outcome in the terms of another, alike node."""
+    """Searches on a node's view, and translates the outcome to other nodes of the same class."""
 
     def __init__(
         self, allocated: AllocatedState, features: Features, quirks: Quirks, max_steps: int | None = None
@@ -87,7 +87,7 @@ class Judge:
         self._max_steps = max_steps
 
     def counters(self) -> CounterCache:
-        """What is left of counters, as far as one attempt to place a pod remembers it."""
+        """Remaining counters, as one attempt to place a pod remembers them."""
         return CounterCache(self._allocated, self._quirks)
 
     def judge(
@@ -170,7 +170,7 @@ class Judge:
         counters: CounterCache,
         budget: SearchBudget | None = None,
     ) -> Reason:
-        """Why the claims do not fit on the node and on all alike nodes, as far as the budget goes."""
+        """Why the claims do not fit on the node and on its class, within the budget."""
         reason = ExplainingSearch(
             claims, view.pools, view.node, self._allocated, counters, self._features, self._quirks, budget=budget
         ).explain()

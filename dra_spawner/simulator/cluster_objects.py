@@ -1,4 +1,4 @@
-"""API objects taken in one by one: what makes no sense is kept aside with the reason, and stops nothing else."""
+"""API objects decoded one by one: an invalid object is set aside with the reason and stops nothing else."""
 
 from __future__ import annotations
 

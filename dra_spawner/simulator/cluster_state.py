@@ -27,7 +27,7 @@ class ClusterState:
     Attributes
     ----------
     devices
-        Slices, classes and who holds which device.
+        Slices, device classes and allocated devices.
     nodes
         Nodes with their pods, by name.
     pods, claims, templates
@@ -104,12 +104,12 @@ class ClusterState:
     # --- pods ------------------------------------------------------------------------------------------------------
 
     def put_pod(self, pod: Pod, *, mirrored: bool = False) -> None:
-        """Add or replace a pod; one that has ended needs nothing any more.
+        """Add or replace a pod; a finished pod needs no resources.
 
         Parameters
         ----------
         mirrored
-            Leave what follows for claims to the claim controller, whose changes come as claims of their own.
+            Change no claim: the claim controller does that, and its changes arrive as claims.
         """
         key = ObjectKey.of(pod)
         known = self.pods.get(key)
@@ -125,7 +125,7 @@ class ClusterState:
             self.release_claims(pod)
 
     def remove_pod(self, key: ObjectKey, *, mirrored: bool = False) -> Pod:
-        """Remove a pod, and what was there for it alone unless `mirrored` (see `put_pod`)."""
+        """Remove a pod and, unless `mirrored` (see `put_pod`), what existed for it alone."""
         pod = self.pods[key]
         self._leave(pod)
         self.pods.discard(key)
@@ -166,7 +166,7 @@ class ClusterState:
     # --- claims ----------------------------------------------------------------------------------------------------
 
     def put_claim(self, tracked: TrackedClaim) -> None:
-        """Add or replace a claim, with what it holds and who uses it."""
+        """Add or replace a claim, with its devices and consumers."""
         key = tracked.key
         known = self.claims.get(key)
         before = known.claim.status if known is not None else None
@@ -197,9 +197,7 @@ class ClusterState:
         return tracked
 
     def release_claims(self, pod: Pod) -> None:
-        """What the claim controller does when a pod is gone or has ended: claims that nobody uses any more are
-        deallocated, and those made for the pod are deleted.
-        """
+        """Act as the claim controller after a pod: deallocate claims without consumers, delete the pod's own."""
         consumer = consumer_of(pod)
         for key in self.claims_reserved_for[pod.namespace, consumer]:
             self.put_consumers(key, [each for each in self.claims[key].consumers if each != consumer])
@@ -213,7 +211,7 @@ class ClusterState:
                 self.remove_claim(key)
 
     def put_consumers(self, key: ObjectKey, consumers: Iterable[ConsumerReference]) -> None:
-        """Who uses a claim from now on; without its last consumer it is deallocated, and goes if it was to go."""
+        """Set the consumers of a claim. Without a consumer it is deallocated, and removed if it is being deleted."""
         tracked = self.claims[key].with_consumers(tuple(consumers))
         if tracked.consumers:
             self.put_claim(tracked)

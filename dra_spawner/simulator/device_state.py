@@ -1,9 +1,9 @@
-"""Who holds which device on which node, and what else would fit: the allocator's answers for a cluster that changes.
+"""Allocated devices and the allocator's verdicts, for a cluster that changes.
 
 `DeviceState` decides as :class:`~dra_spawner.dra.allocator.Allocator` does, and searches once for all nodes that are
 alike: nodes whose pools and devices differ in names only, or in attributes that no selector or constraint of the claims
-can see, and whose devices are used alike. What has been found out about such a class of nodes is kept, for these claims
-and for all that ask for the same under other names, for as long as a class like this exists.
+can see, and whose devices are used alike. Verdicts on such a node class are kept while the class exists, for all
+claims of the same shape.
 
 Where that would not be exact it searches on every node: when one attempt on all nodes meets pools of one name whose
 counters kube-scheduler mistakes for one another's (`PoolViews.entangled_names`).
@@ -42,9 +42,9 @@ class DeviceState:
     ----------
     slices, classes, nodes
         Objects of the cluster. Slices count in this order (it matters only where a pool's slices contradict one
-        another); one that is put again keeps its place.
+        another); a replaced slice keeps its place.
     claims
-        Those with an allocation are recorded under ``(namespace, name)``, which must be different ones.
+        Allocated claims are recorded under ``(namespace, name)``, which must be unique.
     features, quirks
         See :class:`~dra_spawner.dra.allocator.Allocator`.
     journal
@@ -104,18 +104,18 @@ class DeviceState:
 
     @property
     def holders(self) -> Mapping[Hashable, Held]:
-        """What each recorded claim holds."""
+        """Devices of each recorded claim, by its key."""
         return MappingProxyType(self._holders.by_key)
 
     @property
     def allocated(self) -> AllocatedState:
-        """What all claims hold together; not to be changed."""
+        """Devices of all claims together; read only."""
         return self._allocated
 
     # --- questions -------------------------------------------------------------------------------------------------
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
-        """What searches may cost from now on; None for no limit. What exceeds it raises SearchStopped."""
+        """Limit the cost of searches; None for no limit. A search beyond it raises SearchStopped."""
         self._answers.limits = limits
 
     def allocate(
@@ -130,7 +130,7 @@ class DeviceState:
         AllocationError
             When the scheduler would give up on the pod on all nodes.
         SearchStopped
-            When the search would cost more than it may.
+            When the search exceeds its budget.
         KeyError
             When there is no such node.
         """
@@ -144,7 +144,7 @@ class DeviceState:
         return no_fit(verdict, reason, view, claims)
 
     def verdicts(self, claims: Sequence[ResourceClaim], explain: bool = True) -> Verdicts:
-        """What one attempt to place a pod with these claims finds on each node, nodes with the same end together.
+        """Verdicts of one attempt to place a pod with these claims; nodes with the same verdict are grouped.
 
         The answer is that of one :class:`~dra_spawner.dra.allocator.Allocator` which is asked for one node after the
         other, in the order in which they were added.
@@ -198,12 +198,12 @@ class DeviceState:
     # --- changes ---------------------------------------------------------------------------------------------------
 
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:
-        """Count what a claim holds from now on.
+        """Record the devices of a claim.
 
         Raises
         ------
         ValueError
-            When the claim holds something already.
+            When the claim is recorded already.
         """
         if claim_key in self._holders.by_key:
             raise ValueError(f"claim {claim_key} is recorded already")
@@ -212,7 +212,12 @@ class DeviceState:
         self.journal.record(partial(self._let_go, claim_key))
 
     def release(self, claim_key: Hashable) -> Held:
-        """What the claim held is free again; returns it.
+        """Free the devices of a claim.
+
+        Returns
+        -------
+        tuple
+            These devices.
 
         Raises
         ------
@@ -288,7 +293,7 @@ class DeviceState:
         self._partitions.note_node(name)
 
     def _look_again(self, concerned: Concerned) -> None:
-        """These nodes see other pools now; None means all of them."""
+        """Note that these nodes see other pools now; None means all nodes."""
         self._answers.forget_answers()
         self._partitions.note_pools(concerned)
 

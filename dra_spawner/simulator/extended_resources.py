@@ -16,7 +16,7 @@ EXTENDED_RESOURCE_CLAIM: Final = "<extended-resources>"
 
 
 def extended_resource_claim(pod: Pod, names: Iterable[str], classes: Mapping[str, DeviceClass]) -> ResourceClaim:
-    """The claim for those of a pod's extended resources that devices have to stand for on a node.
+    """The claim for the extended resources of a pod that devices provide on a node.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""Where one pod fits in a snapshot: node filters and devices together, with the reason for every no.
+"""Where one pod fits in a snapshot: node filters and devices together, with a reason for each refusal.
 
 The same filters decide for every pod, also for one that has a nominated node or that no claim was made for yet. A
-question whose search for devices costs more than it may raises SearchStopped: the pod neither fits nor does not fit.
+search for devices that exceeds its budget raises SearchStopped: it is not known whether the pod fits.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NodeAnswer:
     reason
         What devices lack, in numbers, where devices are what is lacking and the caller asked for it.
     allocations
-        What claims get that are not allocated yet; empty unless the pod fits.
+        Allocations of the claims that are not allocated yet; empty unless the pod fits.
     """
 
     verdict: NodeVerdict
@@ -75,12 +75,12 @@ class PodFit:
 
     @property
     def fitting(self) -> tuple[str, ...]:
-        """Nodes where it fits, if the scheduler gets as far as choosing one."""
+        """Nodes where it fits."""
         return tuple(name for name, answer in self.nodes.items() if answer.fits)
 
     @property
     def error(self) -> NodeVerdict | None:
-        """Why kube-scheduler gives up on the pod altogether, were other nodes ever so good; None if it does not."""
+        """Why kube-scheduler gives up on the pod whatever the other nodes are; None if it does not."""
         verdicts = [self.general] if self.general is not None else [answer.verdict for answer in self.nodes.values()]
         return next((verdict for verdict in verdicts if verdict.code is FitCode.ERROR), None)
 
@@ -115,7 +115,7 @@ class Fitting:
         Parameters
         ----------
         explain
-            Find out what devices lack; costs about a second search.
+            Say what devices lack; costs about a second search.
         """
         verdict = self._besides_devices(node_name)
         return self._with_devices(node_name, explain) if verdict.fits else NodeAnswer(verdict)
@@ -132,9 +132,9 @@ class Fitting:
         return PodFit(key, answers)
 
     def token(self, node_name: str) -> object:
-        """Equal to an earlier one only if nothing changed that bears on the pod on this node; None equals none.
+        """A value that equals an earlier one only if the pod's verdict on this node is unchanged; None equals none.
 
-        It is for pods that neither have devices already nor mind the pods of other nodes.
+        Only for pods without allocated claims and without conditions on the pods of other nodes.
         """
         if self._extended or self.general is not None or self._state.nominated[node_name]:
             return None
@@ -146,19 +146,19 @@ class Fitting:
         return self._state.nodes.get(node_name), devices
 
     def has_claims_at(self, node_name: str) -> bool:
-        """Whether all claims that have devices already can be used on a node."""
+        """Whether all allocated claims can be used on a node."""
         node = self._state.nodes[node_name].node
         selectors = (requirement.claim.status.node_selector for requirement in self.requirements)
         return all(each is None or each.matches(node.name, node.labels) for each in selectors)
 
     def holds(self, node_name: str, verdict: NodeVerdict) -> bool:
-        """Whether a refusal by a node holds for as long as the node and the pods there are the same."""
+        """Whether a refusal holds while the node and its pods are unchanged."""
         return verdict.filter in _OF_THE_NODE and not self._extended and not self._state.nominated[node_name]
 
     def candidates(self) -> Iterator[str]:
-        """Nodes where the pod's devices are, some of which may be unfit for other reasons; in a fixed order.
+        """Nodes that have the pod's devices, in a fixed order; other filters may still refuse some.
 
-        One where the scheduler would give up comes first.
+        A node on which the scheduler would give up comes first.
         """
         if self.general is not None:
             return
@@ -180,7 +180,7 @@ class Fitting:
                     yield from (name for name in group.nodes if name != first)
 
     def _nodes_of_claims(self) -> Iterable[str]:
-        """Nodes that the claims which have devices already leave open by name."""
+        """Nodes that the allocated claims allow by name."""
         names: Iterable[str] = self._state.nodes
         for requirement in self.requirements:
             selector = requirement.claim.status.node_selector
@@ -204,7 +204,7 @@ class Fitting:
         return None
 
     def _extended_resources(self) -> frozenset[str]:
-        """Those of the pod's extended resources that some class stands for."""
+        """The extended resources of the pod that a device class provides."""
         names = {name for name, wanted in self.pod.requests.items() if wanted} - _KNOWN_RESOURCES
         return frozenset(names & self._classes.keys()) if names else frozenset()
 
@@ -232,7 +232,7 @@ class Fitting:
         return self._unreadable_pod(name) or verdict if verdict.fits else verdict
 
     def _nominated_pods(self, name: str) -> list[Pod]:
-        """Pods that are to get a place on the node, and before this one."""
+        """Pods nominated to the node that come before this one."""
         key = ObjectKey.of(self.pod)
         nominated = [self._state.pods[other] for other in self._state.nominated[name] if other != key]
         return [other for other in nominated if other.priority >= self.pod.priority]
@@ -253,7 +253,7 @@ class Fitting:
         return NodeFit(self.pod, nodes, self._extended, devices_follow=True)
 
     def _unreadable_pod(self, node_name: str) -> NodeVerdict | None:
-        """A pod on the node that makes no sense: how much room it leaves is not known."""
+        """The verdict if a pod on the node is invalid: its requests are not known."""
         for broken in self._state.broken.values():
             if broken.kind is Kind.POD and broken.node_name == node_name:
                 return _unknown(str(broken))
@@ -262,7 +262,7 @@ class Fitting:
     # --- devices ---------------------------------------------------------------------------------------------------
 
     def _to_allocate(self, by_devices: frozenset[str]) -> list[ResourceClaim]:
-        """Claims without devices; on a node where devices stand for extended resources, with a claim for those."""
+        """Unallocated claims; on a node where devices provide extended resources, with a claim for these."""
         if not by_devices:
             return self._unallocated
         return [*self._unallocated, extended_resource_claim(self.pod, by_devices, self._classes)]
@@ -272,7 +272,7 @@ class Fitting:
         return [requirement.claim for requirement in self.requirements if not requirement.claim.is_allocated]
 
     def _devices_of_nodes(self, names: Sequence[str], explain: bool) -> dict[str, NodeAnswer]:
-        """Answers of nodes where nothing else is in the way."""
+        """Answers of nodes that pass all other filters."""
         if self._extended or len(names) < 2:
             return {name: self._with_devices(name, explain) for name in names}
         claims = self._unallocated
@@ -289,7 +289,7 @@ class Fitting:
         return {name: self._where_claims_are(name, answers.get(name, fitting)) for name in names}
 
     def _with_devices(self, name: str, explain: bool) -> NodeAnswer:
-        """The answer of one node where nothing else is in the way."""
+        """The answer of one node that passes all other filters."""
         by_devices = self._fit.needs_devices(self._state.nodes[name])
         leftover = leftover_claim(self.pod, self._state) if self._extended else None
         if leftover is not None and leftover.claim.requests:
@@ -332,7 +332,7 @@ class Fitting:
         return TrackedClaim.made_for(self.pod, "", named)
 
     def _where_claims_are(self, name: str, answer: NodeAnswer) -> NodeAnswer:
-        """The answer, given that some claims have devices already, which may be elsewhere."""
+        """The answer, once the node selectors of allocated claims are checked, too."""
         if answer.fits and not self.has_claims_at(name):
             return NodeAnswer(_never(Filter.DYNAMIC_RESOURCES, "resourceclaim not available on the node"))
         return answer

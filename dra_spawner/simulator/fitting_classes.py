@@ -1,4 +1,4 @@
-"""Which classes of nodes claims of one shape fit on, found by looking at classes with new nodes only."""
+"""Node classes on which claims of one shape fit; only classes that got a node are looked at again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FittingClasses:
         common_change
             Number of the last change of the use of any common device, which may change every verdict.
         fits
-            Tells whether the claims fit on a class.
+            Whether the claims fit on a class.
         """
         if self._revived is not partition.revived or self._common_change != common_change:
             self._fitting.clear()

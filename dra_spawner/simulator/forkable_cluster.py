@@ -1,4 +1,4 @@
-"""A cluster as a model that can be changed: objects come and go, claims get devices, and all can be taken back."""
+"""A model of a cluster whose changes can be reverted."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["ForkableCluster"]
 class ForkableCluster:
     """Nodes, slices, classes, claims, templates and pods of a cluster.
 
-    Every change happens as a whole or not at all. An object that makes no sense is kept in `broken` and costs a
-    verdict of what it touches: the pod that names it, the node it runs on, the pool it belongs to.
+    Every change is atomic. An invalid object is kept in `broken` and makes undecidable what it affects: the pod that
+    names it, the node it runs on, the pool it belongs to.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class ForkableCluster:
         quirks: Quirks = QUIRKS_1_36,
         max_steps: int | None = None,
     ) -> Self:
-        """Snapshot of API objects as JSON; kinds that do not matter are passed over."""
+        """Snapshot of API objects as JSON; other kinds are ignored."""
         return cls(
             decode_all(objects),
             features=features,
@@ -78,9 +78,9 @@ class ForkableCluster:
         )
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
-        """What searches for devices may cost from now on; None for no limit.
+        """Limit the cost of searches for devices; None for no limit.
 
-        Every question whose search would cost more raises SearchStopped, and nothing has changed then.
+        A search beyond the limit raises SearchStopped, and nothing has changed then.
         """
         self._state.devices.limit_searches(limits)
 
@@ -88,17 +88,17 @@ class ForkableCluster:
 
     @property
     def nodes(self) -> Mapping[str, NodeState]:
-        """Nodes with the pods that have a place there, by name."""
+        """Nodes with the pods bound to them, by name."""
         return self._state.nodes
 
     @property
     def pods(self) -> Mapping[ObjectKey, Pod]:
-        """Pods by namespace and name, those without a place included."""
+        """Pods by namespace and name, pending ones included."""
         return self._state.pods
 
     @property
     def claims(self) -> Mapping[ObjectKey, TrackedClaim]:
-        """Claims by namespace and name, those made for pods in the model included."""
+        """Claims by namespace and name, including those created in the model."""
         return self._state.claims
 
     @property
@@ -108,7 +108,7 @@ class ForkableCluster:
 
     @property
     def slices(self) -> Mapping[str, ResourceSlice]:
-        """Slices by name; one that makes no sense is replaced by one that makes its pool invalid."""
+        """Slices by name; an invalid one is replaced by one that makes its pool invalid."""
         return self._state.devices.slices
 
     @property
@@ -118,31 +118,31 @@ class ForkableCluster:
 
     @property
     def broken(self) -> tuple[BrokenObject, ...]:
-        """Objects that make no sense."""
+        """Invalid objects."""
         return tuple(self._state.broken[key] for key in sorted(self._state.broken))
 
     @property
     def state(self) -> ClusterState:
-        """All of it, for reading: what is changed here past the snapshot may leave it in pieces."""
+        """The objects and their indexes; read only."""
         return self._state
 
     # --- forks -----------------------------------------------------------------------------------------------------
 
     def fork(self) -> None:
-        """From here on, changes can be reverted. Forks nest."""
+        """Start a fork: changes from here on can be reverted. Forks nest."""
         self._forks.append(self._journal.mark())
 
     def commit(self) -> None:
-        """Keep what was changed since the latest fork; an outer fork can still revert it."""
+        """Keep the changes since the latest fork; an outer fork can still revert them."""
         self._journal.forget_to(self._close_fork())
 
     def revert(self) -> None:
-        """Take back what was changed since the latest fork, at the price of these changes."""
+        """Revert the changes since the latest fork; costs as much as these changes did."""
         self._journal.revert_to(self._close_fork())
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What happens in the block is taken back at its end, forks that it left open included."""
+        """Revert the changes of the block at its end, including forks that are still open."""
         depth = len(self._forks)
         self.fork()
         try:
@@ -154,7 +154,7 @@ class ForkableCluster:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """What was changed in the block is taken back if the block raises; forks must not be left open in it."""
+        """Revert the changes of the block if it raises; it must leave no fork open."""
         with self._journal.all_or_nothing():
             yield
 
@@ -166,7 +166,13 @@ class ForkableCluster:
     # --- objects come and go ---------------------------------------------------------------------------------------
 
     def apply(self, obj: object) -> BrokenObject | None:
-        """Take in an API object as JSON, new or changed. Returns what is wrong if it makes no sense."""
+        """Put an API object as JSON, new or changed.
+
+        Returns
+        -------
+        BrokenObject or None
+            The object with its problem, if it is invalid.
+        """
         item = decode(obj)
         if item is None:
             return None
@@ -176,7 +182,7 @@ class ForkableCluster:
     def put(self, item: ClusterObject | BrokenObject) -> None:
         """Add an object, or replace the one of its kind and name.
 
-        A pod on a node uses it from now on; a claim with an allocation holds its devices.
+        A bound pod uses its node's resources; an allocated claim uses its devices.
         """
         with self._journal.all_or_nothing():
             put_object(self._state, item)
@@ -184,22 +190,22 @@ class ForkableCluster:
     def remove(self, kind: Kind, key: ObjectKey) -> None:
         """Remove an object.
 
-        With a pod go the claims that were made for it, and others are deallocated if it was the last to use them. A
-        claim's devices are free. Pods of a node that is removed stay.
+        With a pod its own claims are removed, and claims without another consumer are deallocated. A removed claim
+        frees its devices. Pods of a removed node stay.
 
         Raises
         ------
         SnapshotError
-            When there is none.
+            When there is no such object.
         """
         with self._journal.all_or_nothing():
             remove_object(self._state, kind, key)
 
     def mirror(self, item: ClusterObject | BrokenObject) -> None:
-        """Take over an object as the API server has it: unlike with `put`, nothing follows from it for other objects.
+        """Put an object as the API server has it; unlike `put`, this changes no other object.
 
-        A snapshot that is fed with what a watch tells is so the same as one made from the objects themselves, in
-        whatever order the watches of different kinds tell it.
+        So a snapshot that follows watches equals one made from the objects, in whatever order the events of different
+        kinds arrive.
         """
         with self._journal.all_or_nothing():
             put_object(self._state, item, mirrored=True)
@@ -210,7 +216,7 @@ class ForkableCluster:
         Raises
         ------
         SnapshotError
-            When there is none.
+            When there is no such object.
         """
         with self._journal.all_or_nothing():
             remove_object(self._state, kind, key, mirrored=True)

@@ -1,4 +1,4 @@
-"""Which claim holds which devices."""
+"""The devices of each claim."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Held = tuple[AllocatedDevice, ...]
 
 
 class Holders:
-    """What each recorded claim holds.
+    """The devices of each recorded claim.
 
-    A question needs to know what is held, not by whom: claims that are there from the start are looked up by name only
-    once one is recorded, released or asked for.
+    Searches need the allocated devices, not the claims. So the initial claims are indexed by name only when one is
+    recorded, released or asked for.
 
     Parameters
     ----------
     claims
-        Those with an allocation hold something, under ``(namespace, name)``, which must be different ones.
+        The initial claims; allocated ones must have unique ``(namespace, name)``.
     """
 
     __slots__ = ("_by_key", "_first")
@@ -30,7 +30,7 @@ class Holders:
         self._by_key: dict[Hashable, Held] = {}
 
     def held_at_first(self) -> list[Held]:
-        """What the claims hold that were there from the start; to be asked before anything changes."""
+        """Devices of the initial claims; valid until the first change."""
         return [held for claim in self._first if (held := claim.status.devices) is not None]
 
     @property

@@ -1,4 +1,4 @@
-"""Nodes with equal devices and equal free state, kept together while nodes and allocations come and go.
+"""Classes of nodes with equal devices in equal use, followed while nodes and allocations change.
 
 A class is made of what its nodes' pools look like (`node_structure`) and of how their local devices are used. How
 common devices are used is no part of it, or every allocation of one would move every node; verdicts are kept for each
@@ -21,7 +21,7 @@ from dra_spawner.simulator.pool_views import NodeView
 __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 
 _SPARE: Final = 2_000
-"""So many empty classes are kept in any case: devices that are given back bring them to life again."""
+"""Empty classes that are kept: freed devices revive them."""
 
 _MOST_SLICES: Final = 20_000
 _MOST_USES: Final = 1_000
@@ -74,7 +74,7 @@ class NodeClass:
     nodes
         Names of its nodes now.
     verdicts, reasons
-        What has been found out for a shape of claims; holds also for nodes that come later.
+        Verdicts by claim shape; they also hold for nodes that join later.
     """
 
     __slots__ = ("_queue", "common", "nodes", "reasons", "structure", "uses", "verdicts")
@@ -145,7 +145,7 @@ class NodeClasses:
         self.live: dict[NodeClass, None] = {}
         """Classes that have a node."""
         self.revived: list[NodeClass] = []
-        """Classes that had no node and got one, in this order; one may be there several times."""
+        """Classes that were empty and got a node, in this order, with repetitions."""
 
     def mark_stale(self, name: str) -> None:
         """A node, or the use of its devices, may have changed; the name may be no node's."""
@@ -215,7 +215,7 @@ class NodeClasses:
         return number, common
 
     def _prune(self) -> None:
-        """Forget classes that no node is in, and structures that no node has, when there are many."""
+        """Forget empty classes and unused structures when there are many."""
         if len(self._classes) > 3 * len(self.live) + _SPARE:
             self._classes = {(live.structure, live.uses): live for live in self.live}
         if len(self.revived) > 3 * len(self.live) + _SPARE:

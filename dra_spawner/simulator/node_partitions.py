@@ -50,14 +50,14 @@ class NodePartitions:
         self.common_change = 0
 
     def view(self, name: str) -> NodeView:
-        """What a node sees. KeyError when there is no such node."""
+        """The pools that a node sees. Raises KeyError when there is no such node."""
         view = self._views.get(name)
         if view is None:
             view = self._views[name] = self._pools.view(self._nodes[name])
         return view
 
     def views(self) -> dict[str, NodeView]:
-        """What each node that was asked for sees at this moment, by its name."""
+        """The views of all nodes that were asked for, by node name."""
         return dict(self._views)
 
     def of(self, shape: ClaimShape) -> NodeClasses:
@@ -83,9 +83,9 @@ class NodePartitions:
         return node_class.common.number(self._allocated, self.common_change)
 
     def note_use(self, held: Iterable[AllocatedDevice]) -> None:
-        """These devices, or shares of them, were taken or given back."""
+        """Note that these devices, or shares of them, were allocated or freed."""
         if not self._partitions:
-            # Nothing has been found out yet that this could change.
+            # No verdict exists yet that this could change.
             return
         for item in held:
             if item.admin_access:
@@ -98,13 +98,13 @@ class NodePartitions:
                 self.common_change += 1
 
     def note_node(self, name: str) -> None:
-        """A node came, went, or is another one now."""
+        """Note that a node was added, removed or replaced."""
         self._views.pop(name, None)
         for partition in self._partitions.values():
             partition.mark_stale(name)
 
     def note_pools(self, concerned: Concerned) -> None:
-        """These nodes see other pools now; None means all of them."""
+        """Note that these nodes see other pools now; None means all nodes."""
         # What is allocated of a common pool may only count now.
         self.common_change += 1
         for name in self._nodes if concerned is None else concerned:

@@ -33,7 +33,7 @@ _LARGE_IMAGE: Final = 1000 * _MEBIBYTE
 def best_nodes(
     pod: Pod, nodes: Sequence[NodeState], candidates: Sequence[NodeState], device_scores: Mapping[str, int]
 ) -> list[NodeState]:
-    """The candidates with the most points, of which kube-scheduler picks any."""
+    """The candidates with the highest score; kube-scheduler picks one of them at random."""
     if len(candidates) < 2:
         return list(candidates)
     scores = score_nodes(pod, nodes, candidates, device_scores)

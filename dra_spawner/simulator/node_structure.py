@@ -1,4 +1,4 @@
-"""What of a node's pools decides about claims, with all names taken away that do not: alike nodes are equal.
+"""Signatures of nodes: everything in their pools that decides about claims, without names. Alike nodes are equal.
 
 The use of devices is not part of it; see `node_classes`. Common pools (which other nodes see, too) stand for
 themselves; of local ones the content counts. What a signature must keep follows from what the search looks at: the

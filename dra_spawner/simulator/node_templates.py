@@ -49,7 +49,7 @@ _PASSING_TAINTS: Final = (
 
 
 class TemplateError(Exception):
-    """A node of which no template can be made: a copy would not be what a new node of its kind is."""
+    """No template can be made of this node: a copy would differ from a new node of its kind."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ def put_object(state: ClusterState, item: ClusterObject | BrokenObject, *, mirro
 
 
 def remove_object(state: ClusterState, kind: Kind, key: ObjectKey, *, mirrored: bool = False) -> None:
-    """Remove an object, be it one that makes no sense; :class:`SnapshotError` when there is none."""
+    """Remove an object, valid or not. Raises :class:`SnapshotError` when there is none."""
     was_broken = state.broken.discard((kind, key)) is not None
     if _is_known(state, kind, key):
         _remove(state, kind, key, mirrored=mirrored)

@@ -39,7 +39,7 @@ class PodAffinity:
 
     @classmethod
     def of(cls, pod: Pod, nodes: Iterable[NodeState]) -> PodAffinity:
-        """Count the pods that matter to `pod`, and those to which it matters."""
+        """Count the pods that its affinity terms select, and the pods whose terms select it."""
         wanted: dict[_Topology, int] = {}
         avoided: dict[_Topology, int] = {}
         avoiding: dict[_Topology, int] = {}

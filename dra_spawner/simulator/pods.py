@@ -168,7 +168,7 @@ class Pod:
 
     @property
     def is_finished(self) -> bool:
-        """Whether it will never run again, so that it needs nothing any more."""
+        """Whether it has ended, so that it needs no resources."""
         return self.phase in ("Succeeded", "Failed")
 
     @property

@@ -1,11 +1,11 @@
-"""Which pools each node sees, found anew only for the nodes that a change concerns.
+"""The pools that each node sees, updated only for the nodes that a change concerns.
 
 A pool is *local* when all its slices name the same node: then no other node can use its devices. All other pools
 (network-attached, selected by labels, spread over nodes, with a choice of nodes for each device) are *common*.
 
 Of a local pool, other nodes see at most that something is wrong with it: by a peculiarity of kube-scheduler 1.36,
 slices with counters concern every node, and an incomplete or invalid pool changes the verdict even where it has no
-devices. Such pools are *troubled*; they are shown to every node.
+devices. Such a pool is *troubled*, and every node sees it.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class NodeView:
     local
         Which of them are local to this node.
     error
-        Why the pools cannot be told, where the scheduler would give up on the pod; empty if they can.
+        Why the scheduler would give up on the pod at this node; empty if it would not.
     local_devices, common_devices
-        Devices whose use decides about the node, by pool and in the order of the pools; also such as are for other
-        nodes and draw on the same counters.
+        Devices whose use decides about the node, in the order of the pools; they include devices of other nodes that
+        draw on the same counters.
     """
 
     node: Node
@@ -235,7 +235,7 @@ class PoolViews:
         return self._settle(item.pool_id)
 
     def _settle(self, pool_id: PoolId) -> Concerned:
-        """Find out anew whose the pool is, after its slices have changed."""
+        """Determine the owner of a pool after its slices have changed."""
         pool = self._pools[pool_id]
         before = (pool.owner, pool.trouble is not None)
         if pool.owner:
@@ -298,7 +298,7 @@ class PoolViews:
 
 
 class _OnePool:
-    """Slices of one pool, of which a node sees some."""
+    """Slices of one pool; a node sees some of them."""
 
     def __init__(self, visible: Sequence[ResourceSlice], everywhere: Sequence[ResourceSlice]) -> None:
         self._visible = visible
@@ -312,7 +312,7 @@ class _OnePool:
 
 
 def _looks_alike_everywhere(slices: Sequence[ResourceSlice]) -> bool:
-    """Whether nodes that can use the pool at all see the same slices of it, be it as those of other nodes."""
+    """Whether all nodes that can use the pool see the same slices of it."""
     first = slices[0]
     return all(item.generation == first.generation and item.resource_slice_count == len(slices) for item in slices)
 

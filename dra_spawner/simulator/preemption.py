@@ -1,6 +1,6 @@
 """What kube-scheduler does for a pod that fits nowhere: give back an idle claim, or clear a node of lesser pods.
 
-Preemption frees CPU, memory, ports and room for pods, and never a device: the claims of the victims count as
+Preemption frees CPU, memory, ports and pod capacity, and never a device: the claims of the victims count as
 allocated all the while, so a node without free devices is no candidate (kube-scheduler 1.36 has no way round this).
 PodDisruptionBudgets, which only change which victims are preferred, are not looked at.
 """
@@ -61,7 +61,7 @@ class Resolution:
 
 
 def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceClaim]) -> Resolution:
-    """Find out what could help a pod whose attempt ended like this.
+    """Determine what could help a pod whose attempt ended like this.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def _preempt(attempt: Attempt, refusal: Unschedulable) -> Preemption | str:
 
 
 def preemption_candidates(attempt: Attempt, refusal: Unschedulable) -> tuple[list[Preemption], dict[str, NodeVerdict]]:
-    """Each node that could be cleared; and by name, why others that lack room could not.
+    """Each node that could be cleared; and by name, why others that lack capacity could not.
 
     Raises
     ------

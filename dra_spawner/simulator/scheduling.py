@@ -68,7 +68,7 @@ class SchedulingQuestion:
     problem
         What is wrong with its claims or volumes so that no node will do, as kube-scheduler words it; empty if nothing.
     problem_filter
-        Who says so.
+        The filter that says so.
     leftover
         A claim for its extended resources that an earlier attempt has left behind.
     """
@@ -106,7 +106,7 @@ class Unschedulable:
     general
         What rules out all nodes at once; empty if nothing does.
     filters
-        Who refused.
+        The filters that refused.
     unavailable
         Claims that are allocated for other nodes.
     has_claims
@@ -130,12 +130,12 @@ class Unschedulable:
         return self.node_count == 0
 
     def message(self, attempts: str = "") -> str:
-        """What kube-scheduler tells of it.
+        """The message that kube-scheduler writes.
 
         Parameters
         ----------
         attempts
-            What was tried to make room, as `Resolution.message` says.
+            What was tried to free capacity, as `Resolution.message` says.
         """
         if self.no_nodes:
             return "no nodes available to schedule pods"
@@ -355,7 +355,7 @@ class Attempt:
 
 
 def fatal_message(error: AllocationError) -> str:
-    """What kube-scheduler tells of an error that stops an attempt."""
+    """The message that kube-scheduler writes about an error that stops an attempt."""
     prefix = 'running "DynamicResources" filter plugin: '
     if error.reason is FatalReason.SELECTOR_UNSUPPORTED:
         prefix = "this scheduler cannot decide: "

@@ -1,4 +1,4 @@
-"""What searches for devices may cost, decided by whoever asks."""
+"""Limits of searches for devices, set by the caller."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class SearchLimits(Protocol):
     """Gives each search its budget."""
 
     def check(self, shape: int) -> None:
-        """Asked first: whether anything may be found out for claims of this shape. SearchStopped if not."""
+        """Raise SearchStopped if nothing may be searched for claims of this shape; called first."""
         ...
 
     def search(self, shape: int) -> AbstractContextManager[SearchBudget]:
@@ -43,7 +43,7 @@ class CommonBudget:
         self._budget = new_budget()
 
     def next_question(self) -> None:
-        """Begin anew."""
+        """Start with a new budget."""
         self._budget = self._new_budget()
 
     def check(self, shape: int) -> None:

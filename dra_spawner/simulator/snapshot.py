@@ -1,4 +1,4 @@
-"""The cluster as a model that can be tried out: fork it, change it, ask what would fit, and take everything back.
+"""A model of the cluster for what-if questions: fork it, change it, ask what would fit, and revert.
 
 Examples
 --------
@@ -25,11 +25,11 @@ from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 __all__ = ["Snapshot", "SnapshotError", "SnapshotProblem"]
 
 _FEW: Final = 50
-"""So many nodes are looked at one by one rather than all by their devices first."""
+"""Up to this number of nodes, scan linearly instead of searching for devices first."""
 
 
 class Snapshot(ForkableCluster):
-    """A cluster that can be asked where pods fit, and in which they can be placed; see its base for the rest."""
+    """A cluster in which pods can be placed; see its base class for the rest."""
 
     def fits(self, pod: Pod, *, explain: bool = True) -> PodFit:
         """Where a pod fits, and why not elsewhere. The pod need not be in the snapshot.
@@ -37,12 +37,12 @@ class Snapshot(ForkableCluster):
         Parameters
         ----------
         explain
-            Tell in numbers what devices lack; costs about a second search for devices.
+            Say in numbers what devices lack; costs about a second search for devices.
         """
         return self._fitting(pod).answers(explain)
 
     def general_problem(self, pod: Pod) -> str:
-        """What keeps a pod from all nodes, whatever they are, such as a missing claim; empty if nothing."""
+        """Why a pod fits on no node whatever, such as a missing claim; empty if nothing keeps it."""
         verdict = self._fitting(pod).general
         return "; ".join(verdict.reasons) if verdict is not None else ""
 
@@ -51,20 +51,23 @@ class Snapshot(ForkableCluster):
         return self._fitting(pod).answer(node_name, explain)
 
     def first_fitting(self, pod: Pod, in_order: Callable[[Iterable[str]], Iterable[str]]) -> str:
-        """The first node, in an order of the caller's, where a pod fits; empty if there is none.
+        """The first node where a pod fits, in the caller's order; empty if there is none.
 
         Parameters
         ----------
         in_order
-            Sorts names of nodes. It is given those that are not ruled out by devices.
+            Sorts names of nodes. Nodes without the devices are left out before.
         """
         fitting = self._fitting(pod)
         return next((name for name in in_order(fitting.candidates()) if fitting.answer(name).fits), "")
 
     def schedule(self, pod: Pod, node_name: str) -> NodeAnswer:
-        """Place a pod on a node if it fits there: claims are made, allocated and reserved, and the pod is bound.
+        """Place a pod on a node if it fits there: create, allocate and reserve its claims, and bind the pod.
 
-        The answer tells whether it does. If not, nothing has changed.
+        Returns
+        -------
+        NodeAnswer
+            Whether the pod fits. If not, nothing has changed.
         """
         return self._schedule(self._fitting(pod), node_name)
 
@@ -100,13 +103,13 @@ class Snapshot(ForkableCluster):
         return fitting.answers()
 
     def place_quickly(self, pod: Pod, refused: MutableMapping[str, NodeState]) -> str:
-        """Place a pod on the first node found as `place` does, and find out little anew if that was tried before.
+        """Place a pod on the first fitting node, without repeating refusals of earlier attempts.
 
         Parameters
         ----------
         refused
-            Nodes as they were when they, and not their devices, refused this very pod. They are passed over as long as
-            they are the same; those that refuse it now are added.
+            States of nodes that refused this pod for another reason than devices. A node with the same state is
+            skipped; nodes that refuse the pod now are added.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""On which nodes a pod that is to be created would fit, devices apart: for who pins it to one of them."""
+"""Nodes on which a new pod would fit, devices apart: for a caller that pins the pod to one of them."""
 
 from __future__ import annotations
 

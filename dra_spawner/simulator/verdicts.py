@@ -22,7 +22,7 @@ was stopped before there was a verdict."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ShapeGroup:
-    """Nodes on which claims of one shape meet the same end.
+    """Nodes with the same verdict on claims of one shape.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class VerdictGroup:
 
 
 class Verdicts:
-    """The verdict on every node at one moment: it stays as it is when the cluster changes."""
+    """The verdict on every node at one moment; later changes of the cluster do not affect it."""
 
     __slots__ = ("_answer", "_question")
 
@@ -140,7 +140,7 @@ class Verdicts:
         return (VerdictGroup(group, self._question) for group in self._answer.groups)
 
     def fits(self, node_name: str) -> bool:
-        """Whether the claims fit on the node. KeyError when there is no such node."""
+        """Whether the claims fit on the node. Raises KeyError when there is no such node."""
         return isinstance(self._answer.group_of[node_name].verdict, Fits)
 
     def on(self, node_name: str) -> Verdict:
