@@ -23,7 +23,6 @@ __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 _SPARE: Final = 2_000
 """Empty classes that are kept: freed devices revive them."""
 
-_MOST_SLICES: Final = 20_000
 _MOST_USES: Final = 1_000
 
 VerdictKey = tuple[int, int]
@@ -224,4 +223,3 @@ class NodeClasses:
             used = {number for _, number, _ in self._views.values()}
             self._structures = {signature: number for signature, number in self._structures.items() if number in used}
             self._commons = {common.devices: common for _, _, common in self._views.values()}
-            self._signatures.forget_slices(_MOST_SLICES)

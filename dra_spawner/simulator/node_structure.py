@@ -9,7 +9,6 @@ nodes, and which pools have equal names, because counters are looked up by name.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from itertools import count
 
 from dra_spawner.dra.devices import Device, ResourceSlice
 from dra_spawner.dra.node_selector import NodeSelectorError
@@ -35,8 +34,6 @@ class Signatures:
     def __init__(self, attributes: frozenset[str] | None, serials: Mapping[str, int]) -> None:
         self._visibility = Visibility(attributes)
         self._serials = serials
-        self._slices: dict[Hashable, int] = {}
-        self._numbers = count()
 
     def signature(self, view: NodeView) -> Hashable:
         """Equal for nodes that differ in names at most, as long as their devices are used alike."""
@@ -48,11 +45,6 @@ class Signatures:
                 (index, self._local_pool(pool, view.node) if pool.id in view.local else self._common(pool, view.node))
             )
         return tuple(parts)
-
-    def forget_slices(self, most: int) -> None:
-        """Forget slices when there are more than so many; signatures that are made later are unlike earlier ones."""
-        if len(self._slices) > most:
-            self._slices.clear()
 
     def _local_pool(self, pool: Pool, node: Node) -> Hashable:
         return (
@@ -78,21 +70,18 @@ class Signatures:
         return tuple([self._serials[item.name] for item in slices])
 
     def _local_slice(self, part: ResourceSlice, node: Node) -> Hashable:
-        """A number that slices share which differ in names and invisible attributes only; and how nodes are chosen."""
+        """Equal for slices that differ only in names and invisible attributes and choose the node alike."""
         devices = part.devices
         seen = (
             part.common_key,
             part.device_rules,
             self._visibility.attributes_of([device.description for device in devices]),
         )
-        number = self._slices.get(seen)
-        if number is None:
-            number = self._slices[seen] = next(self._numbers)
         if not part.per_device_node_selection:
-            return number
+            return seen
         own_selectors = tuple([device.node_selector.terms if device.node_selector else None for device in devices])
         named = tuple([device.node_name is not None for device in devices])
-        return number, own_selectors, named, _choices(part, node)
+        return seen, own_selectors, named, _choices(part, node)
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:

@@ -10,7 +10,8 @@ The works are what the service, the form and ``fit`` ask:
 - *form*: every shape of the form is asked about all nodes, and nothing has changed since (availability for each user).
 - *event*: one share is taken or given back, then every shape asks for its first fitting node (a round of decisions).
 - *groups*: the same change, then every shape asks about all nodes.
-- *nodes*: the same change, then one shape asks about every node by itself (whom to preempt).
+- *nodes*: the same change, then one shape asks about 200 nodes one by one (which placeholders to preempt).
+- *tokens*: the same change, then one shape asks of 200 nodes whether the verdict can be another one (preemption, too).
 - *place*: claims are placed one after the other on the first node where they fit (a rush, a replay).
 
 Claims are made anew for each question, as decoding makes them; only *form* asks with the same objects. Half of the nodes
@@ -86,7 +87,7 @@ PORT = "ports.example.com"
 
 def network_slice() -> Json:
     """Devices that every node can use."""
-    devices = [{"name": f"port-{at}", "attributes": {f"{PORT}/index": {"int": at}}} for at in range(16)]
+    devices = [{"name": f"port-{at}", "attributes": {f"{PORT}/index": {"int": at}}} for at in range(128)]
     pool = {"name": "ports", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "allNodes": True, "pool": pool, "devices": devices}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "ports"}, "spec": spec}
@@ -100,20 +101,20 @@ class Work:
         self.sizes = sizes
         self.state = cluster.state(sizes)
         self.random = random.Random(1)
-        self.numbers = count()
+        self.held: list[tuple[str, str]] = []
         self.asked = [shape() for shape in cluster.shapes]
 
     def change(self) -> None:
         """A share is taken on some node where it fits, or given back."""
-        held = [key for key in self.state.holders if key[1].startswith("claim-")]  # type: ignore[index]
-        if held and self.random.random() < 0.5:
-            self.state.release(held[0])
+        if self.held and self.random.random() < 0.5:
+            self.state.release(self.held.pop())
             return
         claims = self.cluster.shapes[0]()
         name = self.random.choice(self.cluster.nodes).name
         found = self.state.allocate(name, claims)
         if isinstance(found, tuple):
-            self.state.record((claims[0].namespace, claims[0].name), found[0].results)
+            self.held.append((claims[0].namespace, claims[0].name))
+            self.state.record(self.held[-1], found[0].results)
 
     def cold(self) -> None:
         list(self.cluster.state(self.sizes).verdicts(self.cluster.shapes[2](), explain=False))
@@ -139,6 +140,12 @@ class Work:
         for node in self.cluster.nodes[:200]:
             self.state.allocate(node.name, claims)
 
+    def tokens(self) -> None:
+        self.change()
+        claims = self.cluster.shapes[3]()
+        for node in self.cluster.nodes[:200]:
+            self.state.token(node.name, claims)
+
     def place(self) -> None:
         for _ in range(10):
             claims = self.random.choice(self.cluster.shapes[:5])()
@@ -150,12 +157,11 @@ class Work:
             self.state.record((claims[0].namespace, claims[0].name), found[0].results)
 
 
-WORKS = ("cold", "form", "event", "groups", "nodes", "place")
+WORKS = ("cold", "form", "event", "groups", "nodes", "tokens", "place")
 
 
 @contextmanager
 def timed(into: list[float]) -> Iterator[None]:
-    gc.collect()
     began = time.process_time()
     yield
     into.append(time.process_time() - began)
@@ -169,9 +175,10 @@ def ratio(cluster: Cluster, name: str, without: CacheSizes, seconds: float) -> t
         getattr(work, name)()
     end = time.perf_counter() + seconds
     while len(times[1]) < 3 or (time.perf_counter() < end and len(times[1]) < 100):
-        for work, into in zip(both, times, strict=True):
-            with timed(into):
-                getattr(work, name)()
+        # Turn about: each goes first as often.
+        for at in (0, 1) if len(times[0]) % 2 else (1, 0):
+            with timed(times[at]):
+                getattr(both[at], name)()
     with_cache = statistics.median(times[0])
     return statistics.median(times[1]) / with_cache, with_cache
 
@@ -209,9 +216,11 @@ def main() -> int:
     parser.add_argument("--work", nargs="*", default=list(WORKS))
     parser.add_argument("--seconds", type=float, default=2.0, help="at least this long for each figure (%(default)s)")
     options = parser.parse_args()
+    gc.disable()  # what one side leaves behind is not the other one's to clear away
     print(f"{'time without / with':18} {'nodes':>6}  {'devices':8}" + "".join(f"{name:>10}" for name in options.work))
     for nodes in options.nodes:
         for common in (False, True):
+            gc.collect()
             cluster = Cluster(nodes, common=common)
             devices = "+ common" if common else "local"
             for cache in options.cache:
