@@ -42,7 +42,7 @@ class _PoolUse:
         return _PoolUse(dict(self.taken), dict(self.shares), silent, consumed, miscounted)
 
     def use_of(self, device: str) -> DeviceUse:
-        """How a device is used as far as that decides anything."""
+        """The part of a device's use that decides about claims."""
         is_taken = device in self.taken
         if device not in self.shares:
             return is_taken or None
@@ -74,7 +74,7 @@ class AllocatedState:
 
     @classmethod
     def from_claims(cls, claims: Iterable[ResourceClaim], features: Features = SCHEDULER_1_36) -> AllocatedState:
-        """State that these claims make; those without allocation are passed over."""
+        """State that these claims make; those without allocation are ignored."""
         state = cls(features)
         state.add_all([claim.status.devices for claim in claims if claim.status.devices])
         return state
@@ -179,7 +179,7 @@ class AllocatedState:
         return use is not None and device.device in use.miscounted
 
     def uses(self, devices: Iterable[PoolDevices]) -> tuple[DeviceUse, ...]:
-        """Of each device, how it is used as far as that decides anything."""
+        """The use of each device, as far as it decides about claims."""
         uses: list[DeviceUse] = []
         for pool, names in devices:
             use = self._pools.get(pool)

@@ -58,7 +58,7 @@ class DoesNotFit:
     kind
         How the scheduler treats the node.
     reason
-        Why, told by the device that came nearest; None where the caller asked for no reason.
+        The reason, from the device that came nearest; None if the caller asked for no reason.
     steps
         Steps the search took, a measure of its cost.
     """
@@ -74,7 +74,7 @@ class DoesNotFit:
 class Allocator:
     """Allocates claims on nodes. Nothing it is given is changed; what is found is for the caller to record.
 
-    One allocator stands for one attempt to schedule a pod: counters are computed from ``allocated`` once, when first
+    One allocator represents one attempt to schedule a pod: counters are computed from ``allocated`` once, when first
     needed. After the slices or the allocated state have changed, make a new one.
 
     Parameters
@@ -130,7 +130,7 @@ class Allocator:
         claims
             Claims without allocation, in the order of the pod's ``spec.resourceClaims``.
         explain
-            Find out why when they do not fit; costs about a second search.
+            Determine the reason when they do not fit; costs about a second search.
         cancelled
             Asked at every step of the search; true stops it as kube-scheduler is stopped by a caller's time-out (after
             ten seconds on one node), which is an error of the pod.

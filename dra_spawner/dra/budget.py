@@ -1,4 +1,4 @@
-"""How much a search for devices may cost: it is exponential, and whoever writes a claim decides how long it takes.
+"""The cost limit of a search for devices: it is exponential, and the author of a claim decides how long it takes.
 
 A search that exceeds its budget has no verdict: the claims neither fit nor do not fit.
 """
@@ -22,7 +22,7 @@ class SearchStopped(Exception):
     steps
         Steps that the search had taken.
     reason
-        Why it may not go on, as a clause.
+        Why the search was stopped, as a clause.
     """
 
     def __init__(self, steps: int, reason: str = "that is the limit") -> None:

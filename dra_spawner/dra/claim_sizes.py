@@ -40,7 +40,7 @@ def is_size(value: object) -> bool:
 
 
 def wrong_sizes(manifest: object, path: str = "") -> Iterator[WrongSize]:
-    """Every size in a claim that may not be asked for.
+    """Sizes in a claim that are not allowed.
 
     Parameters
     ----------

@@ -216,7 +216,7 @@ class ConsumerReference:
 
 @dataclass(frozen=True, slots=True)
 class ClaimStatus:
-    """What a claim has been given and who uses it."""
+    """The devices and consumers of a claim."""
 
     devices: tuple[AllocatedDevice, ...] | None = None
     """Allocated devices; None while the claim is not allocated."""

@@ -2,7 +2,7 @@
 
 Where a policy has steps, kube-scheduler counts whole units in 64 bits and reports no overflow: a request above 2^63-1
 may consume nothing, or a negative amount. That is a quirk (``Quirks.capacity_in_64_bits``); without it amounts are
-exact. `consumes_too_little` tells the difference.
+exact. `consumes_too_little` finds the difference.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Json = Mapping[str, object]
 
 
 class ObjectError(ValueError):
-    """An object that the API server would refuse, or that is no such object.
+    """An object that the API server would refuse, or that is of another kind.
 
     Attributes
     ----------
@@ -272,7 +272,7 @@ def is_unicode(text: str) -> bool:
 
 
 def _printable(text: str) -> str:
-    """The text for logs and answers, whatever somebody wrote into the object."""
+    """The text for logs and answers: long texts are cut, lone surrogates escaped."""
     shown = text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} ..."
     return shown if shown.isascii() else shown.encode("utf-8", "backslashreplace").decode()
 

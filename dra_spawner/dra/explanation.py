@@ -1,4 +1,4 @@
-"""Why claims cannot be allocated anywhere on a cluster now, in a sentence for the user who waits for them."""
+"""Why claims cannot be allocated anywhere on a cluster now, as a sentence for the user of the pending pod."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Assessment:
     Attributes
     ----------
     fits
-        Whether some node has all the devices free; ``None`` if that could not be found out.
+        Whether some node has all the devices free; ``None`` if that is not known.
     sentence
         Why not, for people, or why that is not known; empty if it fits.
     """
@@ -43,7 +43,7 @@ def assess(
     existing: Iterable[Json],
     budget: SearchBudget | None = None,
 ) -> Assessment:
-    """Find out whether some node can satisfy all these claims, and why not, by the device that comes nearest.
+    """Determine whether some node can satisfy all these claims; if not, the reason from the device that comes nearest.
 
     Parameters
     ----------

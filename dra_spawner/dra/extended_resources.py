@@ -1,4 +1,4 @@
-"""Extended resources that devices stand for (KEP-5004): by which classes, and what kube-scheduler then asks for."""
+"""Extended resources that devices provide (KEP-5004): their device classes, and the requests of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def extended_requests(
     containers
         All containers of a pod, init containers first.
     names
-        Those of its resources for which devices have to stand.
+        The resources that devices have to provide.
     classes
         The class behind each resource, as `classes_by_resource` gives them.
     """

@@ -185,7 +185,7 @@ def _decode_requirements(term: Reader, key: str) -> tuple[Requirement, ...]:
 
 
 def add_missing(requirements: list[Requirement], more: Iterable[Requirement]) -> None:
-    """Append those that do not say the same as one already there."""
+    """Append the requirements that are not in the list yet."""
     for requirement in more:
         if not any(requirement.same_as(known) for known in requirements):
             requirements.append(requirement)

@@ -177,7 +177,7 @@ def _relevant_slices(
 
 
 def _is_understood(item: ResourceSlice, features: Features) -> bool:
-    """Whether the scheduler looks at such a slice at all."""
+    """Whether the scheduler considers the slice."""
     return features.partitionable_devices or (item.per_device_node_selection is None and not item.shared_counters)
 
 

@@ -1,6 +1,6 @@
-"""Why claims do not fit on a node, told by the device that came nearest.
+"""Why claims do not fit on a node, from the device that came nearest.
 
-Reasons are found in a second search, made only when somebody asks: the first one does not pay for them.
+Reasons come from a second search that runs only on request, so the first search costs no more.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ class ExplainingSearch(Search):
     """When to be content with the best reason found so far."""
 
     def explain(self) -> NoFitReason | None:
-        """Search again and tell why nothing was found; None when there is no request to tell of."""
+        """Search again for the reason; None when there is no request to blame."""
         self._depth = (-1, -1, -1)
         self.reason: NoFitReason | None = None
         self._cancelled = lambda: self.reason is not None and self.steps > self.max_steps

@@ -143,7 +143,7 @@ class Search:
         return alternative.wanted.count
 
     def is_taken(self, alternative: PreparedAlternative, device: DeviceId) -> bool:
-        """Whether the whole device is in use as far as this request is concerned."""
+        """Whether the whole device is in use for this request."""
         holders = self.taken.get(device)
         if alternative.is_admin:
             return holders is not None and alternative.claim_index in holders

@@ -1,7 +1,7 @@
 """Selecting devices by CEL, with every verdict remembered.
 
 A selector sees nothing but a device's description, and of that the attributes it names, so its verdict is computed once
-for each pair of selector and description as far as it is seen, however many devices, nodes and claims there are.
+for each pair of selector and visible part of a description, however many devices, nodes and claims there are.
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ class SelectorCache:
     Attributes
     ----------
     kept
-        How many verdicts are remembered, here and in filters: whoever asks about ever new selectors or devices begins
-        with another cache when there are many.
+        How many verdicts are remembered, here and in filters: a caller with ever new selectors or devices
+        starts a new cache when there are many.
     """
 
     __slots__ = ("_devices", "_filters", "_list_attributes", "_steps", "_verdicts", "kept")

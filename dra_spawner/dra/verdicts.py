@@ -90,7 +90,7 @@ def error_verdict(node: str, error: AllocationError) -> NodeVerdict:
 
 
 def _result_json(result: DeviceResult) -> dict[str, object]:
-    """A result as ``fit`` shows it: who gets what; that a share has an id, not which."""
+    """A result as ``fit`` shows it; of a share's id only that it has one."""
     obj: dict[str, object] = {
         "request": result.request,
         "driver": result.id.driver,

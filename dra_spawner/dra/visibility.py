@@ -32,7 +32,7 @@ class Visibility:
         self._published: dict[str, tuple[tuple[str, ...], frozenset[str]]] = {}
 
     def seen(self, description: DeviceDescription) -> Hashable:
-        """Equal for descriptions that cannot be told apart."""
+        """Equal for descriptions that look the same to the selectors."""
         return description.common_key, self.attributes_of([description])
 
     def attributes_of(self, descriptions: Sequence[DeviceDescription]) -> Hashable:

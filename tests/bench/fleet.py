@@ -60,8 +60,8 @@ class Fleet:
 
     def scenario(self, repeat: int) -> Json:
         """What the Go allocator is asked: to place one pod with one claim so many times."""
-        features = ("AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints")
-        features += ("PartitionableDevices", "PrioritizedList")
+        features = ["AdminAccess", "ConsumableCapacity", "DeviceBindingAndStatus", "DeviceTaints"]
+        features += ["PartitionableDevices", "PrioritizedList"]
         return {
             "name": "fleet",
             "features": dict.fromkeys(features, True),

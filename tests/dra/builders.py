@@ -109,7 +109,7 @@ def result(device: str, *, pool: str = "p", driver: str = DRIVER, **more: Any) -
 
 def share(device: str, number: int = 1, **consumed: str) -> Any:
     """A share that consumes so much; with no amounts, one that does not say."""
-    more = {"consumedCapacity": consumed} if consumed else {}
+    more: dict[str, Any] = {"consumedCapacity": consumed} if consumed else {}
     return result(device, shareID=f"00000000-0000-0000-0000-{number:012}", **more)
 
 

@@ -50,7 +50,8 @@ def test_shares_get_ids_of_their_own() -> None:
     found = make_allocator([make_slice(devices=[SHARED])]).allocate(NODE, [claim])
     assert not isinstance(found, DoesNotFit)
     ids = (f"id-{number}" for number in itertools.count())
-    results = found[0].to_json(lambda: next(ids))["devices"]["results"]
+    shown: Any = found[0].to_json(lambda: next(ids))
+    results = shown["devices"]["results"]
     assert [(item["shareID"], item["consumedCapacity"]) for item in results] == [
         ("id-0", {"memory": "5Gi"}),
         ("id-1", {"memory": "6Gi"}),

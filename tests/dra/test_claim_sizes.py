@@ -11,7 +11,20 @@ from hypothesis import strategies as st
 from dra_spawner.dra.claim_sizes import is_size, wrong_sizes
 
 SIZES = ["1n", "500m", "10Gi", ".5Gi", "1e3", "4Ei", "4611686018427387904", "+5", 1, 2**62]
-NO_SIZES = ["0", "-1Gi", "0n", "", "Mi", "4611686018427387905", "8Ei", "10e18", "1e-1000", "1e4294967299", " 1", "x"]
+NO_SIZES: list[object] = [
+    "0",
+    "-1Gi",
+    "0n",
+    "",
+    "Mi",
+    "4611686018427387905",
+    "8Ei",
+    "10e18",
+    "1e-1000",
+    "1e4294967299",
+    " 1",
+    "x",
+]
 NO_SIZES += [0, -1, 2**62 + 1, True, None, 1.5, ["1"]]
 
 

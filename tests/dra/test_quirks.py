@@ -17,13 +17,13 @@ from tests.oracle.binary import ask, binary_or_skip
 from tests.oracle.comparison import verdicts
 
 FILES = sorted((Path(__file__).parent / "quirks").glob("*.json"))
-CASES = [pytest.param(json.loads(path.read_text()), id=path.stem) for path in FILES]
-SWITCHED = [case for case in CASES if "quirk" in case.values[0]]
+CASES: dict[str, dict[str, Any]] = {path.stem: json.loads(path.read_text()) for path in FILES}
+SWITCHED = {name: case for name, case in CASES.items() if "quirk" in case}
 
 
 def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     """A verdict without its explanation; a crash of the reference counts as fatal."""
-    kept = {"outcome": "fatal" if verdict["outcome"] == "panic" else verdict["outcome"]}
+    kept: dict[str, Any] = {"outcome": "fatal" if verdict["outcome"] == "panic" else verdict["outcome"]}
     if verdict.get("results"):
         kept["results"] = verdict["results"]
         for allocation in kept["results"]:
@@ -33,12 +33,12 @@ def outcome(verdict: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_quirk(case: dict[str, Any]) -> None:
     assert [outcome(item) for item in verdicts(case["scenario"])] == case["expected"], case["what"]
 
 
-@pytest.mark.parametrize("case", SWITCHED)
+@pytest.mark.parametrize("case", SWITCHED.values(), ids=SWITCHED)
 def test_quirk_switched_off(case: dict[str, Any]) -> None:
     quirks = dataclasses.replace(QUIRKS_1_36, **{case["quirk"]: False})
     decided = [outcome(item) for item in verdicts(case["scenario"], quirks)]
@@ -48,11 +48,11 @@ def test_quirk_switched_off(case: dict[str, Any]) -> None:
 
 
 def test_every_switch_has_a_scenario() -> None:
-    assert {case.values[0]["quirk"] for case in SWITCHED} == {field.name for field in dataclasses.fields(Quirks)}
+    assert {case["quirk"] for case in SWITCHED.values()} == {field.name for field in dataclasses.fields(Quirks)}
 
 
 def test_scenarios_are_what_kube_scheduler_decides() -> None:
     oracle = binary_or_skip()
-    cases = [case.values[0] for case in CASES]
+    cases = list(CASES.values())
     for case, (_, answer) in zip(cases, ask(oracle, [case["scenario"] for case in cases]), strict=True):
         assert [outcome(item) for item in answer["verdicts"]] == case["expected"], case["what"]

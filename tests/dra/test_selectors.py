@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra import selectors
+from dra_spawner.dra.cel.device import CelDevice
+from dra_spawner.dra.devices import DeviceDescription
 from dra_spawner.dra.errors import FatalReason
 from dra_spawner.dra.selectors import SelectorCache, SelectorFailure
 from tests.dra.builders import DRIVER, make_device
@@ -18,11 +20,14 @@ B = make_device(attributes={"model": "H100"}).description
 
 
 def test_once_for_each_distinct_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    prepared = []
+    prepared: list[DeviceDescription] = []
     prepare = SelectorCache._prepare
-    monkeypatch.setattr(
-        selectors.SelectorCache, "_prepare", lambda self, item: prepared.append(item) or prepare(self, item)
-    )
+
+    def noted(cache: SelectorCache, item: DeviceDescription) -> CelDevice:
+        prepared.append(item)
+        return prepare(cache, item)
+
+    monkeypatch.setattr(SelectorCache, "_prepare", noted)
     cache = SelectorCache(list_attributes=False)
     wanted = cache.filter((f"{OWN}.model == 'A100'",))
     assert [wanted.verdict(item) for item in (A, SAME_AS_A, B, A)] == [True, True, False, True]

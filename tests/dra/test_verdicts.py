@@ -85,7 +85,8 @@ def test_every_node_and_all_claims_together() -> None:
 
 def test_admin_access_is_shown() -> None:
     [verdict] = judge_nodes([Node("n1")], SLICES, [GPU], [make_claim(request(adminAccess=True))])
-    assert verdict.to_json()["allocations"][0]["results"][0]["adminAccess"] is True
+    shown: Any = verdict.to_json()
+    assert shown["allocations"][0]["results"][0]["adminAccess"] is True
 
 
 def test_an_error_is_told_node_by_node() -> None:
@@ -117,7 +118,8 @@ def test_a_share_that_consumes_too_little_is_told(size: str, told: str) -> None:
     claims = [make_claim(request(capacity={"memory": size}), name="greedy")]
     [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims)
     assert verdict.kind is VerdictKind.FITS
-    warnings = verdict.to_json().get("warnings", [])
+    shown: Any = verdict.to_json()
+    warnings = shown.get("warnings", [])
     assert len(warnings) == bool(told)
     assert all("claim ns/greedy, request r: " in warning and told in warning for warning in warnings)
     [verdict] = judge_nodes([Node("n1")], [IN_STEPS], [GPU], claims, quirks=QUIRKS_OFF)

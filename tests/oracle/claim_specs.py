@@ -48,7 +48,7 @@ def _opaque(rng: random.Random, text: str) -> Json:
 
 def make_existing(rng: random.Random, family: Family, slices: list[Json]) -> list[Json]:
     """Claims that hold devices or shares; some hold what no longer exists, or what was published otherwise then."""
-    claims = []
+    claims: list[Json] = []
     for item in slices:
         for device in item["spec"].get("devices", ()):
             shares = device.get("allowMultipleAllocations", False)

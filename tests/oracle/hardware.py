@@ -19,7 +19,7 @@ _SIZES = {"gpu.example.com": ("memory", "Gi", "cores", ""), "nic.example.com": (
 
 def make_hardware(rng: random.Random, family: Family) -> tuple[list[Json], list[Json]]:
     """Nodes, and the slices of every pool; slices in random order, as a lister has them."""
-    nodes = [
+    nodes: list[Json] = [
         {
             "apiVersion": "v1",
             "kind": "Node",

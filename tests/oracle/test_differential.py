@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,9 @@ def test_a_wrong_verdict_is_noticed(oracle: Path) -> None:
         [(_, answer)] = ask(oracle, [scenario])
         mine = verdicts(scenario)
         assert not differences(mine, answer["verdicts"])
-        wrong = [{"outcome": "none" if item["outcome"] == "fits" else "fits", "results": []} for item in mine]
+        wrong: list[dict[str, Any]] = [
+            {"outcome": "none" if item["outcome"] == "fits" else "fits", "results": []} for item in mine
+        ]
         assert len(differences(wrong, answer["verdicts"])) == len(mine)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from dra_spawner.dra.allocator import AllocatedState, AllocationError, Allocator, DoesNotFit
+from dra_spawner.dra.allocator import AllocatedState, Allocation, AllocationError, Allocator, DoesNotFit
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
+from dra_spawner.dra.search import Search
 from dra_spawner.simulator import class_verdicts
 from dra_spawner.simulator.device_state import DeviceState
 from tests.bench.fleet import Fleet
@@ -32,11 +32,11 @@ def claim_for(name: str = "wanted", expression: str = "true", **exactly: Any) ->
 
 
 @pytest.fixture
-def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the nodes on which a search was made."""
     made: list[str] = []
 
-    class CountedSearch(class_verdicts.Search):
+    class CountedSearch(Search):
         def run(self) -> bool:
             made.append(self.node.name)
             return super().run()
@@ -45,13 +45,19 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     return made
 
 
+def allocated(state: DeviceState, node: str, claim: ResourceClaim) -> tuple[Allocation, ...]:
+    found = state.allocate(node, [claim])
+    assert isinstance(found, tuple)
+    return found
+
+
 def test_one_search_serves_all_alike_nodes(searches):
     state = state_of(Fleet(50, shared=False))
     verdicts = state.verdicts([claim_for()])
     assert [len(group.nodes) for group in verdicts] == [50]
     assert searches == ["node-0000"]
     for name in state.nodes:
-        [allocation] = state.allocate(name, [claim_for("another name")])
+        [allocation] = allocated(state, name, claim_for("another name"))
         assert allocation.results[0].id == (DRIVER, name, "gpu-0")
         assert verdicts.on(name) == (allocation,)
     assert searches == ["node-0000"]
@@ -61,7 +67,7 @@ def test_only_the_changed_node_is_searched_again(searches):
     state = state_of(Fleet(50, shared=False))
     claim = claim_for()
     state.verdicts([claim])
-    [allocation] = state.allocate("node-0007", [claim])
+    [allocation] = allocated(state, "node-0007", claim)
     state.record("a", allocation.results)
     assert sorted(len(group.nodes) for group in state.verdicts([claim])) == [1, 49]
     assert searches == ["node-0000", "node-0007"]
@@ -128,7 +134,10 @@ def entangled() -> tuple[list[ResourceSlice], list[Node]]:
     for node, driver, slots in (("n0", "a.example.com", "0"), ("n1", "b.example.com", "1")):
         consumes = [{"counterSet": "set", "counters": {"slots": {"value": "1"}}}]
         counters = [{"name": "set", "counters": {"slots": {"value": slots}}}]
-        parts = ({"devices": [{"name": "d", "consumesCounters": consumes}]}, {"sharedCounters": counters})
+        parts: tuple[dict[str, Any], ...] = (
+            {"devices": [{"name": "d", "consumesCounters": consumes}]},
+            {"sharedCounters": counters},
+        )
         for index, part in enumerate(parts):
             pool = {"name": "pool", "generation": 1, "resourceSliceCount": 2}
             spec = {"driver": driver, "nodeName": node, "pool": pool, **part}
@@ -157,7 +166,9 @@ def test_verdicts_do_not_change_with_the_cluster():
     state.record("a", found[0].results)
     state.remove_node("node-0002")
     assert all(before.fits(f"node-{at:04}") for at in range(3))
-    assert before.on("node-0002")[0].results[0].id.pool == "node-0002"
+    verdict = before.on("node-0002")
+    assert isinstance(verdict, tuple)
+    assert verdict[0].results[0].id.pool == "node-0002"
     after = state.verdicts([claim])
     assert (after.fits("node-0000"), after.fits("node-0001")) == (True, False)
     with pytest.raises(KeyError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -38,7 +39,7 @@ class Snapshots(RuleBasedStateMachine):
     @initialize(items=some.clusters())
     def start(self, items: list[Any]) -> None:
         for item in items:
-            self.do(lambda snapshot, item=item: snapshot.put(item))
+            self.do(partial(Snapshot.put, item=item))
 
     def do(self, operation: Operation) -> None:
         before = dump(self.snapshot)
@@ -143,7 +144,7 @@ class Snapshots(RuleBasedStateMachine):
     @invariant()
     def derived_values_are_those_of_the_objects(self) -> None:
         snapshot = self.snapshot
-        objects = [
+        objects: list[Any] = [
             *(snapshot.nodes[node.name].node for node in snapshot.state.devices.in_order()[1]),
             *snapshot.state.devices.in_order()[0],
             *snapshot.classes.values(),

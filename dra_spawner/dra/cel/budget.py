@@ -1,4 +1,4 @@
-"""What one evaluation may use, so that no expression of a stranger holds up whoever evaluates it.
+"""Limits of one evaluation, so that a tenant's expression cannot stall the caller.
 
 Kubernetes' own limit counts what its interpreter was expected to do: comparing two lists costs one step there, however
 much is inside of them, and a formatted number costs nothing for its digits. Here the values that are looked at and the

@@ -83,7 +83,7 @@ _KEY_TYPES: Final = frozenset(["bool", "double", "dyn", "any", "int", "string", 
 
 @dataclass(slots=True)
 class Checked:
-    """What the checker found out."""
+    """The result of the checker."""
 
     root: Node
     types: dict[int, CelType] = field(default_factory=dict)

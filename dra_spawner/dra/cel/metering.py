@@ -85,7 +85,7 @@ def charged_success(closure: Closure, amount: int) -> Closure:
 
 
 def no_spending(local: Locals, values: int, size: int) -> None:
-    """Stands for :func:`spend` where nothing can reach a limit."""
+    """Replaces :func:`spend` where no limit can be reached."""
 
 
 def spending(closure: Closure, values: int, size: int) -> Closure:

@@ -58,7 +58,7 @@ _TOO_DEEP: Final = (
 
 @lru_cache(maxsize=64)
 def parse(source: str) -> Node:
-    """Parse an expression; the last trees, which nobody can change, are kept for whoever else looks at them.
+    """Parse an expression. Trees are immutable, and the last ones are cached.
 
     Raises
     ------

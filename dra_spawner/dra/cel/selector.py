@@ -81,7 +81,7 @@ class Selector:
 
 
 def compile_selector(expression: str, *, list_attributes: bool = False) -> Selector:
-    """Compile a selector; the last ones are kept.
+    """Compile a selector; the last ones are cached.
 
     Parameters
     ----------

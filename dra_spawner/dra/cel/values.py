@@ -81,7 +81,7 @@ _FALSE_KEY: Final = BoolKey(False)
 
 
 class _Absent:
-    """Stands for "there is nothing"; None is a CEL value."""
+    """Represents "there is nothing"; None is a CEL value."""
 
 
 ABSENT: Final = _Absent()
@@ -123,7 +123,7 @@ def type_name(value: Value) -> str:
 
 
 def map_key(value: Value) -> Value:
-    """The form of a value that finds it in a map: bools are told from numbers, equal numbers are equal keys."""
+    """The form of a value that finds it in a map: bools differ from numbers, equal numbers are equal keys."""
     if value is True:
         return _TRUE_KEY
     if value is False:

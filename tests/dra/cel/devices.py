@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dra_spawner.dra.cel import CelDevice
 from dra_spawner.dra.quantity import Quantity
 
-_PLAIN = {
+_PLAIN: dict[str, dict[str, Any]] = {
     "s": {"string": "fish"},
     "i": {"int": 7},
     "b": {"bool": True},
@@ -13,7 +15,7 @@ _PLAIN = {
     "o.com/s": {"string": "x"},
 }
 _PLAIN_CAPACITY = {"mem": Quantity.parse("10Gi"), "o.com/frac": Quantity.parse("1500m")}
-_LISTS = {
+_LISTS: dict[str, dict[str, Any]] = {
     "names": {"strings": ["fish", "bird"]},
     "ints": {"ints": [1, 2]},
     "flags": {"bools": [False, True]},

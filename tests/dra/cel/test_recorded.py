@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cel_devices import FISH, FISH_WITH_LISTS, GPU
 
 from dra_spawner.dra.cel import (
     CelCompileError,
@@ -21,6 +20,7 @@ from dra_spawner.dra.cel import (
     CelUnsupportedError,
     compile_selector,
 )
+from tests.dra.cel.devices import FISH, FISH_WITH_LISTS, GPU
 
 RECORDED = Path(__file__).parent / "recorded"
 

@@ -6,9 +6,9 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from cel_random_selectors import RandomSelectors
 
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, compile_selector
+from tests.dra.cel.random_selectors import RandomSelectors
 
 pytest.importorskip("cel_expr_python")
 

@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cel_expensive_selectors import ExpensiveSelectors
-from cel_random_selectors import RandomSelectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,9 +27,11 @@ from dra_spawner.dra.cel.compiler import compile_checked
 from dra_spawner.dra.cel.estimate import estimate_cost
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.quantity import Quantity
+from tests.dra.cel.expensive_selectors import ExpensiveSelectors
+from tests.dra.cel.random_selectors import RandomSelectors
 from tests.oracle.binary import binary_or_skip
 
-ATTRIBUTES = {
+ATTRIBUTES: dict[str, dict[str, Any]] = {
     "product": {"string": "A100"},
     "index": {"int": 7},
     "mig": {"bool": False},

@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from cel_devices import FISH
-from cel_random_selectors import RandomSelectors
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dra_spawner.dra.cel import CelCompileError, CelDevice, CelRuntimeError, cel_string_literal, compile_selector
 from dra_spawner.dra.cel.literals import parse_string
+from tests.dra.cel.devices import FISH
+from tests.dra.cel.random_selectors import RandomSelectors
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 AWKWARD = ['"', "'", "\\", '\\"', '"""', "'''", "\n", "\r", "\x00", "\x7f", "\u2028", "\u202e", "é", "😀", "${x}", "//"]

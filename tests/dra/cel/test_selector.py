@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from cel_devices import FISH
 
 from dra_spawner.dra.cel import (
     MAX_EXPRESSION_BYTES,
@@ -20,6 +19,7 @@ from dra_spawner.dra.cel.checker import check
 from dra_spawner.dra.cel.compiler import compile_checked
 from dra_spawner.dra.cel.parser import parse
 from dra_spawner.dra.quantity import Quantity
+from tests.dra.cel.devices import FISH
 
 DRIVER = "gpu.nvidia.com"
 
