@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, metadata
 from io import TextIOWrapper
 from typing import Any, Final
 
-from dra_spawner import __version__
+from dra_spawner import __version__, names
 from dra_spawner.check import arguments as check
 from dra_spawner.devcluster.demo import arguments as demo
 from dra_spawner.fit import arguments as fit
@@ -91,7 +91,7 @@ def _report_defect(name: str, error: Exception, *, with_traceback: bool) -> None
 def _issues_page() -> str:
     """Where the package's own metadata says that issues are told; empty if it does not."""
     try:
-        links = metadata("dra-spawner").get_all("Project-URL") or []
+        links = metadata(names.PROJECT).get_all("Project-URL") or []
     except PackageNotFoundError:
         return ""
     pages = dict(link.split(", ", 1) for link in links if ", " in link)
@@ -107,7 +107,7 @@ class _Command(argparse.ArgumentParser):
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="dra-spawner",
+        prog=names.PROJECT,
         description="JupyterHub on Kubernetes with shares of devices, by Dynamic Resource Allocation.",
         epilog="exit code: 0 done, 1 what --help of the command says, 2 wrong usage or input that cannot be read,\n"
         f"{EXIT_DEFECT} a defect of dra-spawner ({_DEBUG_VARIABLE}=1 in the environment shows the traceback)",

@@ -1,21 +1,107 @@
-"""The labels by which the cluster remembers what was decided, and by which people see it."""
+"""Every label, annotation, API group and name of an object that this project reads or writes in a cluster, once."""
 
 from __future__ import annotations
 
 from typing import Final
 
-#: On placeholders and their claims, and on users' pods: what the pod needs of a node (`shapes`).
-SHAPE: Final = "hub.jupyter.org/shape"
-#: Of zero-to-jupyterhub, on its pods; existing dashboards tell placeholders from users by it.
+#: The distribution, its command, and the value of `MANAGED_BY`.
+PROJECT: Final = "dra-spawner"
+
+# API groups and their versions.
+
+RESOURCE_GROUP: Final = "resource.k8s.io"
+RESOURCE_API: Final = f"{RESOURCE_GROUP}/v1"
+RESOURCE_API_BETA: Final = f"{RESOURCE_GROUP}/v1beta2"
+COORDINATION_GROUP: Final = "coordination.k8s.io"
+COORDINATION_API: Final = f"{COORDINATION_GROUP}/v1"
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+SCHEDULING_API: Final = f"{SCHEDULING_GROUP}/v1"
+AUTHORIZATION_GROUP: Final = "authorization.k8s.io"
+ADMISSION_API: Final = "admissionregistration.k8s.io/v1"
+RBAC_API: Final = "rbac.authorization.k8s.io/v1"
+#: Of Tables, ListOptions and continue tokens.
+META_GROUP: Final = "meta.k8s.io"
+META_API: Final = f"{META_GROUP}/v1"
+#: API group and DeviceClass of the CNI driver, its name in ResourceSlices, and the DeviceClass of its VLANs.
+CNI_GROUP: Final = "cni.networking.x-k8s.io"
+CNI_API: Final = f"{CNI_GROUP}/v1alpha1"
+CNI_DRIVER: Final = "cni.dra.networking.x-k8s.io"
+CNI_VLAN_CLASS: Final = "vlan-cni.networking.x-k8s.io"
+
+# Kubernetes' own labels, annotations, taints, finalizers and device attributes.
+
+#: Domain of Kubernetes' own names; a resource of another domain is an extended one.
+KUBERNETES_PREFIX: Final = "kubernetes.io/"
+HOSTNAME: Final = "kubernetes.io/hostname"
+OS: Final = "kubernetes.io/os"
+ARCH: Final = "kubernetes.io/arch"
+#: On a namespace: its name.
+NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
+INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
+#: Keys of taints, and the beginning of the keys of all taints that Kubernetes sets by itself.
+NODE_PREFIX: Final = "node.kubernetes.io/"
+NOT_READY: Final = "node.kubernetes.io/not-ready"
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+UNSCHEDULABLE: Final = "node.kubernetes.io/unschedulable"
+CLOUD_PROVIDER_PREFIX: Final = "node.cloudprovider.kubernetes.io/"
+STARTUP_TAINT_PREFIX: Final = "startup-taint.cluster-autoscaler.kubernetes.io/"
+#: Beginning of a label of nodes: the role follows.
+NODE_ROLE_PREFIX: Final = "node-role.kubernetes.io/"
+#: On pods of a StatefulSet.
+STATEFUL_SET_POD: Final = "statefulset.kubernetes.io/pod-name"
+STATEFUL_SET_INDEX: Final = "apps.kubernetes.io/pod-index"
+#: Annotations of cluster-autoscaler.
+AUTOSCALER_PREFIX: Final = "cluster-autoscaler.kubernetes.io/"
+SAFE_TO_EVICT: Final = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+#: On the bookmark that ends the initial events of a watch.
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+#: On a namespace: its claims may ask for administrative access.
+ADMIN_ACCESS: Final = "resource.kubernetes.io/admin-access"
+#: Finalizer of an allocated claim.
+DELETE_PROTECTION: Final = "resource.kubernetes.io/delete-protection"
+#: On a claim that was made from a template: the pod's name for it.
+POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
+#: Device attributes.
+PCIE_ROOT: Final = "resource.kubernetes.io/pcieRoot"
+PCI_BUS_ID: Final = "resource.kubernetes.io/pciBusID"
+NUMA_NODE: Final = "resource.kubernetes.io/numaNode"
+#: Image of a container that does nothing.
+PAUSE_IMAGE: Final = "registry.k8s.io/pause:3.10"
+
+# Labels of every object of this project.
+
+MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGER: Final = PROJECT
+#: What the object is for: `spawner.objects.api_objects` has the values.
+PART: Final = "app.kubernetes.io/component"
+
+# Names of zero-to-jupyterhub and KubeSpawner.
+
+#: Label of zero-to-jupyterhub, on its pods; existing dashboards tell placeholders from users by it.
 COMPONENT: Final = "component"
 PLACEHOLDER: Final = "user-placeholder"
 USER_SERVER: Final = "singleuser-server"
 #: Components of zero-to-jupyterhub's DaemonSets that pull images.
 IMAGE_PULLERS: Final = frozenset({"continuous-image-puller", "hook-image-puller"})
-#: Who made an object.
-MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-MANAGER: Final = "dra-spawner"
+USERNAME: Final = "hub.jupyter.org/username"
+SERVERNAME: Final = "hub.jupyter.org/servername"
+#: On a user's pod: the profile that was chosen.
+PROFILE: Final = "hub.jupyter.org/profile"
+#: Taint of nodes for users, in both spellings.
+DEDICATED: Final = "hub.jupyter.org/dedicated"
+DEDICATED_UNDERSCORE: Final = "hub.jupyter.org_dedicated"
+NODE_POOL: Final = "hub.jupyter.org/node-pool"
+NODE_PURPOSE: Final = "hub.jupyter.org/node-purpose"
 
+# Names of this project.
+
+#: API group of consumers of a claim that are not pods.
+CONSUMER_GROUP: Final = "hub.jupyter.org"
+#: Beginning of this project's annotations and labels.
+HUB_PREFIX: Final = "hub.jupyter.org/"
+
+#: On placeholders and their claims, and on users' pods: what the pod needs of a node (`shapes`).
+SHAPE: Final = "hub.jupyter.org/shape"
 #: On a node, whatever its value: users' servers may go there, for images and every driver's devices are there.
 IMAGES_READY: Final = "hub.jupyter.org/images-ready"
 #: On a node: placeholders prefer it.
@@ -23,19 +109,64 @@ ATTRACT: Final = "hub.jupyter.org/attract-placeholders"
 #: On a node: it is to become empty; no new server and no placeholder goes there.
 DRAINING: Final = "hub.jupyter.org/draining"
 TRUE: Final = "true"
-#: Value of `IMAGES_READY` where something is missing, but servers are there that require the label, or it was waited
-#: for until the deadline: better slow than never.
+#: Value of `IMAGES_READY` where an image or a driver is missing, but servers there require the label, or the deadline
+#: has passed.
 LATE: Final = "late"
 
-#: On a warm claim: name of the user's pod that it is kept for, since when and until when (seconds since 1970).
+#: On a warm claim: name of the user's pod that it is reserved for, since when and until when (seconds since 1970).
 RESERVED_FOR: Final = "hub.jupyter.org/reserved-for"
 RESERVED_SINCE: Final = "hub.jupyter.org/reserved-since"
 RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
-#: On a waiting user's pod: when placeholders last made way for it (seconds since 1970), and after a hyphen how often
-#: (left out: once).
+#: On a pending user's pod: when placeholders were last preempted for it (seconds since 1970), and after a hyphen how
+#: often (left out: once).
 PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"
 
 #: Annotation of a placeholder: why it was made.
 REASON: Final = "hub.jupyter.org/reason"
-#: Annotation of a user's pod whose shape no choice has by itself: what the shape is, for who is to make a placeholder.
+#: Annotation of a user's pod whose shape belongs to no single choice: the shape, from which a placeholder is made.
 DEFINITION: Final = "hub.jupyter.org/shape-definition"
+
+#: Annotation of a pod, its templates and its claims: the start that they belong to.
+START: Final = "hub.jupyter.org/dra-start"
+#: Annotation of what a start makes: when that start is over, so that any hub may judge what another one left.
+START_ENDS: Final = "hub.jupyter.org/dra-start-ends"
+#: Beginning of annotations of a shared object. The start's nonce follows; the value is when that start is over.
+START_PREFIX: Final = "start.hub.jupyter.org/"
+#: Annotations of a shared object: its content, for how many seconds it stays without users (empty: for ever), since
+#: when it has none, and by whom it is shared.
+DIGEST: Final = "hub.jupyter.org/dra-digest"
+KEEP_SECONDS: Final = "hub.jupyter.org/dra-keep-seconds"
+UNUSED_SINCE: Final = "hub.jupyter.org/dra-unused-since"
+SHARED_BY: Final = "hub.jupyter.org/dra-shared-by"
+#: Beginning of a label of a shared object; what it is shared by follows, as in ``shared-by-group``.
+SHARED_BY_PREFIX: Final = "hub.jupyter.org/shared-by-"
+
+#: Label of a pod: its VLAN. Annotations: to whom the VLAN was given, and at which start.
+VLAN: Final = "hub.jupyter.org/vlan"
+VLAN_OWNER: Final = "hub.jupyter.org/vlan-owner"
+VLAN_LEASE: Final = "hub.jupyter.org/vlan-lease"
+#: Annotation of a pod whose cards the hub chose: the ``gas-ts`` that it wrote. Another ``gas-ts`` there means that GAS
+#: chose again.
+INTEL_GAS: Final = "hub.jupyter.org/intel-gas"
+
+#: Annotation of `SHAPES_CONFIG_MAP`: the hub that published it.
+PUBLISHER: Final = "hub.jupyter.org/publisher"
+#: Annotation of the service's Lease: where its leader listens.
+LEADER_URL: Final = "hub.jupyter.org/leader-url"
+
+# Names of objects, unless the administrator chose others.
+
+SHAPES_CONFIG_MAP: Final = "dra-spawner-shapes"
+#: In the namespace of the hub's servers; helm-values/rbac.yaml names it, too.
+VLANS_CONFIG_MAP: Final = "dra-spawner-vlans"
+#: Of helm-values/placeholders.yaml.
+PRIORITY_CLASS: Final = "dra-spawner-placeholder"
+#: Of the objects that helm-values/ deploys, and of the service's application.
+SERVICE: Final = "dra-spawner-service"
+LEASE: Final = PROJECT
+#: Beginning of the name of a claim that is created by dry run only.
+PROBE_PREFIX: Final = "dra-spawner-probe-"
+#: Name of the JupyterHub service, and scopes of its users.
+HUB_SERVICE: Final = PROJECT
+READ_SCOPE: Final = "custom:dra-spawner:read"
+MANAGE_SCOPE: Final = "custom:dra-spawner:manage"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, BinaryIO
 
+from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceSlice
 from dra_spawner.fit.documents import SourceObject
 from dra_spawner.fit.errors import InputError
@@ -19,10 +20,10 @@ __all__ = ["facts_of_objects", "read_objects"]
 _KINDS = {
     "Node": ("v1",),
     "Namespace": ("v1",),
-    "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
-    "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "ResourceSlice": (names.RESOURCE_API, names.RESOURCE_API_BETA),
+    "DeviceClass": (names.RESOURCE_API, names.RESOURCE_API_BETA),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io/v1",),
-    "ValidatingWebhookConfiguration": ("admissionregistration.k8s.io/v1",),
+    "ValidatingWebhookConfiguration": (names.ADMISSION_API,),
 }
 _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from traitlets.config import Config
 
+from dra_spawner import names
 from dra_spawner.check.hub_config import error_in, spawner_settings
 from dra_spawner.check.profiles_found import ProfilesFound
 
@@ -37,7 +38,7 @@ _TRAITS: Final[Mapping[str, tuple[str, ...]]] = {
 #: What the chart tolerates for all servers, before ``singleuser.extraTolerations``.
 _TOLERATIONS: Final = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
-    for key in ("hub.jupyter.org/dedicated", "hub.jupyter.org_dedicated")
+    for key in (names.DEDICATED, names.DEDICATED_UNDERSCORE)
 )
 
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, TextIO
+from typing import BinaryIO, TextIO
 
 import yaml
 from kubernetes_asyncio.client import (
@@ -27,6 +27,8 @@ from dra_spawner.check.sources import read_profiles
 from dra_spawner.check.user_values import user_values
 from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.reading import Progress
+from dra_spawner.json_types import JsonObject
+from dra_spawner.names import PROFILE, START_PREFIX, USERNAME
 from dra_spawner.profiles.choices import Choice, ListedChoice, list_choices, pick_choice
 from dra_spawner.profiles.claims import Sharing
 from dra_spawner.profiles.facts import ClusterFacts
@@ -35,12 +37,11 @@ from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import Values
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
-from dra_spawner.spawner.objects.standing_objects import USER_ANNOTATION_PREFIX, StandingObject
+from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.pod_devices import attach_claims
 
 __all__ = ["RenderOptions", "run_render"]
 
-JsonObject = dict[str, Any]
 
 #: What stands in for the server's image where none is configured as plain text.
 _IMAGE = "quay.io/jupyterhub/singleuser"
@@ -144,16 +145,16 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
     namespace = _namespace(found, options)
     nonce = hashlib.sha256(f"{choice.profile} {sorted(choice.picks.items())}".encode()).hexdigest()[:8]
     groups = options.groups or tuple(_some_groups(choice))
-    labels = {"hub.jupyter.org/username": safe_slug(options.user, is_valid=is_valid_label)}
+    labels = {USERNAME: safe_slug(options.user, is_valid=is_valid_label)}
     if choice.profile:
-        labels["hub.jupyter.org/profile"] = safe_slug(choice.profile, is_valid=is_valid_label)
+        labels[PROFILE] = safe_slug(choice.profile, is_valid=is_valid_label)
     server = Server(
         user=options.user,
         groups=groups,
         pod_name=f"jupyter-{safe_slug(options.user)}",
         namespace=namespace,
         labels=labels,
-        annotations={"hub.jupyter.org/username": options.user},
+        annotations={USERNAME: options.user},
     )
     # Nothing is asked of any cluster.
     objects = plan_objects(None, choice.plan, server, datetime(1970, 1, 1, tzinfo=UTC), nonce)  # type: ignore[arg-type]
@@ -168,7 +169,7 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
 def _standing(standing: StandingObject, nonce: str, ends: datetime) -> JsonObject:
     """As its first user makes it, but for the note of that user, which has the time in it."""
     manifest = standing.manifest(nonce, ends)
-    del manifest["metadata"]["annotations"][USER_ANNOTATION_PREFIX + nonce]
+    del manifest["metadata"]["annotations"][START_PREFIX + nonce]
     return manifest
 
 

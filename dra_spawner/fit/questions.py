@@ -9,15 +9,15 @@ from typing import Final, Protocol, TypeVar
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.fit.documents import Document, PathPart, SourceObject
 from dra_spawner.fit.object_checks import check_object
+from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP
 
 __all__ = ["READABLE", "ClusterObjects", "Input", "Question", "gather", "matters", "sort_out"]
 
-_RESOURCE_GROUP: Final = "resource.k8s.io/"
 READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "Node": ("v1",),
-    "ResourceSlice": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
-    "DeviceClass": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
-    "ResourceClaim": ("resource.k8s.io/v1", "resource.k8s.io/v1beta2"),
+    "ResourceSlice": (RESOURCE_API, RESOURCE_API_BETA),
+    "DeviceClass": (RESOURCE_API, RESOURCE_API_BETA),
+    "ResourceClaim": (RESOURCE_API, RESOURCE_API_BETA),
 }
 """API versions of the kinds that matter; v1beta2 has the same fields as v1."""
 
@@ -211,13 +211,13 @@ def matters(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READABL
     version = source.value.get("apiVersion", versions[0])
     if version in versions:
         return True
-    if isinstance(version, str) and not version.startswith(_RESOURCE_GROUP):
+    if isinstance(version, str) and not version.startswith(f"{RESOURCE_GROUP}/"):
         # Another group's kind of that name.
         return False
     raise source.document.error(
         (*source.path, "apiVersion"),
         f"{version!r} cannot be read, only {versions[0]}; ask the cluster for"
-        f" {source.kind.lower()}{'es' if source.kind.endswith('s') else 's'}.v1.resource.k8s.io",
+        f" {source.kind.lower()}{'es' if source.kind.endswith('s') else 's'}.v1.{RESOURCE_GROUP}",
     )
 
 

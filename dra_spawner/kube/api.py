@@ -16,7 +16,8 @@ import aiohttp
 from kubernetes_asyncio import config
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.kube.api_connection import ApiConnection, ApiRequest, JsonObject, Params, lines_of
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api_connection import ApiConnection, ApiRequest, Params, lines_of
 from dra_spawner.kube.errors import (
     AnswerTooLarge,
     KubernetesError,
@@ -28,7 +29,6 @@ from dra_spawner.kube.errors import (
 from dra_spawner.kube.requests import PatchType, WatchEventType, resource_path
 
 __all__ = [
-    "JsonObject",
     "KubernetesApi",
     "KubernetesError",
     "KubernetesTimeout",

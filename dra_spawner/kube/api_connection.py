@@ -14,6 +14,7 @@ import aiohttp
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.client.exceptions import ApiException
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.errors import (
     AnswerTooLarge,
     KubernetesTimeout,
@@ -23,14 +24,13 @@ from dra_spawner.kube.errors import (
 )
 from dra_spawner.kube.json_text import MAX_LEVELS, names_of_cut_objects, read_unusual
 
-__all__ = ["ApiConnection", "ApiRequest", "JsonObject", "Params", "lines_of"]
+__all__ = ["ApiConnection", "ApiRequest", "Params", "lines_of"]
 
 log = logging.getLogger(__name__)
 
 _MOST_TOLD: Final = 1000
 """Objects that are told of in the log; whoever may write objects could fill it otherwise."""
 
-JsonObject = dict[str, Any]
 Params = Mapping[str, str | int | bool]
 
 

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Final, NoReturn, Self
 
 from dra_spawner.dra.features import SCHEDULER_1_36, Features
-from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import (
     Informer,
     InformerSettings,
@@ -23,6 +24,7 @@ from dra_spawner.kube.informers import (
     wait_informers_ended,
 )
 from dra_spawner.kube.observed import ObservedObject, share_strings, without_parameters
+from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, ClusterObject, Kind, decode
 from dra_spawner.simulator.nodes import SchedulableNode
@@ -33,17 +35,16 @@ __all__ = ["DEVICE_KINDS", "RESOURCES", "Change", "ChangeType", "ClusterWatch"]
 
 log = logging.getLogger(__name__)
 
-_DRA: Final = "resource.k8s.io/v1"
 RESOURCES: Final[Mapping[Kind, Resource]] = {
     Kind.NODE: Resource(Kind.NODE, "v1", "nodes"),
     Kind.POD: Resource(Kind.POD, "v1", "pods"),
-    Kind.RESOURCE_CLAIM: Resource(Kind.RESOURCE_CLAIM, _DRA, "resourceclaims"),
-    Kind.RESOURCE_CLAIM_TEMPLATE: Resource(Kind.RESOURCE_CLAIM_TEMPLATE, _DRA, "resourceclaimtemplates"),
-    Kind.RESOURCE_SLICE: Resource(Kind.RESOURCE_SLICE, _DRA, "resourceslices"),
-    Kind.DEVICE_CLASS: Resource(Kind.DEVICE_CLASS, _DRA, "deviceclasses"),
+    Kind.RESOURCE_CLAIM: Resource(Kind.RESOURCE_CLAIM, RESOURCE_API, "resourceclaims"),
+    Kind.RESOURCE_CLAIM_TEMPLATE: Resource(Kind.RESOURCE_CLAIM_TEMPLATE, RESOURCE_API, "resourceclaimtemplates"),
+    Kind.RESOURCE_SLICE: Resource(Kind.RESOURCE_SLICE, RESOURCE_API, "resourceslices"),
+    Kind.DEVICE_CLASS: Resource(Kind.DEVICE_CLASS, RESOURCE_API, "deviceclasses"),
 }
 """What is followed, in all namespaces: devices are taken by claims of all of them."""
-DEVICE_KINDS: Final = frozenset(kind for kind, resource in RESOURCES.items() if resource.group_version == _DRA)
+DEVICE_KINDS: Final = frozenset(kind for kind, resource in RESOURCES.items() if resource.group_version == RESOURCE_API)
 """Kinds that a cluster without Dynamic Resource Allocation has not."""
 
 
@@ -147,7 +148,9 @@ class ClusterWatch:
             if status.problem and status.state is not InformerState.OFF
         ]
         if not self.has_devices:
-            found.append(f"The cluster does not serve {_DRA}: there are no devices, and only they are left out.")
+            found.append(
+                f"The cluster does not serve {RESOURCE_API}: there are no devices, and only they are left out."
+            )
         return tuple(found)
 
     def has_reached(self, kind: Kind, resource_version: str) -> bool:

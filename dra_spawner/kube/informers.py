@@ -17,14 +17,8 @@ from enum import StrEnum
 from random import Random
 from typing import Final, NamedTuple, NoReturn, Protocol, TypeVar
 
-from dra_spawner.kube.api import (
-    JsonObject,
-    KubernetesApi,
-    KubernetesError,
-    ResourceExpired,
-    WatchEventType,
-    resource_path,
-)
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = [

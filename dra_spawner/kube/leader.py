@@ -33,16 +33,16 @@ from kubernetes_asyncio.leaderelection.electionconfig import Config
 from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
 from kubernetes_asyncio.leaderelection.leaderelectionrecord import LeaderElectionRecord
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 
 log = logging.getLogger(__name__)
 
-_API: Final = "coordination.k8s.io/v1"
 _MOST_TRANSITIONS: Final = 2**31 - 1
 """That the API server takes: an int32."""
-_URL: Final = "hub.jupyter.org/leader-url"
 """Annotation of the Lease: where its holder answers."""
 
 
@@ -298,7 +298,7 @@ class _LeaseLock:
         if self._clock() < self._free_at:
             return False  # somebody deleted it, of which its holder may know nothing yet
         metadata = self._with_url({"name": name})
-        body = {"apiVersion": _API, "kind": "Lease", "metadata": metadata, "spec": self._new_spec()}
+        body = {"apiVersion": names.COORDINATION_API, "kind": "Lease", "metadata": metadata, "spec": self._new_spec()}
         return await self._write(lambda: self._api.create(self._path(), body))
 
     async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
@@ -326,9 +326,11 @@ class _LeaseLock:
         return True
 
     def _with_url(self, metadata: JsonObject) -> JsonObject:
-        annotations = {key: value for key, value in (metadata.get("annotations") or {}).items() if key != _URL}
+        annotations = {
+            key: value for key, value in (metadata.get("annotations") or {}).items() if key != names.LEADER_URL
+        }
         if self._url:
-            annotations[_URL] = self._url
+            annotations[names.LEADER_URL] = self._url
         return {**metadata, "annotations": annotations}
 
     def _new_spec(self) -> JsonObject:
@@ -360,11 +362,11 @@ class _LeaseLock:
             elif lease:
                 self._free_at = -math.inf
         self._lease, self.holder, self.problem = lease, _holder(lease), ""
-        self.holder_url = (lease.get("metadata", {}).get("annotations") or {}).get(_URL, "")
+        self.holder_url = (lease.get("metadata", {}).get("annotations") or {}).get(names.LEADER_URL, "")
 
     def _note(self, error: KubernetesError) -> None:
         if error.status == 403:
-            rule = '{apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [get, create, update]}'
+            rule = f'{{apiGroups: ["{names.COORDINATION_GROUP}"], resources: [leases], verbs: [get, create, update]}}'
             problem = f"its account lacks the rule {rule} in namespace {self.namespace} ({error.message})"
         else:
             problem = str(error)
@@ -373,7 +375,7 @@ class _LeaseLock:
         self.problem = problem
 
     def _path(self, name: str | None = None) -> str:
-        return resource_path(_API, "leases", self.namespace, name)
+        return resource_path(names.COORDINATION_API, "leases", self.namespace, name)
 
 
 def _spec(lease: JsonObject) -> JsonObject:

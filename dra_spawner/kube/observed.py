@@ -8,11 +8,12 @@ from sys import intern
 from types import MappingProxyType
 from typing import Any, Final
 
-from dra_spawner.kube.api import JsonObject
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 
 __all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings", "without_parameters"]
 
-KEPT_ANNOTATIONS: Final = ("hub.jupyter.org/", "cluster-autoscaler.kubernetes.io/")
+KEPT_ANNOTATIONS: Final = (names.HUB_PREFIX, names.AUTOSCALER_PREFIX)
 """Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
 
 _SHARED_LEVELS: Final = 30

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.claims import (
     Companion,
     ContainerRequests,
@@ -17,7 +19,6 @@ from dra_spawner.profiles.claims import (
     DeviceConfig,
     DeviceConstraint,
     DeviceRequest,
-    JsonObject,
     Sharing,
 )
 from dra_spawner.profiles.extended_resources import ExtendedResources, of_settings
@@ -32,7 +33,6 @@ NETWORK = "NetworkAttachmentDefinition"
 
 __all__ = [
     "ClaimPlan",
-    "JsonObject",
     "PlannedClaim",
     "compile_claims",
     "compile_device_claims",
@@ -205,7 +205,7 @@ def template_manifest(
     """A ResourceClaimTemplate; its labels and annotations stand on the generated claim too."""
     metadata = {"labels": dict(labels), "annotations": dict(annotations)}
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": names.RESOURCE_API,
         "kind": "ResourceClaimTemplate",
         "metadata": {"name": name, "namespace": namespace, **metadata},
         "spec": {"metadata": metadata, "spec": claim.spec},

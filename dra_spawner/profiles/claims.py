@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-#: A JSON object as the API server reads it.
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 #: Container name and the requests it gets; ``None`` instead of requests is the claim as a whole.
 ContainerRequests = tuple[str, tuple[str, ...] | None]

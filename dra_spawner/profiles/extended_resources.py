@@ -13,7 +13,8 @@ from typing import Any, Final
 from dra_spawner.dra.extended_resources import IMPLICIT_PREFIX, classes_by_resource, extended_requests
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.dra.quantity import Quantity, QuantityError
-from dra_spawner.profiles.claims import JsonObject
+from dra_spawner.json_types import JsonObject
+from dra_spawner.names import KUBERNETES_PREFIX
 
 __all__ = ["EXTENDED_TRAITS", "ExtendedResources", "extended_resource_names", "of_pod", "of_settings"]
 
@@ -30,7 +31,6 @@ EXTENDED_TRAITS: Final = (
 )
 #: Those of them that can name an extended resource.
 _NAMING_TRAITS: Final = ("extra_resource_limits", "extra_resource_guarantees", "init_containers", "extra_containers")
-_NATIVE: Final = "kubernetes.io/"
 _SIDECAR: Final = "Always"
 
 
@@ -102,7 +102,7 @@ def extended_resource_names(names: Iterable[str]) -> list[str]:
         name
         for name in names
         if name.startswith(IMPLICIT_PREFIX)
-        or ("/" in name and _NATIVE not in name and not name.startswith("requests."))
+        or ("/" in name and KUBERNETES_PREFIX not in name and not name.startswith("requests."))
     ]
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.json_types import JsonObject
 
 __all__ = ["ClusterFacts", "claim_webhooks"]
 
-JsonObject = dict[str, Any]
 
 _CLAIM_RESOURCES = frozenset({"*", "*/*", "resourceclaims", "resourceclaimtemplates"})
 
@@ -83,4 +83,4 @@ def claim_webhooks(configurations: Iterable[JsonObject]) -> frozenset[str]:
 def _is_about_claims(rule: JsonObject) -> bool:
     """Whether a rule (RuleWithOperations) matches claims or their templates."""
     groups, resources = rule.get("apiGroups") or (), rule.get("resources") or ()
-    return not {"*", "resource.k8s.io"}.isdisjoint(groups) and not _CLAIM_RESOURCES.isdisjoint(resources)
+    return not {"*", names.RESOURCE_GROUP}.isdisjoint(groups) and not _CLAIM_RESOURCES.isdisjoint(resources)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dra_spawner.dra.cel import CelCompileError, CelUnsupportedError, compile_selector
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
 from dra_spawner.dra.objects import ObjectError, ResourceClaim
-from dra_spawner.profiles.claims import JsonObject
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.reading import ValueReader
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from dra_spawner.dra.cel import CelCompileError, compile_selector
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles import rules
-from dra_spawner.profiles.claims import DeviceRequest, JsonObject
+from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.profiles.keys import (
     ALTERNATIVE_KEYS,
     CHOICE_KEYS,

@@ -7,8 +7,10 @@ import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.claim_plan import PlannedClaim
-from dra_spawner.profiles.claims import JsonObject, SharedBy, Sharing
+from dra_spawner.profiles.claims import SharedBy, Sharing
 
 _DIGEST_CHARACTERS = 12
 
@@ -76,7 +78,7 @@ def standing_claim_manifest(
     """
     digest = content_digest(str(scope), claim.name, claim.spec)
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": names.RESOURCE_API,
         "kind": "ResourceClaim",
         "metadata": {
             "name": f"shared-{slug}-{claim.name}-{digest}",

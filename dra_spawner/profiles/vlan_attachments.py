@@ -12,26 +12,27 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
+from dra_spawner.json_types import JsonObject
+from dra_spawner.names import CNI_API, CNI_DRIVER, CNI_GROUP, CNI_VLAN_CLASS
 from dra_spawner.profiles import rules, templates
-from dra_spawner.profiles.claims import Companion, DeviceClaim, DeviceConfig, DeviceRequest, JsonObject, VlanAttachment
+from dra_spawner.profiles.claims import Companion, DeviceClaim, DeviceConfig, DeviceRequest, VlanAttachment
 from dra_spawner.profiles.keys import MAX_CONFIGS, VLAN_KEYS
 from dra_spawner.profiles.reading import ValueReader
 
-CNI = "cni.dra.networking.x-k8s.io"
 SRIOV = "sriovnetwork.k8snetworkplumbingwg.io"
 DRANET = "dra.net"
 
 #: Classes that these drivers' installations and documentation use.
 _DRIVER_OF_CLASS: Mapping[str, str] = {
-    "cni.networking.x-k8s.io": CNI,
-    "vlan-cni.networking.x-k8s.io": CNI,
+    CNI_GROUP: CNI_DRIVER,
+    CNI_VLAN_CLASS: CNI_DRIVER,
     "sriovnetwork.k8snetworkplumbingwg.io": SRIOV,
     **dict.fromkeys(("dra.net", "dranet", "dranet.net", "multinic", "rdma-net"), DRANET),
     **dict.fromkeys(("efa.networking.k8s.aws", "erdma.alibaba.dra.net"), DRANET),
 }
 #: Keys, beside id and driver, that each driver can be told; any other driver is told ``parameters``.
 _KEYS_OF: Mapping[str, tuple[str, ...]] = {
-    CNI: ("type", "master", "mode", "mtu", "interface", "ipam"),
+    CNI_DRIVER: ("type", "master", "mode", "mtu", "interface", "ipam"),
     SRIOV: ("interface", "ipam"),
 }
 _MODES = {
@@ -98,7 +99,7 @@ class VlanReader(ValueReader):
         if found is None:
             found = _DRIVER_OF_CLASS.get(device_class) if isinstance(device_class, str) else None
             if found is None:
-                self.missing(f"{path}.driver", f"the driver of class {device_class}, such as {CNI}")
+                self.missing(f"{path}.driver", f"the driver of class {device_class}, such as {CNI_DRIVER}")
                 return ""
         if found == DRANET:
             self.refuse(f"{path}.driver" if entry.get("driver") else path, found, _DRANET_HAS_NONE)
@@ -124,7 +125,7 @@ class VlanReader(ValueReader):
         if leg.mode and leg.mode not in _MODES[leg.kind]:
             modes = ", ".join(_MODES[leg.kind]) or "no mode"
             self.refuse(f"{path}.mode", leg.mode, f"with type {leg.kind}: {modes}")
-        if leg.kind != "vlan" and leg.driver == CNI:
+        if leg.kind != "vlan" and leg.driver == CNI_DRIVER:
             if not leg.master:
                 self.missing(f"{path}.master", f"the interface on whose sub-interface the {leg.kind} is put")
             elif len(leg.master) > _LONGEST_MASTER:
@@ -201,9 +202,9 @@ def vlan_companions(requests: Iterable[DeviceRequest]) -> tuple[Companion, ...]:
 
 
 def _parameters(leg: VlanAttachment) -> JsonObject:
-    if leg.driver == CNI:
+    if leg.driver == CNI_DRIVER:
         return {
-            "apiVersion": "cni.networking.x-k8s.io/v1alpha1",
+            "apiVersion": CNI_API,
             "kind": "CNIConfig",
             "ifName": leg.interface,
             "config": {"cniVersion": _CNI_VERSION, "name": f"vlan-{_number(leg)}", "plugins": [_cni_plugin(leg)]},

@@ -23,7 +23,7 @@ from tornado.log import LogFormatter
 from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
 from traitlets.config import Application, Configurable, catch_config_error
 
-from dra_spawner import __version__
+from dra_spawner import __version__, names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
@@ -49,7 +49,7 @@ _CLOSE_SECONDS: Final = 5.0
 class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     """The service beside the hub."""
 
-    name = "dra-spawner-service"
+    name = names.SERVICE
     version = __version__
     description = (
         "Follows the cluster's devices for a JupyterHub, says how full they are, and keeps places ready for its users."
@@ -153,7 +153,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return own_namespace()
 
     lease_name = Unicode(
-        "dra-spawner", help="The Lease by which replicas elect their leader. Two hubs in a namespace need two names."
+        names.LEASE, help="The Lease by which replicas elect their leader. Two hubs in a namespace need two names."
     ).tag(config=True)
     lease_seconds = Float(
         15.0,
@@ -200,12 +200,12 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     node_pool_labels = List(
         Unicode(),
         default_value=[
-            "hub.jupyter.org/node-pool",
+            names.NODE_POOL,
             "cloud.google.com/gke-nodepool",
             "eks.amazonaws.com/nodegroup",
             "kubernetes.azure.com/agentpool",
             "karpenter.sh/nodepool",
-            "node.kubernetes.io/instance-type",
+            names.INSTANCE_TYPE,
         ],
         help="""
         Labels that say which kind of node one is: of those that a node has, the first counts. Metrics are by kind of

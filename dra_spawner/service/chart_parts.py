@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.names import MANAGED_BY, MANAGER, PLACEHOLDER
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -16,13 +17,10 @@ __all__ = ["ChartParts"]
 log = logging.getLogger(__name__)
 
 _COMPONENT: Final = "component"
-_PLACEHOLDER: Final = "user-placeholder"
 _SCHEDULER: Final = "user-scheduler"
-_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
-_MANAGER: Final = "dra-spawner"
 
 _SENTENCES: Final = {
-    _PLACEHOLDER: "The chart's own placeholders run here, too ({names}): they know nothing of devices, and keep places "
+    PLACEHOLDER: "The chart's own placeholders run here, too ({names}): they know nothing of devices, and keep places "
     "that are kept already. Set scheduling.userPlaceholder.enabled: false in the Helm values.",
     _SCHEDULER: "The chart's own scheduler runs here, too ({names}): up to chart 4.4 it cannot place pods with "
     "devices, and it counts placeholders for users. Set scheduling.userScheduler.enabled: false in the Helm values.",
@@ -50,7 +48,7 @@ class ChartParts:
     _told: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        parts = (_PLACEHOLDER, _SCHEDULER) if self.with_placeholders else (_SCHEDULER,)
+        parts = (PLACEHOLDER, _SCHEDULER) if self.with_placeholders else (_SCHEDULER,)
         self._found = {part: set() for part in parts}
         for key in self.watch.snapshot.pods:
             self._look_at(key)
@@ -69,7 +67,7 @@ class ChartParts:
             return
         pod = self.watch.snapshot.pods.get(key)
         part = pod.labels.get(_COMPONENT, "") if pod is not None and not pod.is_finished else ""
-        is_ours = pod is not None and pod.labels.get(_MANAGED_BY) == _MANAGER
+        is_ours = pod is not None and pod.labels.get(MANAGED_BY) == MANAGER
         for each, keys in self._found.items():
             if each == part and not is_ours:
                 keys.add(key)

@@ -7,6 +7,7 @@ from typing import Any
 
 from traitlets import Bool, HasTraits, Set, Unicode
 
+from dra_spawner import names
 from dra_spawner.service.http.hub_login import BoundedHubOAuth
 from dra_spawner.service.http.settings import WebSettings
 
@@ -25,12 +26,12 @@ class HubTraits(HasTraits):
     ).tag(config=True)
     read_scopes = Set(
         Unicode(),
-        default_value={"custom:dra-spawner:read", "admin-ui"},
+        default_value={names.READ_SCOPE, "admin-ui"},
         help="JupyterHub scopes any of which lets somebody look; administrators of the hub have `admin-ui`.",
     ).tag(config=True)
     manage_scopes = Set(
         Unicode(),
-        default_value={"custom:dra-spawner:manage", "admin:servers"},
+        default_value={names.MANAGE_SCOPE, "admin:servers"},
         help="""
         JupyterHub scopes any of which lets somebody look and change things; tokens of the hub's administrators have
         `admin:servers`.
@@ -62,7 +63,7 @@ class HubTraits(HasTraits):
 
     def _hub_auth(self) -> BoundedHubOAuth:
         """With what an external service need not be told, as it follows from the service's name."""
-        name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or "dra-spawner"
+        name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or names.HUB_SERVICE
         more: dict[str, Any] = {}
         if not os.environ.get("JUPYTERHUB_CLIENT_ID"):
             more["oauth_client_id"] = f"service-{name}"

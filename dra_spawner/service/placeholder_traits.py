@@ -7,10 +7,10 @@ from typing import Any
 
 from traitlets import Bool, Dict, Float, HasTraits, Integer, List, TraitError, Unicode, default, validate
 
+from dra_spawner import names
 from dra_spawner.placeholders.controller.settings import ControllerSettings, PlaceholderSettingsError, read_replicas
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Readiness
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 
 __all__ = ["PlaceholderTraits"]
 
@@ -40,7 +40,7 @@ class PlaceholderTraits(HasTraits):
         return proposal["value"]
 
     shapes_config_map = Unicode(
-        CONFIG_MAP,
+        names.SHAPES_CONFIG_MAP,
         help="""
         Name of the ConfigMap in which the hub publishes what servers of each choice need, as in
         `c.DRASpawner.shapes_config_map`. Two hubs in one namespace need two names, on both sides, and in the roles that
@@ -65,7 +65,7 @@ class PlaceholderTraits(HasTraits):
     ).tag(config=True)
 
     placeholder_image = Unicode(
-        "registry.k8s.io/pause:3.10", help="Image of placeholders; it has nothing to do but to be there."
+        names.PAUSE_IMAGE, help="Image of placeholders; it has nothing to do but to be there."
     ).tag(config=True)
 
     placeholder_image_pull_secrets = List(
@@ -74,7 +74,7 @@ class PlaceholderTraits(HasTraits):
     ).tag(config=True)
 
     placeholder_priority_class = Unicode(
-        "dra-spawner-placeholder",
+        names.PRIORITY_CLASS,
         help="""
         PriorityClass of placeholders, below that of users' servers and not below what the autoscaler disregards (-10
         by default); helm-values/placeholders.yaml has one. Empty for none: then they stand in nobody's way by priority.
@@ -123,7 +123,7 @@ class PlaceholderTraits(HasTraits):
         help="Images that every node for users needs, besides those of the profiles: of sidecars added later, say.",
     ).tag(config=True)
     node_kind_label = Unicode(
-        "node.kubernetes.io/instance-type",
+        names.INSTANCE_TYPE,
         help="Nodes with the same value of this label are alike: a new one is to have the drivers the others have.",
     ).tag(config=True)
     node_kinds_are_all = Bool(

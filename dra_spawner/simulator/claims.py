@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
+from dra_spawner import names
 from dra_spawner.dra.decoding import Reader
 from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
 from dra_spawner.dra.objects import AllocatedDevice, ClaimStatus, ConsumerReference, NodeSelector, ResourceClaim
@@ -25,8 +26,6 @@ __all__ = [
 MAX_CONSUMERS: Final = 256
 """Entries of ``status.reservedFor`` that the API server admits (``ResourceClaimReservedForMaxSize``)."""
 
-_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-_POD_CLAIM: Final = "resource.kubernetes.io/pod-claim-name"
 _FOR_EXTENDED_RESOURCES: Final = EXTENDED_RESOURCE_ANNOTATION
 _PODS: Final = "pods"
 
@@ -84,9 +83,9 @@ class TrackedClaim:
             claim=claim,
             owner=owner.text("name") if owner is not None else "",
             owner_uid=owner.text("uid") if owner is not None else "",
-            entry=annotations.get(_POD_CLAIM, ""),
+            entry=annotations.get(names.POD_CLAIM_NAME, ""),
             is_deleted=metadata.has("deletionTimestamp"),
-            is_protected=_FINALIZER in (metadata.texts("finalizers") or ()),
+            is_protected=names.DELETE_PROTECTION in (metadata.texts("finalizers") or ()),
             is_for_extended_resources=annotations.get(_FOR_EXTENDED_RESOURCES) == "true",
             labels=metadata.text_map("labels"),
             owner_uids=tuple(each.text("uid") for each in metadata.children("ownerReferences")),

@@ -17,6 +17,7 @@ from typing import Final
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.objects import Taint
 from dra_spawner.dra.taints import blocking_taint, tolerates
+from dra_spawner.names import UNSCHEDULABLE
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pod_affinity import PodAffinity
 from dra_spawner.simulator.pods import HostPort, Pod
@@ -74,7 +75,7 @@ class NodeVerdict:
 
 FITS: Final = NodeVerdict(FitCode.FITS)
 
-_UNSCHEDULABLE_TAINT: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_UNSCHEDULABLE_TAINT: Final = Taint(UNSCHEDULABLE, "", "NoSchedule")
 _NODE_NAME_FIELD: Final = "metadata.name"
 
 

@@ -21,6 +21,7 @@ from dra_spawner.dra.objects import (
     Requirement,
     ResourceSlice,
 )
+from dra_spawner.names import CLOUD_PROVIDER_PREFIX, HOSTNAME, NODE_PREFIX, STARTUP_TAINT_PREFIX
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.fitting import NodeAnswer
 from dra_spawner.simulator.nodes import SchedulableNode
@@ -30,7 +31,6 @@ from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
 
 __all__ = ["AddedNode", "NodeTemplate", "TemplateError", "add_node", "template_of"]
 
-_HOSTNAME: Final = "kubernetes.io/hostname"
 _NODE_NAME_FIELD: Final = "metadata.name"
 _MOST_LABEL: Final = 63
 _MOST_NAME: Final = 253
@@ -39,9 +39,9 @@ _STATIC: Final = "Node"
 """Controller of a static pod, which the kubelet starts without asking the scheduler."""
 
 _PASSING_TAINTS: Final = (
-    "node.kubernetes.io/",
-    "node.cloudprovider.kubernetes.io/",
-    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    NODE_PREFIX,
+    CLOUD_PROVIDER_PREFIX,
+    STARTUP_TAINT_PREFIX,
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
 )
@@ -218,7 +218,7 @@ class _Names:
 
     def new_node(self) -> SchedulableNode:
         node = self._template.node
-        hostname = {_HOSTNAME: self._new(node.labels[_HOSTNAME], _MOST_LABEL)} if _HOSTNAME in node.labels else {}
+        hostname = {HOSTNAME: self._new(node.labels[HOSTNAME], _MOST_LABEL)} if HOSTNAME in node.labels else {}
         return replace(node, name=self.node, labels={**node.labels, **hostname})
 
     def new_slice(self, item: ResourceSlice) -> ResourceSlice:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.node_fit import FitCode, NodeFit
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod
 
 __all__ = ["Surroundings"]
-
-JsonObject = Mapping[str, Any]
 
 
 class Surroundings:

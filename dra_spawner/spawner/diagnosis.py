@@ -8,13 +8,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.explanation import assess
 from dra_spawner.dra.objects import DeviceClass
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.extended_resources import of_pod
 from dra_spawner.spawner.facts import decoded
-from dra_spawner.spawner.objects.api_objects import RESOURCE_API
 from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
 
 #: What looking for an explanation may cost, in seconds and in steps of the search: there is none after that.
@@ -124,9 +125,9 @@ class SeenDevices:
 async def read_devices(api: KubernetesApi) -> SeenDevices:
     """List classes, slices, claims and nodes; raises KubernetesError."""
     lists = (
-        (RESOURCE_API, "deviceclasses"),
-        (RESOURCE_API, "resourceslices"),
-        (RESOURCE_API, "resourceclaims"),
+        (names.RESOURCE_API, "deviceclasses"),
+        (names.RESOURCE_API, "resourceslices"),
+        (names.RESOURCE_API, "resourceclaims"),
         ("v1", "nodes"),
     )
     found = await asyncio.gather(*(api.list(resource_path(*what)) for what in lists))

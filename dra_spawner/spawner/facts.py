@@ -12,17 +12,17 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
+from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
 
-__all__ = ["ADMIN_ACCESS_LABEL", "decoded", "read_facts"]
+__all__ = ["decoded", "read_facts"]
 
-_RESOURCE_API: Final = "resource.k8s.io/v1"
 _ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
-_WEBHOOKS: Final = ("admissionregistration.k8s.io/v1", "validatingwebhookconfigurations")
-ADMIN_ACCESS_LABEL: Final = "resource.kubernetes.io/admin-access"
+_WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
 _VERSION = re.compile(r"(\d+)")
 
 T = TypeVar("T")
@@ -43,8 +43,8 @@ async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
     """
     version = await _version(api)
     classes, slices, nodes, own, attachments, dropped = await asyncio.gather(
-        _list(api, _RESOURCE_API, "deviceclasses"),
-        _list(api, _RESOURCE_API, "resourceslices"),
+        _list(api, names.RESOURCE_API, "deviceclasses"),
+        _list(api, names.RESOURCE_API, "resourceslices"),
         _list(api, "v1", "nodes"),
         _namespace(api, namespace),
         _attachments(api, namespace),
@@ -158,7 +158,7 @@ async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozense
     """Fields that do not come back from a dry run; None if the account may make no claim templates."""
     if namespace is None:
         return None
-    path = resource_path(_RESOURCE_API, "resourceclaimtemplates", namespace)
+    path = resource_path(names.RESOURCE_API, "resourceclaimtemplates", namespace)
     answers = await asyncio.gather(*(_is_dropped(api, path, field, devices) for field, devices in _PROBES.items()))
     if None in answers:
         return None
@@ -167,19 +167,19 @@ async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozense
 
 async def _is_dropped(api: KubernetesApi, path: str, field: str, devices: JsonObject) -> bool | None:
     template = {
-        "apiVersion": _RESOURCE_API,
+        "apiVersion": names.RESOURCE_API,
         "kind": "ResourceClaimTemplate",
-        "metadata": {"generateName": "dra-spawner-probe-"},
+        "metadata": {"generateName": names.PROBE_PREFIX},
         "spec": {"spec": {"devices": devices}},
     }
     try:
         created = await api.create(path, template, params={"dryRun": "All"})
     except KubernetesError as error:
-        if error.status in (403, 404) and error.reason != "Invalid" and ADMIN_ACCESS_LABEL not in error.message:
+        if error.status in (403, 404) and error.reason != "Invalid" and names.ADMIN_ACCESS not in error.message:
             return None
         if error.status in (400, 403, 422):
             # Without the field the rest makes no sense, except where access for administration was seen and refused.
-            return ADMIN_ACCESS_LABEL not in error.message
+            return names.ADMIN_ACCESS not in error.message
         raise
     return not _has(created["spec"]["spec"]["devices"], field)
 

@@ -11,6 +11,7 @@ from kubespawner import KubeSpawner
 from traitlets import Integer
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles import ClaimPlan
 from dra_spawner.spawner.objects.api_objects import CLAIMS
@@ -75,7 +76,7 @@ class HealingSpawner(KubeSpawner):
             return None
         return TroubleWatch(min(self.heal_after_seconds, self.start_timeout * _LARGEST_PART))
 
-    def _all_events(self) -> Iterable[Mapping[str, Any]]:
+    def _all_events(self) -> Iterable[JsonObject]:
         """Events of all servers; not sorted, as ``event_reflector.events`` is at each call."""
         return list(self.event_reflector.resources.values()) if self.event_reflector else ()
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from weakref import WeakKeyDictionary
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import NodeGpus, node_gpus

@@ -7,15 +7,16 @@ import logging
 import math
 from collections.abc import Iterable
 
+from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.spawner.facts import decoded
 
 __all__ = ["KnownDevices"]
 
-_RESOURCE_API = "resource.k8s.io/v1"
 #: For how long what was read counts as it is. Sizes of devices hardly change; new nodes may come.
 _FRESH_SECONDS = 30.0
 #: After a reading that failed, the next one is not tried earlier.
@@ -64,7 +65,7 @@ class KnownDevices:
         loop = asyncio.get_running_loop()
         try:
             classes, slices = await asyncio.gather(
-                *(api.list(resource_path(_RESOURCE_API, plural)) for plural in ("deviceclasses", "resourceslices"))
+                *(api.list(resource_path(names.RESOURCE_API, plural)) for plural in ("deviceclasses", "resourceslices"))
             )
         except KubernetesError as error:
             # Once: which of the two requests fails first, and how, differs from time to time.

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.suitable_nodes import Surroundings
 from dra_spawner.spawner.diagnosis import assess_briefly, read_devices
-from dra_spawner.spawner.objects.api_objects import CLAIMS, RESOURCE_API
+from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["devices_of", "fits_elsewhere"]
 
@@ -16,8 +17,8 @@ __all__ = ["devices_of", "fits_elsewhere"]
 async def fits_elsewhere(
     api: KubernetesApi,
     claims: Mapping[str, JsonObject],
-    pod: Mapping[str, Any],
-    servers: Iterable[Mapping[str, Any]],
+    pod: JsonObject,
+    servers: Iterable[JsonObject],
     gives_way: Callable[[JsonObject], bool],
 ) -> bool:
     """Whether another node than a pod's has free devices for its claims, and else takes it. False if that is not known.
@@ -51,7 +52,7 @@ async def fits_elsewhere(
     return assessment.fits is True
 
 
-async def devices_of(api: KubernetesApi, pod: Mapping[str, Any]) -> list[str]:
+async def devices_of(api: KubernetesApi, pod: JsonObject) -> list[str]:
     """Names of the devices that a pod's claims have, each with its pool where that is not the node's; maybe none."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     names = {each.get("resourceClaimName") for each in spec.get("resourceClaims") or ()}

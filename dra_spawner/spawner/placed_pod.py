@@ -10,13 +10,13 @@ from typing import Any
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from dra_spawner.spawner.placement_answer import PlacementAnswer
 
 __all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
 
-JsonObject = dict[str, Any]
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"

@@ -7,7 +7,7 @@ from typing import Any
 from kubespawner import KubeSpawner
 from traitlets import Unicode
 
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner import names
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.spawner.placement_service import service_of_hub
 from dra_spawner.spawner.start_messages import StartMessages
@@ -20,7 +20,7 @@ class PlacedSpawner(KubeSpawner):
     """KubeSpawner whose pods take over what placeholders keep."""
 
     placement_service = Unicode(
-        "dra-spawner",
+        names.HUB_SERVICE,
         config=True,
         help="""
         Name of the JupyterHub service that is asked where a server gets its place: ``dra-spawner service``. Empty to
@@ -32,7 +32,7 @@ class PlacedSpawner(KubeSpawner):
     )
 
     shapes_config_map = Unicode(
-        CONFIG_MAP,
+        names.SHAPES_CONFIG_MAP,
         config=True,
         help="""
         Name of the ConfigMap in the hub's namespace in which the hub publishes what servers of each choice need, for

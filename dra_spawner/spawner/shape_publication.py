@@ -28,7 +28,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
 from dra_spawner.profiles.claim_templates import claim_placeholders
 from dra_spawner.profiles.claims import DeviceClaim
-from dra_spawner.spawner.objects.api_objects import MANAGED_BY
+from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
 from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.spawner import DRASpawner
 
@@ -136,7 +136,7 @@ class ShapePublication:
             If another one has written since this one last did: neither would ever be right for long.
         """
         published = within_bounds(published)
-        wanted = published_config_map(published, self._namespace, MANAGED_BY, self._name, self._publisher)
+        wanted = published_config_map(published, self._namespace, MANAGED_LABELS, self._name, self._publisher)
         path = resource_path("v1", "configmaps", self._namespace)
         try:
             there = await self._api.get(f"{path}/{self._name}")

@@ -16,11 +16,11 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Integer
 
+from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.spawner.clean_up import BackgroundRemoval, Sweeper
 from dra_spawner.spawner.diagnosis import diagnose
 from dra_spawner.spawner.healing_spawner import HealingSpawner
-from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
 from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
@@ -121,11 +121,11 @@ class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
     def _plan_objects(self) -> StartObjects:
         labels = {
             **self._build_common_labels({}),
-            "hub.jupyter.org/servername": safe_slug(self.name, is_valid=is_valid_label),
+            names.SERVERNAME: safe_slug(self.name, is_valid=is_valid_label),
         }
         profile = (self.user_options or {}).get("profile")
         if profile:
-            labels["hub.jupyter.org/profile"] = safe_slug(profile, is_valid=is_valid_label)
+            labels[names.PROFILE] = safe_slug(profile, is_valid=is_valid_label)
         server = Server(
             user=self.user.name,
             groups=self._user_groups(),
@@ -164,7 +164,7 @@ class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
         if objects is None or not (self._plan.claims or asks_for_extended_resources(pod)):
             return bool(await super()._make_create_pod_request(pod, request_timeout))
         # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
-        pod.metadata.annotations = {**(pod.metadata.annotations or {}), START_ANNOTATION: objects.nonce}
+        pod.metadata.annotations = {**(pod.metadata.annotations or {}), names.START: objects.nonce}
         named = named_templates_and_claims(pod)
         if not await self._ensure(objects, named):
             return False
@@ -211,7 +211,7 @@ class DRASpawner(ProfileSpawner, PlacedSpawner, HealingSpawner):
     def _pod_of(self, objects: StartObjects) -> dict[str, Any] | None:
         """The pod as the reflector has it, if it is that of these objects' try."""
         pod: dict[str, Any] | None = self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
-        is_own = pod and pod["metadata"].get("annotations", {}).get(START_ANNOTATION) == objects.nonce
+        is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
         return pod if is_own else None
 
     def _watch_of(self, objects: StartObjects, named: set[str]) -> StartWatch:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
 
-Event = dict[str, Any]
+from dra_spawner.json_types import JsonObject
+
+Event = JsonObject
 
 
 class StartMessages:

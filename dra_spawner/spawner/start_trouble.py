@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
+
+from dra_spawner.json_types import JsonObject
 
 __all__ = ["DeviceTrouble", "Trouble", "TroubleKind", "TroubleWatch", "status_trouble", "withdrawn"]
 
-JsonObject = Mapping[str, Any]
 
 #: How often events are looked at, in seconds at most; there may be thousands, of other pods.
 _EVENTS_LOOK_SECONDS: Final = 5.0

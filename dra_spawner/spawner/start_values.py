@@ -14,6 +14,7 @@ from kubespawner import KubeSpawner
 from kubespawner.slugs import safe_slug
 
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.names import VLANS_CONFIG_MAP
 from dra_spawner.profiles.claim_templates import FROM_VLANS, claim_placeholders, expand_claims, vlan_numbers
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
@@ -22,7 +23,7 @@ from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_p
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
 from dra_spawner.spawner.objects.start_objects import new_nonce
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP, VlanLeases, pod_marks, turn_of
+from dra_spawner.spawner.vlan_leases import VlanLeases, pod_marks, turn_of
 
 _SLUG_CHARACTERS = 48  # as KubeSpawner has it for user names
 _STATUS = {
@@ -150,10 +151,10 @@ class StartValues:
         except KubernetesError as error:
             raise _refusal_of_error(error) from error
         except LeasesCorrupt as error:
-            spawner.log.error("ConfigMap %s cannot be used: %s", CONFIG_MAP, error)
+            spawner.log.error("ConfigMap %s cannot be used: %s", VLANS_CONFIG_MAP, error)
             raise SpawnRefused(
-                f"The list of VLANs in use (ConfigMap {CONFIG_MAP}) cannot be read, an administrator has to mend it: "
-                f"{error}.",
+                f"The list of VLANs in use (ConfigMap {VLANS_CONFIG_MAP}) cannot be read, "
+                f"an administrator has to mend it: {error}.",
                 RefusalReason.VLAN,
                 status_code=503,
             ) from error
@@ -191,8 +192,9 @@ def _refusal(refused: VlanRefused) -> SpawnRefused:
 def _refusal_of_error(error: KubernetesError) -> SpawnRefused:
     if error.status == 403:
         return SpawnRefused(
-            f"JupyterHub may not keep account of VLANs in ConfigMap {CONFIG_MAP}. An administrator can allow it with "
-            f"helm-values/rbac.yaml of dra_spawner. Kubernetes says: {error.message}",
+            f"JupyterHub may not keep account of VLANs in ConfigMap {VLANS_CONFIG_MAP}. "
+            "An administrator can allow it with helm-values/rbac.yaml of dra_spawner. "
+            f"Kubernetes says: {error.message}",
             RefusalReason.PERMISSION,
             status_code=403,
         )
@@ -202,4 +204,6 @@ def _refusal_of_error(error: KubernetesError) -> SpawnRefused:
     if error.retryable:
         sentence = "Kubernetes does not answer, so no VLAN can be given. Please try again later."
         return SpawnRefused(sentence, RefusalReason.CLUSTER, status_code=503)
-    return refusal_of_kubernetes_error(f"ConfigMap {CONFIG_MAP}, the list of VLANs in use", error.status, error.message)
+    return refusal_of_kubernetes_error(
+        f"ConfigMap {VLANS_CONFIG_MAP}, the list of VLANs in use", error.status, error.message
+    )

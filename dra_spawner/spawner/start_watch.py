@@ -6,11 +6,11 @@ Where waiting cannot help, or a device that the server can do without is not to 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from logging import Logger
-from typing import Any
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.profiles import ClaimPlan
 from dra_spawner.spawner.diagnosis import Diagnosis, diagnose
@@ -70,19 +70,19 @@ class StartWatch:
     plan: ClaimPlan
     pod_name: str
     named: set[str]
-    look: Callable[[], Mapping[str, Any] | None]
+    look: Callable[[], JsonObject | None]
     tell: Callable[[str], None]
     log: Logger
     patience_seconds: float
     trouble: TroubleWatch | None = None
-    events: Callable[[], Iterable[Mapping[str, Any]]] = tuple
+    events: Callable[[], Iterable[JsonObject]] = tuple
     waiting_for: str = ""
-    seen: Mapping[str, Any] = field(default_factory=dict)
+    seen: JsonObject = field(default_factory=dict)
     _unschedulable_since: float | None = None
     _next_diagnosis: float = 0.0
     _next_hold: float = 0.0
 
-    async def _own_pod(self) -> Mapping[str, Any]:
+    async def _own_pod(self) -> JsonObject:
         """The pod, as soon as the reflector shows it."""
         while (pod := self.look()) is None:  # noqa: ASYNC110 - the reflector has no event
             await asyncio.sleep(_POD_LOOK_SECONDS)
@@ -136,7 +136,7 @@ class StartWatch:
             raise DeviceTrouble(trouble, self.seen)
         raise _deleted()
 
-    async def _see_or_miss(self) -> Mapping[str, Any]:
+    async def _see_or_miss(self) -> JsonObject:
         """Wait for the pod, and give it; it may be deleted before the reflector shows it."""
         path = resource_path("v1", "pods", self.objects.namespace, self.pod_name)
         while True:
@@ -151,7 +151,7 @@ class StartWatch:
                 if error.not_found:
                     raise _deleted() from error
 
-    async def _judge(self, pod: Mapping[str, Any]) -> None:
+    async def _judge(self, pod: JsonObject) -> None:
         if self.trouble is not None:
             trouble = self.trouble.judge(pod, self.events, asyncio.get_running_loop().time())
             if trouble is not None:

@@ -16,7 +16,9 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.vlan_policy import VlanPolicy
 from dra_spawner.profiles.vlans import (
     Assignment,
@@ -32,14 +34,6 @@ from dra_spawner.profiles.vlans import (
     reconcile,
     release,
 )
-
-#: The one ConfigMap, in the namespace of the hub's servers; helm-values/rbac.yaml names it, too.
-CONFIG_MAP = "dra-spawner-vlans"
-#: On a pod: the VLAN that was given to it. A label, so that those pods are found.
-VLAN_LABEL = "hub.jupyter.org/vlan"
-#: On a pod: to whom, and at which start.
-OWNER_ANNOTATION = "hub.jupyter.org/vlan-owner"
-LEASE_ANNOTATION = "hub.jupyter.org/vlan-lease"
 
 #: How often a change is tried before it is given up.
 MAX_TRIES = 12
@@ -181,12 +175,12 @@ class VlanLeases:
                 await self._create(after)
         elif after != before:
             body = {**found, "data": leases_data(after)}
-            await self._api.replace(resource_path("v1", "configmaps", self._namespace, CONFIG_MAP), body)
+            await self._api.replace(resource_path("v1", "configmaps", self._namespace, names.VLANS_CONFIG_MAP), body)
         return answer
 
     async def _read(self) -> JsonObject | None:
         try:
-            found = await self._api.get(resource_path("v1", "configmaps", self._namespace, CONFIG_MAP))
+            found = await self._api.get(resource_path("v1", "configmaps", self._namespace, names.VLANS_CONFIG_MAP))
         except KubernetesError as error:
             if error.not_found:
                 return None
@@ -199,19 +193,19 @@ class VlanLeases:
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": CONFIG_MAP, "labels": {"app.kubernetes.io/managed-by": "dra-spawner"}},
+            "metadata": {"name": names.VLANS_CONFIG_MAP, "labels": {names.MANAGED_BY: names.MANAGER}},
             "data": leases_data(leases),
         }
         await self._api.create(resource_path("v1", "configmaps", self._namespace), body)
 
     async def _pods(self) -> tuple[VlanPod, ...]:
-        answer = await self._api.list(resource_path("v1", "pods", self._pods_namespace), label_selector=VLAN_LABEL)
+        answer = await self._api.list(resource_path("v1", "pods", self._pods_namespace), label_selector=names.VLAN)
         return vlan_pods(answer["items"])
 
 
 def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[str, str]]:
     """Labels and annotations of a pod in a VLAN; by them the account can be made anew."""
-    return {VLAN_LABEL: str(vlan)}, {OWNER_ANNOTATION: owner, LEASE_ANNOTATION: start}
+    return {names.VLAN: str(vlan)}, {names.VLAN_OWNER: owner, names.VLAN_LEASE: start}
 
 
 def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
@@ -220,12 +214,12 @@ def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
     for pod in pods:
         metadata = pod["metadata"]
         annotations = metadata.get("annotations") or {}
-        vlan = (metadata.get("labels") or {}).get(VLAN_LABEL, "")
-        owner = annotations.get(OWNER_ANNOTATION)
+        vlan = (metadata.get("labels") or {}).get(names.VLAN, "")
+        owner = annotations.get(names.VLAN_OWNER)
         ended = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
         if not ended and owner and vlan.isascii() and vlan.isdigit() and 1 <= int(vlan) <= 4094:
             server = f"{metadata['namespace']}/{metadata['name']}"
-            found.append(VlanPod(int(vlan), owner, server, annotations.get(LEASE_ANNOTATION, "")))
+            found.append(VlanPod(int(vlan), owner, server, annotations.get(names.VLAN_LEASE, "")))
     return tuple(found)
 
 

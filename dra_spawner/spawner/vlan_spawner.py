@@ -14,13 +14,13 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from kubespawner import KubeSpawner
 from traitlets import Dict
 
+from dra_spawner import names
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
 from dra_spawner.spawner.start_values import Lease, StartValues, leases_of
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP, LEASE_ANNOTATION
 
 __all__ = ["VlanSpawner"]
 
@@ -116,7 +116,7 @@ class VlanSpawner(KubeSpawner):
     async def stop(self, now: bool = False) -> None:
         """Stop the pod, and give its VLAN back."""
         pod = self.pod_reflector and self.pod_reflector.pods.get(f"{self.namespace}/{self.pod_name}")
-        leased = bool(pod) and LEASE_ANNOTATION in (pod["metadata"].get("annotations") or {})
+        leased = bool(pod) and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
         leased = leased or bool(self._values and self._values.lease)
         await super().stop(now)
         # KubeSpawner also stops an older pod in the middle of a start, which has its VLAN by then.
@@ -143,7 +143,9 @@ class VlanSpawner(KubeSpawner):
                 self.log.warning("Could not give back the VLAN of %s, trying again: %s", lease.server, error)
             except LeasesCorrupt as error:
                 self.log.error(
-                    "ConfigMap %s cannot be used; its VLANs are freed once it is mended: %s", CONFIG_MAP, error
+                    "ConfigMap %s cannot be used; its VLANs are freed once it is mended: %s",
+                    names.VLANS_CONFIG_MAP,
+                    error,
                 )
                 return
             await asyncio.sleep(wait)
@@ -176,7 +178,9 @@ class VlanSpawner(KubeSpawner):
         try:
             done = await leases_of(self).reconcile()
         except LeasesCorrupt as error:
-            self.log.error("ConfigMap %s cannot be used, an administrator has to mend it: %s", CONFIG_MAP, error)
+            self.log.error(
+                "ConfigMap %s cannot be used, an administrator has to mend it: %s", names.VLANS_CONFIG_MAP, error
+            )
             return
         except KubernetesError as error:
             self.log.warning("Could not compare the VLANs in use with the servers: %s", error)
@@ -184,4 +188,6 @@ class VlanSpawner(KubeSpawner):
         if done:
             self.log.info("VLANs compared with servers: freed %s, entered %s", list(done.freed), list(done.added))
         for vlan in done.contested:
-            self.log.error("VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, CONFIG_MAP)
+            self.log.error(
+                "VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, names.VLANS_CONFIG_MAP
+            )

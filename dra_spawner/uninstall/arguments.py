@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from dra_spawner import names
+
 __all__ = ["add_commands"]
 
 
@@ -45,7 +47,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="only look in this one; may be repeated (all namespaces). With enable_user_namespaces leave it out",
     )
     command.add_argument(
-        "--lease", default="dra-spawner", metavar="NAME", help="the service's lease_name, if you set it (%(default)s)"
+        "--lease", default=names.LEASE, metavar="NAME", help="the service's lease_name, if you set it (%(default)s)"
     )
     command.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
     command.add_argument(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final, TextIO
 
+from dra_spawner import names
 from dra_spawner.fit.reading import Progress
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect
-from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.executor import GONE_SECONDS, Executor
 from dra_spawner.uninstall.leaders import Leader, find_leaders
 from dra_spawner.uninstall.plan import Plan, plan_removal
@@ -32,7 +32,7 @@ class UninstallOptions:
     context: str = ""
     namespaces: tuple[str, ...] = ()
     """None for all of them."""
-    lease: str = marks.LEASE
+    lease: str = names.LEASE
     dry_run: bool = False
     force: bool = False
     """Although a service leads; and starts that may be under way count as over."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.uninstall import marks
 
 __all__ = ["Consumer", "Found", "Kind", "Lease", "Pod", "Surveyed"]
-
-JsonObject = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -94,8 +93,8 @@ class Found:
     @property
     def is_placeholder(self) -> bool:
         """Whether it is labelled as a placeholder, or as the claim of one that no server has taken."""
-        is_one = self.labels.get(marks.COMPONENT) == marks.PLACEHOLDER
-        return is_one and self.labels.get(marks.MANAGED_BY) == marks.MANAGER
+        is_one = self.labels.get(names.COMPONENT) == names.PLACEHOLDER
+        return is_one and self.labels.get(names.MANAGED_BY) == names.MANAGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +119,10 @@ class Pod:
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         entries = spec.get("resourceClaims") or ()
         made = status.get("resourceClaimStatuses") or ()
-        names = {each.get("resourceClaimName") for each in (*entries, *made)}
+        claims = {each.get("resourceClaimName") for each in (*entries, *made)}
         return cls(
             found=Found.of(kind, obj),
-            claims=frozenset(name for name in names if name),
+            claims=frozenset(name for name in claims if name),
             templates=frozenset(name for each in entries if (name := each.get("resourceClaimTemplateName"))),
             node=spec.get("nodeName", ""),
             phase=status.get("phase", ""),

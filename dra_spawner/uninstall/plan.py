@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found import Found, Pod, Surveyed
 
 __all__ = ["Left", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
 
-#: Values of the label `marks.PART` on what starts make, and what that is called in reasons.
+#: Values of the label `names.PART` on what starts make, and what that is called in reasons.
 _PARTS: Final = {"device-claim": "what a start made", "companion": "what a start made", "standing": "shared by servers"}
 _STOP: Final = "It goes when the server is stopped in the hub, or with the next uninstall after that."
 _AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
@@ -154,9 +155,9 @@ class _Planning:
             *(("claim", each) for each in pod.claims),
             *(("template", t) for t in pod.templates),
         ]
-        if start := found.annotations.get(marks.START):
+        if start := found.annotations.get(names.START):
             uses.append(("start", start))
-        if marks.VLAN in found.labels:
+        if names.VLAN in found.labels:
             uses.append(("vlan", ""))
         for what, name in uses:
             self._servers[found.namespace, what, name].append(pod)
@@ -182,22 +183,22 @@ class _Planning:
     # Objects
 
     def _decide_about_object(self, found: Found) -> None:
-        part = found.labels.get(marks.PART, "")
+        part = found.labels.get(names.PART, "")
         if found.kind.plural == "configmaps" and not part:
             self._decide_about_config_map(found)
-        elif found.kind.plural == "resourceclaims" and (marks.SHAPE in found.labels or part in _PARTS):
+        elif found.kind.plural == "resourceclaims" and (names.SHAPE in found.labels or part in _PARTS):
             self._decide_about_claim(found)
         elif part in _PARTS:
             self._decide_about_part(found, self._users(found))
         else:
             how = f"Look at it: kubectl get {_resource(found)} {found.name} -n {found.namespace} -o yaml"
-            reason = f"it is labelled {marks.MANAGED_BY}: {marks.MANAGER}, but dra-spawner makes nothing of this kind"
+            reason = f"it is labelled {names.MANAGED_BY}: {names.MANAGER}, but dra-spawner makes nothing of this kind"
             self.left.append(Left(found, reason, how, is_administrators=True))
 
     def _decide_about_config_map(self, found: Found) -> None:
-        if found.name == marks.SHAPES or marks.PUBLISHER in found.annotations:
+        if found.name == names.SHAPES_CONFIG_MAP or names.PUBLISHER in found.annotations:
             self.removals.append(Removal(found, "what the hub published of its profiles"))
-        elif found.name != marks.VLANS:
+        elif found.name != names.VLANS_CONFIG_MAP:
             how = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
             self.left.append(Left(found, "nothing says what it is for", how, is_administrators=True))
         elif servers := [pod for key, pods in self._servers.items() if key[1] == "vlan" for pod in pods]:
@@ -209,8 +210,8 @@ class _Planning:
     def _decide_about_claim(self, found: Found) -> None:
         users = self._users(found)
         foreign = [c for c in found.consumers if c.resource != "pods" or c.group]
-        ours = tuple(c.uid for c in foreign if c.group == marks.CONSUMER_GROUP)
-        others = [c for c in foreign if c.group != marks.CONSUMER_GROUP]
+        ours = tuple(c.uid for c in foreign if c.group == names.CONSUMER_GROUP)
+        others = [c for c in foreign if c.group != names.CONSUMER_GROUP]
         if others:
             reason = f"{others[0].resource} {others[0].name} uses it"
             self.left.append(Left(found, reason, "It goes with the next uninstall after that has gone."))
@@ -222,16 +223,16 @@ class _Planning:
 
     def _decide_about_part(self, found: Found, users: list[Pod]) -> None:
         """About a claim, a template or a companion."""
-        is_standing = found.labels.get(marks.PART) == "standing"
+        is_standing = found.labels.get(names.PART) == "standing"
         if users:
             self.left.append(Left(found, f"{_names(users)} {_uses(users)} it", _STOP))
         elif (until := self._may_be_used_until(found)) and not self.force:
             reason = f"a server may be starting with it, until {until:%H:%M:%S} UTC"
             self.left.append(Left(found, reason, _AGAIN))
-        elif found.is_placeholder or marks.SHAPE in found.labels:
+        elif found.is_placeholder or names.SHAPE in found.labels:
             self.removals.append(Removal(found, "a warm claim that no server uses"))
         else:
-            reason = f"{_PARTS[found.labels[marks.PART]]}; no server uses it"
+            reason = f"{_PARTS[found.labels[names.PART]]}; no server uses it"
             self.removals.append(Removal(found, reason, as_found=is_standing))
 
     def _users(self, found: Found) -> list[Pod]:
@@ -241,7 +242,7 @@ class _Planning:
             keys += [("claim", found.name), *(("uid", consumer.uid) for consumer in found.consumers)]
         if found.kind.plural == "resourceclaimtemplates":
             keys.append(("template", found.name))
-        if start := found.annotations.get(marks.START):
+        if start := found.annotations.get(names.START):
             keys.append(("start", start))
         keys += [("start", start) for start in _starts_of(found)]
         users = {pod.found.name: pod for key in keys for pod in self._servers.get((found.namespace, *key), ())}
@@ -249,12 +250,12 @@ class _Planning:
 
     def _may_be_used_until(self, found: Found) -> datetime | None:
         """Until when a start may come to use an object that no pod uses yet; None if it is over."""
-        times = [_time(found.annotations[marks.START_OF_SEVERAL + start]) for start in _starts_of(found)]
+        times = [_time(found.annotations[names.START_PREFIX + start]) for start in _starts_of(found)]
         # The start's own objects have an owner from the moment that its pod is there.
         if not found.owners:
-            times.append(_time(found.annotations.get(marks.START_ENDS, "")))
-        if marks.RESERVED_FOR in found.labels:
-            times.append(_seconds(found.labels.get(marks.RESERVED_UNTIL, "")))
+            times.append(_time(found.annotations.get(names.START_ENDS, "")))
+        if names.RESERVED_FOR in found.labels:
+            times.append(_seconds(found.labels.get(names.RESERVED_UNTIL, "")))
         return max((each for each in times if each is not None and each > self.now), default=None)
 
     def _decide_about_node(self, node: Found) -> None:
@@ -264,16 +265,18 @@ class _Planning:
             self.left.append(Left(node, reason, "Uninstall there, too.", is_administrators=True))
             return
         servers = self._servers_of_node.get(node.name, [])
-        if servers and marks.REQUIRED in labels:
-            labels = tuple(each for each in labels if each != marks.REQUIRED)
-            reason = f"{_names(servers)} may require its label {marks.REQUIRED}: a kubelet that restarts would end them"
+        if servers and names.IMAGES_READY in labels:
+            labels = tuple(each for each in labels if each != names.IMAGES_READY)
+            reason = (
+                f"{_names(servers)} may require its label {names.IMAGES_READY}: a kubelet that restarts would end them"
+            )
             self.left.append(Left(node, reason, "It goes with the next uninstall after the servers are stopped."))
         if labels:
             self.unmarkings.append(Unmarking(node, labels))
 
 
 def _starts_of(found: Found) -> list[str]:
-    begin = marks.START_OF_SEVERAL
+    begin = names.START_PREFIX
     return [key.removeprefix(begin) for key in found.annotations if key.startswith(begin)]
 
 
@@ -288,9 +291,9 @@ def _resource(found: Found) -> str:
 
 
 def _names(pods: Iterable[Pod]) -> str:
-    names = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
-    more = len(names) - _MOST_NAMED
-    return ", ".join(names[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    titles = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
+    more = len(titles) - _MOST_NAMED
+    return ", ".join(titles[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _uses(pods: list[Pod]) -> str:

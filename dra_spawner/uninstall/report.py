@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dra_spawner.uninstall import marks
+from dra_spawner import names
 from dra_spawner.uninstall.found import Found
 from dra_spawner.uninstall.plan import Left, Removal, Unmarking
 
@@ -15,7 +15,7 @@ __all__ = ["Report"]
 _NOTES = (
     "The hub, servers' pods, home volumes and namespaces that the hub made are the hub's, and are not touched.",
     "A hub that still uses DRASpawner makes claims at every start, and publishes its profiles (ConfigMap "
-    f"{marks.SHAPES}): take it out of the hub's configuration first.",
+    f"{names.SHAPES_CONFIG_MAP}): take it out of the hub's configuration first.",
 )
 
 

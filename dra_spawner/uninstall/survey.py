@@ -7,7 +7,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import MissingRight, missing_rule
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found import Found, Kind, Lease, Pod, Surveyed
@@ -16,12 +18,12 @@ __all__ = ["LEASES", "PODS", "Survey", "Troubles"]
 
 PODS: Final = Kind("v1", "pods", "Pod")
 NODES: Final = Kind("v1", "nodes", "Node", namespaced=False)
-LEASES: Final = Kind("coordination.k8s.io/v1", "leases", "Lease")
+LEASES: Final = Kind(names.COORDINATION_API, "leases", "Lease")
 
 _PAGE_SIZE: Final = 500
 _AT_ONCE: Final = 6
 _TIMEOUT_SECONDS: Final = 60.0
-_OURS: Final = f"{marks.MANAGED_BY}={marks.MANAGER}"
+_OURS: Final = f"{names.MANAGED_BY}={names.MANAGER}"
 #: Read by themselves, or nobody's companion and many.
 _NOT_BY_LABEL: Final = frozenset({"pods", "events", "leases"})
 
@@ -138,7 +140,7 @@ class Survey:
                 found = await self._try(self._list(LEASES, Lease.of))
         else:
             found = await self._try(self._list(LEASES, Lease.of))
-        return [each for each in found if each.found.name == self._lease or marks.LEADER_URL in each.found.annotations]
+        return [each for each in found if each.found.name == self._lease or names.LEADER_URL in each.found.annotations]
 
     async def still_there(self, objects: Iterable[Found]) -> list[Found]:
         """Those of the objects that are not gone."""
@@ -184,7 +186,7 @@ class Survey:
 
     async def _by_hand(self, kind: Kind) -> list[Found]:
         """What an administrator applied; of ConfigMaps, which may be large and many, one name is asked for."""
-        selector = f"metadata.name={marks.MANAGER}-service" if kind.plural == "configmaps" else ""
+        selector = f"metadata.name={names.MANAGER}-service" if kind.plural == "configmaps" else ""
         found = await self._list(kind, Found.of, field_selector=selector)
         return [each for each in found if marks.is_administrators_name(each.name)]
 

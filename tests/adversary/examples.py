@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.profiles.intel_gas import names as intel
-from dra_spawner.spawner import facts, vlan_leases
-from dra_spawner.spawner.objects import api_objects, standing_objects
 from tests.placeholders.planner.world import GPU, NAMESPACE, START, node_objects, user_manifest
 
 Json = dict[str, Any]
@@ -231,17 +229,17 @@ def user_pod() -> Json:
         "lastTransitionTime": STAMP,
     }
     found["spec"] |= pod["spec"]
-    found["metadata"]["labels"] |= {**pod["metadata"]["labels"], names.SHAPE: GPU.id, vlan_leases.VLAN_LABEL: "100"}
+    found["metadata"]["labels"] |= {**pod["metadata"]["labels"], names.SHAPE: GPU.id, names.VLAN: "100"}
     found["metadata"]["annotations"] |= {
-        api_objects.START_ANNOTATION: "nonce",
-        vlan_leases.OWNER_ANNOTATION: "user:ada",
-        vlan_leases.LEASE_ANNOTATION: "nonce",
+        names.START: "nonce",
+        names.VLAN_OWNER: "user:ada",
+        names.VLAN_LEASE: "nonce",
         names.DEFINITION: "{}",
         names.REASON: "because",
         intel.CARDS_ANNOTATION: "card0",
         intel.TILES_ANNOTATION: "card0:gt0",
         intel.TIME_ANNOTATION: "1",
-        intel.CHOSEN_BY_HUB_ANNOTATION: "1",
+        names.INTEL_GAS: "1",
     }
     found["status"] = {
         "phase": "Pending",
@@ -316,10 +314,10 @@ def claim() -> Json:
     }
     obj["metadata"]["annotations"] |= {
         "resource.kubernetes.io/pod-claim-name": "gpu",
-        api_objects.START_ANNOTATION: "gone",
-        api_objects.START_ENDS_ANNOTATION: STAMP,
-        standing_objects.KEEP_ANNOTATION: "0",
-        standing_objects.UNUSED_SINCE_ANNOTATION: STAMP,
+        names.START: "gone",
+        names.START_ENDS: STAMP,
+        names.KEEP_SECONDS: "0",
+        names.UNUSED_SINCE: STAMP,
     }
     return obj
 
@@ -332,7 +330,7 @@ def claims() -> list[Json]:
         obj["metadata"]["name"] = name
         obj["metadata"]["ownerReferences"] = []
         obj["status"]["reservedFor"] = []
-    used["metadata"]["annotations"][f"{standing_objects.USER_ANNOTATION_PREFIX}nonce"] = STAMP
+    used["metadata"]["annotations"][f"{names.START_PREFIX}nonce"] = STAMP
     return [own, started, used, unused, _terminating(own)]
 
 
@@ -350,9 +348,11 @@ def templates() -> list[Json]:
 def config_maps() -> list[Json]:
     """What the hub publishes, and who has which VLAN."""
     holder = {"owner": "user:ada", "server": "hub/ada", "start": "nonce", "until": STAMP, "note": "n"}
-    vlans = {"name": vlan_leases.CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}
+    vlans = {"name": names.VLANS_CONFIG_MAP, "namespace": NAMESPACE, "resourceVersion": "1"}
     return [
-        published_config_map(PublishedShapes({"gpu": GPU}, {"other": "why"}), NAMESPACE, {}, CONFIG_MAP, "hub"),
+        published_config_map(
+            PublishedShapes({"gpu": GPU}, {"other": "why"}), NAMESPACE, {}, names.SHAPES_CONFIG_MAP, "hub"
+        ),
         {"kind": "ConfigMap", "metadata": vlans, "binaryData": {}, "data": {"100": json.dumps([holder])}},
     ]
 
@@ -375,7 +375,7 @@ def leases() -> list[Json]:
 
 
 def namespaces() -> list[Json]:
-    return [{"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {facts.ADMIN_ACCESS_LABEL: "true"}}}]
+    return [{"kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": {names.ADMIN_ACCESS: "true"}}}]
 
 
 def attachments() -> list[Json]:

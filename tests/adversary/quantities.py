@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import strategies as st
 
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 DRIVER = "gpu.example.com"
 DEVICE_CLASS = "sizes.example.com"

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.json_text import read_unusual
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP as SHAPES
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
 from dra_spawner.service.context import Role
@@ -22,7 +22,6 @@ from dra_spawner.spawner.diagnosis import diagnose
 from dra_spawner.spawner.facts import read_facts
 from dra_spawner.spawner.known_devices import KnownDevices
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP as VLANS
 from dra_spawner.spawner.vlan_leases import VlanLeases
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
@@ -115,7 +114,7 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
     async with replica(cluster, placeholders={"plain": {"min": 2}}) as service:
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)
-        async for what in replaced(cluster, SHAPES, "shapes.json"):
+        async for what in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
             await service.until(lambda before=before: len(caplog.records) > before, what)
             before = len(caplog.records)
             problems = service.context.problems()
@@ -134,7 +133,7 @@ async def test_largest_account_of_vlans(real_cluster: ClusterUnderTest) -> None:
     assert policy is not None
     leases = VlanLeases(cluster.admin, cluster.namespace, cluster.namespace)
     given, refused = [], [""]
-    async for what in replaced(cluster, VLANS, "100"):
+    async for what in replaced(cluster, names.VLANS_CONFIG_MAP, "100"):
         async with asyncio.timeout(20):
             try:
                 given.append(await leases.acquire(policy, "eve", server="x/eve", start="s", until=until))

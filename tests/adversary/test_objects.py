@@ -16,6 +16,7 @@ from dra_spawner.dra.decoding import is_deeper_than
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.json_text import MAX_LEVELS
+from dra_spawner.names import KEEP_SECONDS, UNUSED_SINCE
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -23,7 +24,6 @@ from dra_spawner.spawner.diagnosis import diagnose
 from dra_spawner.spawner.facts import read_facts
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.objects.standing_objects import KEEP_ANNOTATION, UNUSED_SINCE_ANNOTATION
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,
@@ -235,7 +235,7 @@ async def test_a_page_of_large_objects_is_read_in_smaller_ones(cluster: ClusterU
 @pytest.mark.parametrize("keep", ["9" * 5000, "\u00b2", "-1", "1e3", "\u0661"])
 async def test_a_sweep_passes_over_what_makes_no_sense(embedded_cluster: ClusterUnderTest, keep: str) -> None:
     def left(name: str, seconds: str) -> dict[str, Any]:
-        annotations = {KEEP_ANNOTATION: seconds, UNUSED_SINCE_ANNOTATION: "0001-01-01T00:00:00+23:59"}
+        annotations = {KEEP_SECONDS: seconds, UNUSED_SINCE: "0001-01-01T00:00:00+23:59"}
         return claim_with(name, metadata={"labels": STANDING_LABELS, "annotations": annotations})
 
     await embedded_cluster.publish(left("a-strange", keep), left("b-due", "0"))

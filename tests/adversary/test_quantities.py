@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.dra.claim_sizes import MAX_SIZE_UNITS, is_size
 from dra_spawner.dra.quantity import NANO_PER_UNIT, Quantity, QuantityError
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError
-from tests.adversary.quantities import CAPACITIES, OVERFLOWING, JsonObject, claim, objects, request, texts
+from tests.adversary.quantities import CAPACITIES, OVERFLOWING, claim, objects, request, texts
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import pod, scheduled
 from tests.oracle.binary import ask, binary_or_skip

@@ -8,10 +8,10 @@ import re
 import pytest
 from jupyterhub import orm
 
+from dra_spawner import names
 from dra_spawner.dra.cel.device import CelDevice
 from dra_spawner.dra.cel.selector import compile_selector
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP
 from tests.adversary.hostile_texts import NAMES, SERVERS, TEXTS
 from tests.spawner.conftest import nowhere
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
@@ -97,7 +97,7 @@ async def test_users_never_meet_in_an_object(cluster, hub):
     }
     assert len(used) == 2 * len(NAMES)
 
-    account = await cluster.admin.get(cluster.path("configmaps", CONFIG_MAP))
+    account = await cluster.admin.get(cluster.path("configmaps", names.VLANS_CONFIG_MAP))
     vlans = {each["metadata"]["labels"]["hub.jupyter.org/vlan"] for each in pods}
     assert len(vlans) == len(NAMES)
     assert len(account["data"]) >= 1

@@ -22,7 +22,6 @@ from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
@@ -204,7 +203,7 @@ class Bench:
             raise RuntimeError(f"no warm claim: {reservation.placement.reason}")
         self.reconciler.wake()
         for claim in reservation.claims.values():
-            marks = {"labels": {names.COMPONENT: names.USER_SERVER}, "annotations": {START_ANNOTATION: name}}
+            marks = {"labels": {names.COMPONENT: names.USER_SERVER}, "annotations": {names.START: name}}
             await self.api.patch(resource_path(*_CLAIMS, NAMESPACE, claim), {"metadata": marks})
             self.taken.add(claim)
         entries = {entry: {"resourceClaimName": claim} for entry, claim in reservation.claims.items()}

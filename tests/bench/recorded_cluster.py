@@ -22,7 +22,8 @@ from typing import IO, Any
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 import yaml
 
+from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.devcluster.api import resource_types as types
 from dra_spawner.devcluster.api.store import Store
@@ -16,7 +17,6 @@ from dra_spawner.profiles import json_schema
 from dra_spawner.profiles.profiles_schema import profiles_schema
 from dra_spawner.profiles.templates import SAMPLE_VALUES
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
-from dra_spawner.spawner.objects.standing_objects import DIGEST_ANNOTATION, KEEP_ANNOTATION, USER_ANNOTATION_PREFIX
 
 SIZES = {
     size: {"display_name": size, "kubespawner_override": {"device_claims": {"gpu": {"capacity": {"memory": size}}}}}
@@ -236,6 +236,6 @@ def test_shared_claims_are_as_their_first_user_makes_them(tmp_path, capsys):
     assert claim["kind"] == "ResourceClaim"
     assert claim["metadata"]["labels"] | STANDING_LABELS == claim["metadata"]["labels"]
     annotations = claim["metadata"]["annotations"]
-    assert (annotations[KEEP_ANNOTATION], DIGEST_ANNOTATION in annotations) == ("28800", True)
-    assert not [name for name in annotations if name.startswith(USER_ANNOTATION_PREFIX)]
+    assert (annotations[names.KEEP_SECONDS], names.DIGEST in annotations) == ("28800", True)
+    assert not [name for name in annotations if name.startswith(names.START_PREFIX)]
     assert pod["spec"]["resourceClaims"][0]["resourceClaimName"] == claim["metadata"]["name"]

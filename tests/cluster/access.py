@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, resource_path
 
 from .policy import apply_policy
 

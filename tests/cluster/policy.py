@@ -7,7 +7,8 @@ from pathlib import Path
 
 import yaml
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
 
 POLICY = Path(__file__).parents[2] / "helm-values" / "service-policy.yaml"

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, ProcessRuntime
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig

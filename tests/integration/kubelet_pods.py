@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
-from dra_spawner.kube.api import JsonObject
+from dra_spawner.json_types import JsonObject
 from tests.cluster.example_objects import pod
 
 # Writes its environment to a file and waits to be ended.

@@ -6,10 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import Faulty
-
-JsonObject = dict[str, Any]
 
 
 class NodeTrouble:

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.api import JsonObject, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
 from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
 from tests.cluster.under_test import ClusterUnderTest
 from tests.profiles.drivers.bed import device_classes

@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, read_config_map
+from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
@@ -175,7 +175,7 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
     assert [each["code"] for each in ended] == ["handed-over"]
     await hub.stop_server("ada")
     await hub.only_placeholders_are_left()
-    config_map = await hub.cluster.admin.get(hub.cluster.path("configmaps", CONFIG_MAP))
+    config_map = await hub.cluster.admin.get(hub.cluster.path("configmaps", names.SHAPES_CONFIG_MAP))
     published = read_config_map(config_map)
     assert (list(published.shapes), published.skipped) == (["gpu-slice", "gpu-whole"], {})
     assert "Published the shapes of profiles: choices=2 combinations=0 skipped=0" in hub.log.read_text()

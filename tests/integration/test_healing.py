@@ -11,8 +11,8 @@ import jupyterhub
 import pytest
 from prometheus_client import REGISTRY
 
+from dra_spawner import names
 from dra_spawner.kube.api import resource_path
-from dra_spawner.spawner.objects.api_objects import RESOURCE_API
 from dra_spawner.spawner.start_trouble import TroubleKind
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
@@ -253,7 +253,7 @@ async def test_the_controller_withdraws_a_device(real_cluster):
         device, node = named(first)
         await hub_sees_node(faulty)
         taint = {"key": "example.com/broken", "effect": "NoExecute"}
-        path = resource_path(RESOURCE_API, "resourceslices", None, f"{node}-{DRIVER}")
+        path = resource_path(names.RESOURCE_API, "resourceslices", None, f"{node}-{DRIVER}")
         await real_cluster.admin.patch(path, {"spec": {"devices": [{**shareable(device), "taints": [taint]}]}})
         assert await starting is None
         assert (await pod_of(faulty))["spec"]["nodeName"] != node

@@ -8,9 +8,10 @@ import json
 import pytest
 import yaml
 
+from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.spawner.facts import ADMIN_ACCESS_LABEL, read_facts
+from dra_spawner.spawner.facts import read_facts
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole
@@ -57,12 +58,12 @@ async def test_facts_with_the_rights_of_a_hub(cluster):
         assert set(facts.device_classes) == {"gpu-share.example.com", "gpu.example.com"}
         assert [device.id.device for item in facts.slices for device in item.devices] == ["gpu-0", "gpu-1"]
         assert [node["metadata"]["name"] for node in facts.nodes] == ["node-a"]
-        assert ADMIN_ACCESS_LABEL not in facts.namespace_labels
+        assert names.ADMIN_ACCESS not in facts.namespace_labels
 
-        label = {"metadata": {"labels": {ADMIN_ACCESS_LABEL: "true"}}}
+        label = {"metadata": {"labels": {names.ADMIN_ACCESS: "true"}}}
         await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
         facts = await read_facts(api, cluster.namespace)
-        assert facts.namespace_labels[ADMIN_ACCESS_LABEL] == "true"
+        assert facts.namespace_labels[names.ADMIN_ACCESS] == "true"
         assert facts.dropped_fields == frozenset()
     assert (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"] == []
 

@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.hub import _spawner_of_nobody
 from dra_spawner.kube.errors import KubernetesError
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, read_config_map
+from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
@@ -47,14 +48,14 @@ async def test_it_is_written_only_if_it_has_changed(cluster, hub):
     assert await publication.publish(first)
     assert not await publication.publish(await published_shapes(hub.new_spawner))
     assert [f"{each.verb} {each.name}" for each in hub.proxy.requests if each.resource == CONFIG_MAPS] == [
-        f"get {CONFIG_MAP}",
-        f"create {CONFIG_MAP}",
-        f"get {CONFIG_MAP}",
+        f"get {names.SHAPES_CONFIG_MAP}",
+        f"create {names.SHAPES_CONFIG_MAP}",
+        f"get {names.SHAPES_CONFIG_MAP}",
     ]
     hub.side.spawner_config.profile_list = [profile("gpu", "20Gi")]
     second = await published_shapes(hub.new_spawner)
     assert await publication.publish(second)
-    written = await cluster.admin.get(cluster.path(CONFIG_MAPS, CONFIG_MAP))
+    written = await cluster.admin.get(cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP))
     assert read_config_map(written) == second != first
     assert written["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "dra-spawner"}
 
@@ -68,7 +69,7 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     second = await published_shapes(hub.new_spawner)
     # A hub that starts takes over what was published before: that was itself, as a rule.
     assert await theirs.publish(second)
-    path = cluster.path(CONFIG_MAPS, CONFIG_MAP)
+    path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
     assert read_config_map(await cluster.admin.get(path)) == second
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi")]
     ours._log.addHandler(caplog.handler)
@@ -79,7 +80,7 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     task.cancel()
     ours._log.removeHandler(caplog.handler)
     (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
-    assert f"ConfigMap {CONFIG_MAP}, too" in told
+    assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in told
     assert "c.DRASpawner.shapes_config_map" in told
     with pytest.raises(shape_publication._AnotherHub):
         await ours.publish(first)
@@ -117,9 +118,12 @@ async def test_choices_that_devices_give(cluster, hub):
 @pytest.mark.parametrize(
     ("verb", "rule"),
     [
-        ("get", f'apiGroups: [""], resources: [configmaps], resourceNames: [{CONFIG_MAP}], verbs: [get]'),
+        ("get", f'apiGroups: [""], resources: [configmaps], resourceNames: [{names.SHAPES_CONFIG_MAP}], verbs: [get]'),
         ("create", 'apiGroups: [""], resources: [configmaps], verbs: [create]'),
-        ("update", f'apiGroups: [""], resources: [configmaps], resourceNames: [{CONFIG_MAP}], verbs: [update]'),
+        (
+            "update",
+            f'apiGroups: [""], resources: [configmaps], resourceNames: [{names.SHAPES_CONFIG_MAP}], verbs: [update]',
+        ),
     ],
 )
 async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, caplog, verb, rule):
@@ -143,7 +147,7 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
     times = [record for record in caplog.records if record.getMessage() == sentence]
     assert len({id(record) for record in times}) == 1
     hub.proxy.heal()
-    await cluster.wait_for(cluster.path(CONFIG_MAPS, CONFIG_MAP))
+    await cluster.wait_for(cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP))
     assert not task.done()
     task.cancel()
     publication._log.removeHandler(caplog.handler)

@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.spawner.objects.api_objects import START_ANNOTATION
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
@@ -46,7 +45,7 @@ async def test_a_start_that_takes_over(places):
         assert pod["metadata"]["labels"][names.SHAPE] == places.shape.id
         assert claim["metadata"]["labels"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
-        assert claim["metadata"]["annotations"][START_ANNOTATION] == pod["metadata"]["annotations"][START_ANNOTATION]
+        assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
         assert places.said() == ["Your device was kept warm on node node-a."]
 

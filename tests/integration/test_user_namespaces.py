@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner.kube.api import resource_path
-from dra_spawner.spawner.objects.api_objects import RESOURCE_API
+from dra_spawner.names import RESOURCE_API
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import SHIPPED_RULES, grant

@@ -12,10 +12,11 @@ import jupyterhub
 import pytest
 from jupyterhub import orm
 
+from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP, VlanLeases
+from dra_spawner.spawner.vlan_leases import VlanLeases
 from dra_spawner.spawner.vlan_spawner import VlanSpawner
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
@@ -55,13 +56,13 @@ class Hub(Faulty):
     async def account(self) -> dict[int, set[str]]:
         """VLAN -> owners, as the ConfigMap has it."""
         maps = (await self.cluster.admin.list(self.cluster.path(MAPS)))["items"]
-        found = next((each for each in maps if each["metadata"]["name"] == CONFIG_MAP), {})
+        found = next((each for each in maps if each["metadata"]["name"] == names.VLANS_CONFIG_MAP), {})
         leases = leases_from_data(found.get("data"))
         return {vlan: {holder.owner for holder in holders} for vlan, holders in leases.items()}
 
     async def set_account(self, data: dict[str, str]) -> None:
         await self.cluster.publish(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG_MAP}, "data": data}
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": names.VLANS_CONFIG_MAP}, "data": data}
         )
 
     async def until_account(self, expected: dict[int, set[str]]) -> None:
@@ -246,8 +247,8 @@ async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
     assert "(ConfigMap dra-spawner-vlans) cannot be read, an administrator has to mend it: VLAN 100: no JSON" in str(
         error
     )
-    assert (await hub.cluster.admin.get(hub.cluster.path(MAPS, CONFIG_MAP)))["data"] == data
-    await hub.cluster.admin.delete(hub.cluster.path(MAPS, CONFIG_MAP))
+    assert (await hub.cluster.admin.get(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP)))["data"] == data
+    await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP))
     assert await hub.spawn() is None
     await hub.stop()
     assert await hub.account() == {}
@@ -306,7 +307,7 @@ async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
 async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
     assert await hub.spawn() is None
     before = await hub.account()
-    await hub.cluster.admin.delete(hub.cluster.path(MAPS, CONFIG_MAP))
+    await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP))
     bob = hub.person("bob")
     assert await hub.start(bob) is None
     after = await hub.account()

@@ -16,7 +16,8 @@ import pytest
 from dra_spawner.devcluster.api.http.server import ApiServer
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import ScaledClock
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import RESOURCES, Change, ChangeType, ClusterWatch
 from dra_spawner.kube.informers import InformerSettings, InformerState
 from dra_spawner.simulator.claims import ObjectKey

@@ -11,7 +11,8 @@ import pytest
 from aiohttp import web
 from kubernetes_asyncio.client import ApiClient, Configuration
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import Informer, InformerEnded, Resource, wait_informers_ended
 from dra_spawner.simulator.claims import ObjectKey
 from tests.integration.hub_process import eventually

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from dra_spawner.spawner.objects.api_objects import START_ANNOTATION, START_ENDS_ANNOTATION
+from dra_spawner import names
 from dra_spawner.spawner.objects.leftovers import Leftovers, find_leftovers
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -22,12 +22,12 @@ def pod(template_name, namespace="jupyterhub"):
 
 
 def ends(later):
-    return {START_ENDS_ANNOTATION: (NOW + later).isoformat()}
+    return {names.START_ENDS: (NOW + later).isoformat()}
 
 
 def of_start(nonce):
     return {
-        "metadata": {"name": "p", "namespace": "jupyterhub", "uid": "u", "annotations": {START_ANNOTATION: nonce}},
+        "metadata": {"name": "p", "namespace": "jupyterhub", "uid": "u", "annotations": {names.START: nonce}},
         "spec": {},
     }
 
@@ -45,9 +45,9 @@ def of_start(nonce):
         pytest.param([template()], [{"metadata": {"namespace": "jupyterhub"}, "spec": {}}], Leftovers(delete=(("jupyterhub", "t"),)), id="pod without claims"),
         pytest.param([template(annotations=ends(timedelta(minutes=1)))], [], Leftovers(), id="old, but its start says that it goes on"),
         pytest.param([template(age=timedelta(0), annotations=ends(-timedelta(minutes=1)))], [], Leftovers(delete=(("jupyterhub", "t"),)), id="young, but its start says that it is over"),
-        pytest.param([template(annotations={START_ENDS_ANNOTATION: "soon"})], [], Leftovers(delete=(("jupyterhub", "t"),)), id="old, with junk for an end"),
-        pytest.param([template(annotations={START_ANNOTATION: "n1"})], [of_start("n1")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),)), id="companion whose pod is there"),
-        pytest.param([template(annotations={START_ANNOTATION: "n1"})], [of_start("n2")], Leftovers(delete=(("jupyterhub", "t"),)), id="companion of an earlier start"),
+        pytest.param([template(annotations={names.START_ENDS: "soon"})], [], Leftovers(delete=(("jupyterhub", "t"),)), id="old, with junk for an end"),
+        pytest.param([template(annotations={names.START: "n1"})], [of_start("n1")], Leftovers(adopt=(("jupyterhub", "t", "p", "u"),)), id="companion whose pod is there"),
+        pytest.param([template(annotations={names.START: "n1"})], [of_start("n2")], Leftovers(delete=(("jupyterhub", "t"),)), id="companion of an earlier start"),
     ],
 )  # fmt: skip
 def test_leftovers(templates, pods, expected):

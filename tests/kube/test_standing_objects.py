@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
-from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, START_ANNOTATION, ApiObject
+from dra_spawner.spawner.objects.api_objects import CLAIMS, STANDING_LABELS, ApiObject
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.standing_objects import (
-    KEEP_ANNOTATION,
     StandingGoing,
     StandingObject,
     StandingRefused,
@@ -185,7 +185,7 @@ async def sweep(cluster: ClusterUnderTest, now: datetime, api: KubernetesApi | N
 
 
 def pod(nonce: str) -> dict[str, Any]:
-    metadata = {"name": f"pod-{nonce}", "annotations": {START_ANNOTATION: nonce}}
+    metadata = {"name": f"pod-{nonce}", "annotations": {names.START: nonce}}
     spec = {"containers": [{"name": "c", "image": "example.com/i:1"}], "nodeSelector": {"there": "no"}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
@@ -225,7 +225,7 @@ async def test_one_that_is_to_be_kept(cluster, keep, later, goes):
 
 async def test_one_that_cannot_be_removed_does_not_keep_the_others(cluster):
     api, namespace = cluster.admin, cluster.namespace
-    marks = {"labels": {**STANDING_LABELS}, "annotations": {KEEP_ANNOTATION: "0"}}
+    marks = {"labels": {**STANDING_LABELS}, "annotations": {names.KEEP_SECONDS: "0"}}
     for name in ("a", "b"):
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **marks}}
         await cluster.publish(body)
@@ -254,9 +254,11 @@ async def test_one_that_cannot_be_removed_does_not_keep_the_others(cluster):
     "metadata",
     [
         pytest.param({"annotations": {}}, id="no word about keeping"),
-        pytest.param({"annotations": {KEEP_ANNOTATION: "0", "start.hub.jupyter.org/n": "junk"}}, id="a user"),
-        pytest.param({"annotations": {KEEP_ANNOTATION: "-1"}}, id="junk"),
-        pytest.param({"annotations": {KEEP_ANNOTATION: "0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="going"),
+        pytest.param({"annotations": {names.KEEP_SECONDS: "0", "start.hub.jupyter.org/n": "junk"}}, id="a user"),
+        pytest.param({"annotations": {names.KEEP_SECONDS: "-1"}}, id="junk"),
+        pytest.param(
+            {"annotations": {names.KEEP_SECONDS: "0"}, "deletionTimestamp": "2026-01-01T00:00:00Z"}, id="going"
+        ),
         pytest.param({}, id="none of ours"),
     ],
 )

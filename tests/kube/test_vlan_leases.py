@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.kube.errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP, MAX_TRIES, pod_marks, vlan_pods
+from dra_spawner.spawner.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
 from tests.kube.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, SteppedApi, VlanMachine
 
 VlanMachine.TestCase.settings = settings(
@@ -47,12 +48,12 @@ class Alone:
         )
 
     def set_data(self, data: dict[str, str]) -> None:
-        body = {"metadata": {"name": CONFIG_MAP}, "data": data}
+        body = {"metadata": {"name": names.VLANS_CONFIG_MAP}, "data": data}
         self.store.create(CONFIGMAPS, body, NAMESPACE)
 
     @property
     def data(self) -> dict[str, str]:
-        return mutable_copy(self.store.get(CONFIGMAPS, NAMESPACE, CONFIG_MAP)).get("data", {})
+        return mutable_copy(self.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)).get("data", {})
 
 
 @pytest.fixture
@@ -82,7 +83,10 @@ def test_a_storm_of_conflicts_ends_with_an_error(alone: Alone):
         updates += 1
         alone.store.update(
             CONFIGMAPS,
-            {**alone.store.get(CONFIGMAPS, NAMESPACE, CONFIG_MAP), "data": {"7": f'[{{"owner": "{updates}"}}]'}},
+            {
+                **alone.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP),
+                "data": {"7": f'[{{"owner": "{updates}"}}]'},
+            },
         )
         return await SteppedApi.replace(alone.machine.api, "", body)
 
@@ -120,7 +124,7 @@ def test_before_somebody_is_refused_those_that_are_gone_are_freed(alone: Alone):
 def test_an_account_that_is_lost_is_made_anew_from_the_pods(alone: Alone):
     alone.run(alone.machine._start("ada-0", "1"))
     (pod,) = vlan_pods(list(alone.machine.pods.values()))
-    alone.store.delete(CONFIGMAPS, NAMESPACE, CONFIG_MAP)
+    alone.store.delete(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
     given = {alone.acquire(user) for user in ("bob", "eve")}
     assert given | {pod.vlan} == set(POLICY.vlans)
     assert alone.acquire("ada", start="2") == pod.vlan
@@ -138,12 +142,14 @@ def test_nothing_is_written_where_nothing_changes(alone: Alone):
 
 def test_what_else_is_on_the_config_map_stays(alone: Alone):
     body = {
-        "metadata": {"name": CONFIG_MAP, "annotations": {"example.com/a": "b"}},
+        "metadata": {"name": names.VLANS_CONFIG_MAP, "annotations": {"example.com/a": "b"}},
         "data": {"777": '[{"owner": "user:ada"}]'},
     }
     alone.store.create(CONFIGMAPS, body, NAMESPACE)
     assert alone.acquire("ada") == 777
-    assert alone.store.get(CONFIGMAPS, NAMESPACE, CONFIG_MAP)["metadata"]["annotations"] == {"example.com/a": "b"}
+    assert alone.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)["metadata"]["annotations"] == {
+        "example.com/a": "b"
+    }
     assert alone.run(alone.machine.leases().release("default/ada-0")) is True
     assert alone.data == {"777": '[{"owner": "user:ada"}]'}
 

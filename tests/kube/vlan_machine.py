@@ -17,6 +17,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
@@ -24,7 +25,7 @@ from dra_spawner.devcluster.api.store import Store
 from dra_spawner.kube.errors import KubernetesError, KubernetesUnavailable, RequestTarget, error_from_status
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import VlanRefused, leases_from_data
-from dra_spawner.spawner.vlan_leases import CONFIG_MAP, VlanLeases, pod_marks, vlan_pods
+from dra_spawner.spawner.vlan_leases import VlanLeases, pod_marks, vlan_pods
 
 NAMESPACE = "default"
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
@@ -56,7 +57,7 @@ class SteppedApi:
     writes: list[str] = field(default_factory=list)
 
     async def get(self, path: str, **_: Any) -> Any:
-        return await self._request("get", path, lambda: self.store.get(CONFIGMAPS, NAMESPACE, CONFIG_MAP))
+        return await self._request("get", path, lambda: self.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP))
 
     async def replace(self, path: str, body: Any, **_: Any) -> Any:
         self.writes.append("replace")
@@ -225,13 +226,13 @@ class VlanMachine(RuleBasedStateMachine):
     @rule()
     def lose_the_account(self) -> None:
         """An administrator removes the ConfigMap while servers run."""
-        if self.store.find(CONFIGMAPS, NAMESPACE, CONFIG_MAP):
-            self.store.delete(CONFIGMAPS, NAMESPACE, CONFIG_MAP)
+        if self.store.find(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP):
+            self.store.delete(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
 
     # --- what must hold
 
     def account(self) -> dict[int, set[str]] | None:
-        found = self.store.find(CONFIGMAPS, NAMESPACE, CONFIG_MAP)
+        found = self.store.find(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
         if found is None:
             return None
         leases = leases_from_data(mutable_copy(found).get("data"))

@@ -8,9 +8,9 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from .images import PAUSE, QUICK_SERVER
+from dra_spawner.json_types import JsonObject
 
-JsonObject = dict[str, Any]
+from .images import PAUSE, QUICK_SERVER
 
 _ANSWER_SECONDS = 5.0
 _POLL_SECONDS = 0.02

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 
 from .images import NOTEBOOK, PAUSE, QUICK_SERVER, notebook_image, write_image
-from .objects import JsonObject
 from .real_node import RealNode
 
 IMAGE = "images.test/course:2"

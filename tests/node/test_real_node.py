@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from objects import claim, claim_template, environment, pod, server_pod
+
+from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 
 from .devices import GPU_CLASS, GPU_DRIVER, GPU_SHARE_CLASS, MIG_CLASS, NIC_DRIVER, PARTITIONED_NODE, SHARED_NODE
 from .devices import VLAN_NIC_CLASS as NIC_CLASS
-from .objects import JsonObject, claim, claim_template, environment, pod, server_pod
 from .real_node import RealNode
 
 

@@ -6,11 +6,12 @@ import asyncio
 import signal
 
 import pytest
+from objects import claim, container_ids, environment, server_pod
 
+from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 
 from .devices import GPU_SHARE_CLASS
-from .objects import JsonObject, claim, container_ids, environment, server_pod
 from .real_node import RealNode
 
 

@@ -6,9 +6,10 @@ import json
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.profiles import ProfileError, compile_claims, compile_device_claims, parse_device_claims
 from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims, vlan_numbers
-from dra_spawner.profiles.vlan_attachments import CNI, SRIOV
+from dra_spawner.profiles.vlan_attachments import SRIOV
 
 CNI_CLASS = {"device_class": "vlan-cni.networking.x-k8s.io"}
 VF_CLASS = {"device_class": "sriovnetwork.k8snetworkplumbingwg.io"}
@@ -47,11 +48,11 @@ def cni(plugin, interface="net1", vlan=300):
         pytest.param({"id": "{vlan}", "type": "ipvlan", "master": "eth1", "mode": "l3s"}, cni({"type": "ipvlan", "master": "eth1.300", "mode": "l3s", "ipam": {}}), id="ipvlan"),
         pytest.param({"id": "{vlan}", "ipam": HOST_LOCAL}, cni({"type": "vlan", "vlanId": 300, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.1.44.0/24"}]]}}), id="addresses by VLAN"),
         pytest.param({"id": 42, "ipam": HOST_LOCAL}, cni({"type": "vlan", "vlanId": 42, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.0.42.0/24"}]]}}, vlan=42), id="addresses by the VLAN that is written there"),
-        pytest.param({"id": 42, "driver": CNI, "mode": None}, cni({"type": "vlan", "vlanId": 42, "ipam": {}}, vlan=42), id="driver and null"),
+        pytest.param({"id": 42, "driver": names.CNI_DRIVER, "mode": None}, cni({"type": "vlan", "vlanId": 42, "ipam": {}}, vlan=42), id="driver and null"),
     ],
 )  # fmt: skip
 def test_cni(vlan, parameters):
-    assert configs({"nic": {**CNI_CLASS, "vlan": vlan}}) == [(["nic"], CNI, parameters)]
+    assert configs({"nic": {**CNI_CLASS, "vlan": vlan}}) == [(["nic"], names.CNI_DRIVER, parameters)]
 
 
 def test_sriov_gets_a_definition_for_each_vlan():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.profiles import ProfileError, parse_device_claims
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.drivers import known_driver
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import check_choices
-from dra_spawner.profiles.vlan_attachments import CNI as CNI_DRIVER
 from dra_spawner.profiles.vlan_attachments import DRANET, SRIOV
 
 CNI = {"device_class": "vlan-cni.networking.x-k8s.io"}
@@ -78,7 +78,7 @@ def test_what_legs_come_to_is_sound_to_what_is_known_of_the_drivers(claims):
     assert check_choices(list_choices(profiles, {}), facts).findings == ()
 
 
-@pytest.mark.parametrize("name", [CNI_DRIVER, SRIOV, DRANET])
+@pytest.mark.parametrize("name", [names.CNI_DRIVER, SRIOV, DRANET])
 def test_all_classes_of_the_known_drivers_tell_them(name):
     """Both tables are of the same drivers; this one comes before the other can be imported."""
     for known in known_driver(name).classes:

@@ -13,7 +13,7 @@ import aiohttp
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.spawner.objects.api_objects import START_ANNOTATION, TEMPLATE_LABELS
+from dra_spawner.spawner.objects.api_objects import TEMPLATE_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from dra_spawner.spawner.objects.start_objects import NotKept, StartObjects, new_nonce
 from tests.cluster.under_test import ClusterUnderTest
@@ -123,7 +123,7 @@ class Hub:
             return
         manifest = user_pod(start.name, entries, start.choice.cpu, ready=answer is not None)
         manifest["metadata"]["labels"][names.SHAPE] = start.choice.shape.id
-        manifest["metadata"]["annotations"] = {START_ANNOTATION: objects.nonce}
+        manifest["metadata"]["annotations"] = {names.START: objects.nonce}
         pod = await self._api.create(self._cluster.path("pods"), manifest)
         self.users.append(start.name)
         if start.death is Death.NEVER:
@@ -164,7 +164,7 @@ class Hub:
         nonce = new_nonce()
         marks = {
             "labels": {names.COMPONENT: names.USER_SERVER, **TEMPLATE_LABELS},
-            "annotations": {START_ANNOTATION: nonce},
+            "annotations": {names.START: nonce},
         }
         templates = {
             entry: {

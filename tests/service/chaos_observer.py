@@ -17,7 +17,6 @@ from dra_spawner.placeholders.planner.view import Reservation, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.spawner.objects.api_objects import START_ENDS_ANNOTATION
 from tests.service.chaos_hub import SWEEP_EVERY
 from tests.service.virtual_replica import VirtualTime
 
@@ -284,7 +283,7 @@ class Observer:
                     self._tell(f"{pod} is kept for {reservation.pod}, which did not come, {now - reservation.until}")
         for kind in (Kind.RESOURCE_CLAIM_TEMPLATE, Kind.RESOURCE_CLAIM):
             for key, observed in self.watch.observed_of(kind).items():
-                ends = observed.annotations.get(START_ENDS_ANNOTATION, "")
+                ends = observed.annotations.get(names.START_ENDS, "")
                 is_own = key.namespace == self._namespace and not observed.owners and not observed.deleted
                 if ends and is_own and now > datetime.fromisoformat(ends) + SWEEP_EVERY + _SLACK:
                     self._tell(f"{kind} {key} is left over of a start that ended at {ends}")

@@ -14,11 +14,12 @@ from typing import Any
 import aiohttp
 from tornado.netutil import bind_sockets
 
+from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, published_config_map
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
@@ -79,7 +80,7 @@ async def publish_shapes(
     """As the hub does when it starts, over what it published before."""
     manifest = published_config_map(PublishedShapes(shapes, skipped or {}), cluster.namespace, {})
     path = resource_path("v1", "configmaps", cluster.namespace)
-    await cluster.admin.delete(f"{path}/{CONFIG_MAP}", missing_ok=True)
+    await cluster.admin.delete(f"{path}/{names.SHAPES_CONFIG_MAP}", missing_ok=True)
     await cluster.admin.create(path, manifest)
 
 

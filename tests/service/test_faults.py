@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
+from dra_spawner import names
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
@@ -239,4 +239,4 @@ async def test_a_priority_class_that_is_not_there_is_told(cluster: ClusterUnderT
         await service.until(lambda: bool(service.context.problems()), "it is told")
         (problem,) = service.context.problems()
         assert "no PriorityClass with name missing was found" in problem
-        assert CONFIG_MAP not in problem
+        assert names.SHAPES_CONFIG_MAP not in problem

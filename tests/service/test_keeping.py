@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.service.http.placeholder_handlers import placeholders_json, profiles_json
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
@@ -116,14 +115,14 @@ async def test_nothing_is_kept_without_head_room(cluster: ClusterUnderTest) -> N
 async def test_what_was_published_stays_good_until_something_better_comes(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
-        missing = f"the hub has not published its profiles yet (ConfigMap {CONFIG_MAP})"
+        missing = f"the hub has not published its profiles yet (ConfigMap {names.SHAPES_CONFIG_MAP})"
         assert service.context.problems() == (f"Placeholders: {missing}.",)
         assert not service.placeholders()
         await publish_shapes(cluster, {"gpu-whole": GPU})
         await service.until_warm(GPU, 1)
         (before,) = service.placeholders()
         # A mishap of the hub ends nothing.
-        path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}"
+        path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{names.SHAPES_CONFIG_MAP}"
         await cluster.admin.patch(path, {"data": {"shapes.json": "{"}})
         await service.until(lambda: "makes no sense" in service.controller.shapes.problem, "the mishap is seen")
         assert "what was published before it is used" in service.controller.shapes.problem
@@ -150,7 +149,7 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until_warm(GPU, 1)
         before = set(service.placeholders())
-    await cluster.admin.delete(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{CONFIG_MAP}")
+    await cluster.admin.delete(f"/api/v1/namespaces/{cluster.namespace}/configmaps/{names.SHAPES_CONFIG_MAP}")
     async with replica(cluster, placeholders=placeholders) as service:
         await service.until(lambda: service.controller.latest is not None, "it leads")
         assert set(service.placeholders()) == before

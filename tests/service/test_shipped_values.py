@@ -21,7 +21,6 @@ from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.actions import Cause, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 
@@ -54,7 +53,7 @@ def test_rules_are_the_ones_that_are_used() -> None:
     assert rules_of("placeholders.yaml") == {
         ("ClusterRole", "", "nodes", "patch"),
         ("ClusterRole", dra, "resourceclaims/binding", "patch"),
-        *(("Role", "", "configmaps", verb, CONFIG_MAP) for verb in ("list", "watch")),
+        *(("Role", "", "configmaps", verb, names.SHAPES_CONFIG_MAP) for verb in ("list", "watch")),
         *(("Role", "", "pods", verb) for verb in ("create", "delete", "patch")),
         *(("Role", dra, "resourceclaims", verb) for verb in ("create", "delete", "get", "patch")),
         ("Role", dra, "resourceclaims/status", "patch"),
@@ -146,7 +145,7 @@ def test_every_word_is_documented() -> None:
     words |= {
         names.RESERVED_FOR,
         "reserved-until",
-        CONFIG_MAP,
+        names.SHAPES_CONFIG_MAP,
         names.LATE,
         *KINDS_OF_DECISIONS,
     }

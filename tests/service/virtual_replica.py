@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from dra_spawner.history.decision_log import DecisionLog
-from dra_spawner.kube.api import JsonObject, KubernetesApi, WatchEventType
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, WatchEventType
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.informers import InformerSettings
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.uninstall import marks
 from dra_spawner.uninstall.found import Consumer, Found, Kind, Lease, Pod, Surveyed
 from dra_spawner.uninstall.plan import Plan, plan_removal
@@ -17,10 +18,10 @@ PODS = Kind("v1", "pods", "Pod")
 CLAIMS = Kind("resource.k8s.io/v1", "resourceclaims", "ResourceClaim")
 TEMPLATES = Kind("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate")
 CONFIG_MAPS = Kind("v1", "configmaps", "ConfigMap")
-OURS = {marks.MANAGED_BY: marks.MANAGER}
-WARM = {**OURS, marks.COMPONENT: marks.PLACEHOLDER, marks.SHAPE: "s"}
-MADE = {**OURS, marks.PART: "device-claim"}
-STANDING = {**OURS, marks.PART: "standing"}
+OURS = {names.MANAGED_BY: names.MANAGER}
+WARM = {**OURS, names.COMPONENT: names.PLACEHOLDER, names.SHAPE: "s"}
+MADE = {**OURS, names.PART: "device-claim"}
+STANDING = {**OURS, names.PART: "standing"}
 
 
 def found(
@@ -30,16 +31,16 @@ def found(
 
 
 def pod(name: str, *claims: str, phase: str = "Running", node: str = "n1", **annotations: str) -> Pod:
-    marked = {marks.START: annotations["start"]} if "start" in annotations else {}
-    return Pod(found(PODS, name, {marks.SHAPE: "s"}, marked), frozenset(claims), frozenset(), node, phase)
+    marked = {names.START: annotations["start"]} if "start" in annotations else {}
+    return Pod(found(PODS, name, {names.SHAPE: "s"}, marked), frozenset(claims), frozenset(), node, phase)
 
 
 def placeholder(*claims: str) -> Pod:
     return Pod(found(PODS, "placeholder-1", WARM), frozenset(claims), frozenset(), "n1", "Running")
 
 
-def of_pods(*names: str) -> tuple[Consumer, ...]:
-    return tuple(Consumer("", "pods", name, f"uid-of-{name}") for name in names)
+def of_pods(*pods: str) -> tuple[Consumer, ...]:
+    return tuple(Consumer("", "pods", name, f"uid-of-{name}") for name in pods)
 
 
 def decide(*objects: Found, pods: tuple[Pod, ...] = (), **more: Any) -> Plan:
@@ -93,7 +94,7 @@ def test_a_server_that_waits_for_room_gets_that_of_the_placeholder():
 @pytest.mark.parametrize(("until", "goes"), [(LATER, False), (EARLIER, True)], ids=["under way", "over"])
 def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
     seconds = str(int(datetime.fromisoformat(until).timestamp()))
-    labels = {**WARM, marks.RESERVED_FOR: "jupyter-ada", marks.RESERVED_UNTIL: seconds}
+    labels = {**WARM, names.RESERVED_FOR: "jupyter-ada", names.RESERVED_UNTIL: seconds}
     claim = found(CLAIMS, "placeholder-1-gpu", labels, consumers=of_pods("placeholder-1"))
     pods = (placeholder("placeholder-1-gpu"),)
     assert removed(decide(claim, pods=pods)) == ({"placeholder-1", "placeholder-1-gpu"} if goes else set())
@@ -101,7 +102,7 @@ def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
 
 
 def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes_or_stays():
-    promise = Consumer(marks.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
+    promise = Consumer(names.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
     going = found(CLAIMS, "a", WARM, consumers=(promise,))
     staying = found(CLAIMS, "b", {**WARM, **MADE}, consumers=(promise, *of_pods("jupyter-ada")))
     plan = decide(going, staying, pods=(pod("jupyter-ada", "b"),))
@@ -117,10 +118,10 @@ def test_a_claim_that_something_else_uses_stays():
 
 @pytest.mark.parametrize("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS], ids=lambda kind: kind.plural)
 def test_what_a_start_made(kind: Kind):
-    labels = MADE if kind != CONFIG_MAPS else {**OURS, marks.PART: "companion"}
+    labels = MADE if kind != CONFIG_MAPS else {**OURS, names.PART: "companion"}
 
     def plan(ends: str, owners: frozenset[str] = frozenset(), pods: tuple[Pod, ...] = ()) -> Plan:
-        marked = {marks.START: "1", marks.START_ENDS: ends}
+        marked = {names.START: "1", names.START_ENDS: ends}
         return decide(found(kind, "x", labels, marked, owners=owners), pods=pods)
 
     assert removed(plan(EARLIER)) == {"x"}
@@ -135,20 +136,20 @@ def test_what_a_start_made(kind: Kind):
 
 def test_what_is_shared_goes_only_as_it_was_found():
     """A start writes itself on it before it uses it."""
-    plan = decide(found(CLAIMS, "x", STANDING, {marks.START_OF_SEVERAL + "1": EARLIER}))
+    plan = decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": EARLIER}))
     assert [(each.object.name, each.as_found) for each in plan.removals] == [("x", True)]
-    assert left(decide(found(CLAIMS, "x", STANDING, {marks.START_OF_SEVERAL + "1": LATER})))
+    assert left(decide(found(CLAIMS, "x", STANDING, {names.START_PREFIX + "1": LATER})))
     pods = tuple(pod(f"jupyter-{number}", start=str(number)) for number in range(5))
-    annotations = {marks.START_OF_SEVERAL + str(number): EARLIER for number in range(5)}
+    annotations = {names.START_PREFIX + str(number): EARLIER for number in range(5)}
     reason = left(decide(found(CONFIG_MAPS, "x", STANDING, annotations), pods=pods))["x"]
     assert reason == "ns/jupyter-0, ns/jupyter-1, ns/jupyter-2 and 2 more use it"
 
 
 def test_the_account_of_vlans_stays_while_a_server_is_in_one():
-    account = found(CONFIG_MAPS, marks.VLANS, OURS)
-    server = Pod(found(PODS, "jupyter-ada", {marks.VLAN: "100"}), phase="Running")
-    assert "ns/jupyter-ada uses" in left(decide(account, pods=(server,)))[marks.VLANS]
-    assert removed(decide(account)) == {marks.VLANS}
+    account = found(CONFIG_MAPS, names.VLANS_CONFIG_MAP, OURS)
+    server = Pod(found(PODS, "jupyter-ada", {names.VLAN: "100"}), phase="Running")
+    assert "ns/jupyter-ada uses" in left(decide(account, pods=(server,)))[names.VLANS_CONFIG_MAP]
+    assert removed(decide(account)) == {names.VLANS_CONFIG_MAP}
 
 
 def test_what_only_looks_like_ours_is_left_and_told():
@@ -161,8 +162,8 @@ def test_what_only_looks_like_ours_is_left_and_told():
 
 @pytest.mark.parametrize("text", ["", "soon", "2030-01-01T13:00:00", "9" * 400])
 def test_times_that_make_no_sense_keep_nothing(text: str):
-    annotations = {marks.START_ENDS: text, marks.START_OF_SEVERAL + "1": text}
-    claim = found(CLAIMS, "x", {**STANDING, marks.RESERVED_FOR: "y", marks.RESERVED_UNTIL: text}, annotations)
+    annotations = {names.START_ENDS: text, names.START_PREFIX + "1": text}
+    claim = found(CLAIMS, "x", {**STANDING, names.RESERVED_FOR: "y", names.RESERVED_UNTIL: text}, annotations)
     assert removed(decide(claim)) == {"x"}
 
 
@@ -180,7 +181,7 @@ def test_the_label_that_servers_require_stays_where_they_run():
     nodes = tuple(Found(kind, "", name, name, "1", marked) for name in ("n1", "n2"))
     plan = plan_removal(Surveyed(pods=(pod("ada"), pod("bob", node="n2", phase="Failed")), nodes=nodes), NOW)
     assert {each.object.name: each.labels for each in plan.unmarkings if each.object.kind == kind} == {
-        "n1": tuple(each for each in marks.NODE_LABELS if each != marks.REQUIRED),
+        "n1": tuple(each for each in marks.NODE_LABELS if each != names.IMAGES_READY),
         "n2": marks.NODE_LABELS,
     }
     assert "ns/ada may require its label" in left(plan)["n1"]

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, WatchEventType
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, WatchEventType
 from dra_spawner.kube.api_connection import ApiConnection
 from tests.virtual_time.clock import JumpingClock
 

@@ -3,10 +3,10 @@
 import base64
 from typing import TYPE_CHECKING, Any
 
+from dra_spawner import names
 from dra_spawner.devcluster.api import defaults
 from dra_spawner.devcluster.api.deletion import timestamp
 from dra_spawner.devcluster.api.errors import FieldError, forbidden, forbidden_value, invalid_value
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     CONFIGMAPS,
     DAEMONSETS,
@@ -29,7 +29,6 @@ from dra_spawner.devcluster.api.resource_types import (
 )
 from dra_spawner.devcluster.api.validation.claim_status import check_claim_status
 from dra_spawner.devcluster.api.validation.claims import (
-    ADMIN_ACCESS_LABEL,
     ADMIN_ACCESS_TEXT,
     check_claim_spec,
     check_class_spec,
@@ -40,6 +39,7 @@ from dra_spawner.devcluster.api.validation.metadata import check_common_metadata
 from dra_spawner.devcluster.api.validation.names import check_config_key
 from dra_spawner.devcluster.api.validation.pods import check_pod_spec, check_pod_update
 from dra_spawner.devcluster.api.validation.slices import check_slice_spec, check_slice_update
+from dra_spawner.json_types import JsonObject
 
 if TYPE_CHECKING:
     from dra_spawner.devcluster.api.store import Store
@@ -78,7 +78,7 @@ def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -
         obj.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
         labels = obj["metadata"].setdefault("labels", {})
         if "name" in obj["metadata"]:
-            labels["kubernetes.io/metadata.name"] = obj["metadata"]["name"]
+            labels[names.NAMESPACE_NAME] = obj["metadata"]["name"]
 
 
 def _default(resource_type: ResourceType, obj: JsonObject) -> None:
@@ -211,7 +211,7 @@ def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store")
         return []
     namespace = store.find(NAMESPACES, None, obj["metadata"]["namespace"])
     labels = (namespace["metadata"].get("labels") or {}) if namespace is not None else {}
-    if labels.get(ADMIN_ACCESS_LABEL) == "true":
+    if labels.get(names.ADMIN_ACCESS) == "true":
         return []
     return [forbidden_value(f"spec.devices.requests[{index}].adminAccess", ADMIN_ACCESS_TEXT)]
 

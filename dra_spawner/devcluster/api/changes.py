@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dra_spawner.devcluster.api.errors import expired
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import ResourceType
+from dra_spawner.json_types import JsonObject
 
 
 class WatchEventType(StrEnum):

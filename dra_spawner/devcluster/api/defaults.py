@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner import names
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
 
 _DEFAULT_MODE = 0o644
 _DEFAULT_TOLERATION_SECONDS = 300
-_EVICTING_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_EVICTING_TAINTS = (names.NOT_READY, names.UNREACHABLE)
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, PODS, ResourceType
+from dra_spawner.json_types import JsonObject
 
 ORPHAN_FINALIZER = "orphan"
 FOREGROUND_FINALIZER = "foregroundDeletion"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.deletion import FOREGROUND_FINALIZER, ORPHAN_FINALIZER, PropagationPolicy
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, RESOURCE_TYPES, ResourceType, by_kind
+from dra_spawner.json_types import JsonObject
 
 if TYPE_CHECKING:
     from dra_spawner.devcluster.api.store import Store

@@ -7,8 +7,7 @@ watch and list without a copy.  A change makes a new value that shares the uncha
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-JsonObject = dict[str, Any]
-"""A JSON object: plain, or one of the store's read-only ones."""
+from dra_spawner.json_types import JsonObject
 
 
 class FrozenDict(dict[str, Any]):

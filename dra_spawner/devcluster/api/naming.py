@@ -4,8 +4,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from dra_spawner.devcluster.api.errors import already_exists, bad_request, forbidden
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
+from dra_spawner.json_types import JsonObject
 
 if TYPE_CHECKING:
     from dra_spawner.devcluster.api.store import Store

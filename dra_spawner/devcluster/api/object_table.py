@@ -3,7 +3,7 @@
 from bisect import bisect_right, insort
 from collections.abc import Iterator
 
-from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.json_types import JsonObject
 
 ObjectKey = tuple[str, str]
 """Namespace (empty for cluster-wide kinds) and name."""

@@ -3,8 +3,8 @@
 from http import HTTPStatus
 
 from dra_spawner.devcluster.api.errors import ApiError, FieldError, forbidden_value
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import ResourceType
+from dra_spawner.json_types import JsonObject
 
 
 def check_preconditions(

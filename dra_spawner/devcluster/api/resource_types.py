@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dra_spawner import names
+
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
@@ -63,7 +65,7 @@ class ResourceType:
 
 
 _CORE = ("", "v1")
-_RESOURCE = ("resource.k8s.io", "v1")
+_RESOURCE = (names.RESOURCE_GROUP, "v1")
 _APPS = ("apps", "v1")
 
 NAMESPACES = ResourceType(*_CORE, "namespaces", "Namespace", False, status=True, short_names=("ns",))
@@ -110,7 +112,7 @@ STATEFULSETS = ResourceType(
 DEPLOYMENTS = ResourceType(
     *_APPS, "deployments", "Deployment", True, status=True, generation=True, short_names=("deploy",)
 )
-LEASES = ResourceType("coordination.k8s.io", "v1", "leases", "Lease", True, unconditional_update=False)
+LEASES = ResourceType(names.COORDINATION_GROUP, "v1", "leases", "Lease", True, unconditional_update=False)
 PODDISRUPTIONBUDGETS = ResourceType(
     "policy",
     "v1",
@@ -122,7 +124,7 @@ PODDISRUPTIONBUDGETS = ResourceType(
     short_names=("pdb",),
 )
 PRIORITYCLASSES = ResourceType(
-    "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, generation=True, short_names=("pc",)
+    names.SCHEDULING_GROUP, "v1", "priorityclasses", "PriorityClass", False, generation=True, short_names=("pc",)
 )
 
 RESOURCE_TYPES: tuple[ResourceType, ...] = (

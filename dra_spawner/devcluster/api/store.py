@@ -28,7 +28,7 @@ from dra_spawner.devcluster.api.errors import (
     not_found,
 )
 from dra_spawner.devcluster.api.garbage_collector import GarbageCollector
-from dra_spawner.devcluster.api.json_values import JsonObject, freeze, mutable_copy
+from dra_spawner.devcluster.api.json_values import freeze, mutable_copy
 from dra_spawner.devcluster.api.object_table import ObjectKey
 from dra_spawner.devcluster.api.patches import PatchError, PatchType, apply_patch
 from dra_spawner.devcluster.api.preconditions import check_preconditions, finalizer_errors
@@ -37,6 +37,7 @@ from dra_spawner.devcluster.api.schema import decode_object
 from dra_spawner.devcluster.api.selectors import SelectorError, object_filter
 from dra_spawner.devcluster.api.updates import count_generation, may_go, updated_object, without_empty_members
 from dra_spawner.devcluster.api.versioned_objects import VersionedObjects
+from dra_spawner.json_types import JsonObject
 
 __all__ = ["ApiError", "Deletion", "ListResult", "Store", "WatchEvent", "WatchEventType"]
 

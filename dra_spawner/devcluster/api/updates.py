@@ -1,7 +1,7 @@
 """What an update makes of an object: which parts a client may write, and what follows from a change."""
 
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, NODES, PODS, ResourceType
+from dra_spawner.json_types import JsonObject
 
 _SERVER_SET = (
     "uid",

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from dra_spawner.devcluster.api.changes import History, WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.json_values import JsonObject, freeze
+from dra_spawner.devcluster.api.json_values import freeze
 from dra_spawner.devcluster.api.object_table import ObjectKey, ObjectTable
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES, ResourceType
+from dra_spawner.json_types import JsonObject
 
 
 class VersionedObjects:

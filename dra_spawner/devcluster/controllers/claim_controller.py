@@ -10,22 +10,21 @@ import logging
 from collections.abc import Iterator
 from enum import StrEnum
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.errors import ApiError
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.controllers.controller import Controller
 from dra_spawner.devcluster.controllers.event_writer import EventWriter
 from dra_spawner.devcluster.controllers.work_queue import WorkQueue
+from dra_spawner.json_types import JsonObject
 
-__all__ = ["CLAIM_FINALIZER", "POD_CLAIM_ANNOTATION", "ClaimController", "claim_generate_name"]
+__all__ = ["ClaimController", "claim_generate_name"]
 
 log = logging.getLogger(__name__)
 
-CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"
-POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 _MOST_BASE = 57  # leaves room for a hyphen and five random characters in a DNS label
 
 
@@ -176,7 +175,7 @@ class ClaimController(Controller):
         """A claim that was made for the pod without the pod being told."""
         for claim in self.store.objects(RESOURCECLAIMS, pod["metadata"]["namespace"]):
             annotations = claim["metadata"].get("annotations") or {}
-            if annotations.get(POD_CLAIM_ANNOTATION) == entry_name and _is_controlled_by(claim, pod):
+            if annotations.get(names.POD_CLAIM_NAME) == entry_name and _is_controlled_by(claim, pod):
                 return str(claim["metadata"]["name"])
         return None
 
@@ -212,7 +211,7 @@ class ClaimController(Controller):
             return
         consumers = claim.get("status", {}).get("reservedFor") or []
         remaining = [consumer for consumer in consumers if self._is_consumer(namespace, consumer)]
-        protected = CLAIM_FINALIZER in (claim["metadata"].get("finalizers") or ())
+        protected = names.DELETE_PROTECTION in (claim["metadata"].get("finalizers") or ())
         if len(remaining) < len(consumers):
             claim = self._set_consumers(claim, remaining, deallocate=protected and not remaining)
             if protected and "allocation" not in claim["status"]:
@@ -242,7 +241,7 @@ class ClaimController(Controller):
 
     def _unprotect(self, claim: JsonObject) -> JsonObject:
         def change(new: JsonObject) -> None:
-            new["metadata"]["finalizers"].remove(CLAIM_FINALIZER)
+            new["metadata"]["finalizers"].remove(names.DELETE_PROTECTION)
 
         return self.store.modify(RESOURCECLAIMS, *_name(claim), change)
 
@@ -271,7 +270,7 @@ def _claim_from(template: JsonObject, pod: JsonObject, entry_name: str) -> JsonO
     pod_metadata = pod["metadata"]
     metadata: JsonObject = {
         "generateName": claim_generate_name(pod_metadata["name"], entry_name),
-        "annotations": {**(wanted.get("annotations") or {}), POD_CLAIM_ANNOTATION: entry_name},
+        "annotations": {**(wanted.get("annotations") or {}), names.POD_CLAIM_NAME: entry_name},
         "ownerReferences": [
             {
                 "apiVersion": "v1",

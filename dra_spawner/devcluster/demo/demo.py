@@ -37,7 +37,6 @@ _HUB_STOP_SECONDS = 30
 #: What is kept ready on the embedded cluster: profile and number of places.
 _KEPT = ("gpu-slice", 2)
 _KEPT_WAIT_SECONDS = 15
-_PRIORITY_CLASS = "dra-spawner-placeholder"
 #: Pods there are processes of this machine, and run what is installed here.
 _IMAGE = "this-machine/jupyterlab:installed"
 _PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
@@ -210,7 +209,7 @@ def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str,
         "service_port": _free_port(),
         # Whose cluster it is decides about placeholders there.
         "placeholders": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
-        "placeholder_priority_class": _PRIORITY_CLASS,
+        "placeholder_priority_class": names.PRIORITY_CLASS,
         "admin": _ADMIN,
         "password": secrets.token_urlsafe(6),
         "api_token": secrets.token_hex(16),
@@ -269,7 +268,7 @@ async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
     """Profiles for a cluster's device classes, and the address of this machine that its pods can reach."""
     try:
         async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
-            classes = await api.list(resource_path("resource.k8s.io/v1", "deviceclasses"))
+            classes = await api.list(resource_path(names.RESOURCE_API, "deviceclasses"))
             host = urlsplit(api.server)
     except KubernetesError as error:
         hint = " Device claims need Kubernetes 1.34 or later." if error.not_found else ""
@@ -320,9 +319,9 @@ async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path
 def _objects_to_publish() -> list[dict[str, Any]]:
     """The example's objects; the servers' image is on every node already."""
     priority = {
-        "apiVersion": "scheduling.k8s.io/v1",
+        "apiVersion": names.SCHEDULING_API,
         "kind": "PriorityClass",
-        "metadata": {"name": _PRIORITY_CLASS},
+        "metadata": {"name": names.PRIORITY_CLASS},
         "value": -10,
     }
     objects = example_objects()

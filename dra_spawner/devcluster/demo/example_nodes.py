@@ -21,9 +21,10 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from dra_spawner import names
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
+from dra_spawner.json_types import JsonObject
 
 __all__ = [
     "GPU_CLASS",
@@ -38,7 +39,6 @@ __all__ = [
     "resource_slices",
 ]
 
-JsonObject = dict[str, Any]
 
 GPU_DRIVER = "gpu.example.com"
 NIC_DRIVER = "nic.example.com"
@@ -52,7 +52,6 @@ PARTITIONED_NODE = "partitioned-gpus"
 WHOLE_NODE = "whole-gpus"
 NIC_NODE = "vlan-nics"
 
-_RESOURCE_API = "resource.k8s.io/v1"
 _MEMORY_SLICES = 8
 _UUID_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "example.com")
 
@@ -126,7 +125,7 @@ def device_classes() -> list[JsonObject]:
     }
     return [
         {
-            "apiVersion": _RESOURCE_API,
+            "apiVersion": names.RESOURCE_API,
             "kind": "DeviceClass",
             "metadata": {"name": name},
             "spec": {"selectors": [{"cel": {"expression": expression}}]},
@@ -140,8 +139,8 @@ def example_nodes() -> list[JsonObject]:
     capacity = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
     nodes = []
     for name in (SHARED_NODE, PARTITIONED_NODE, WHOLE_NODE, NIC_NODE):
-        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
-        labels["node.kubernetes.io/instance-type"] = f"example.{name}"
+        labels = {names.HOSTNAME: name, names.OS: "linux", names.ARCH: "amd64"}
+        labels[names.INSTANCE_TYPE] = f"example.{name}"
         node = node_manifest(name, capacity=capacity, labels=labels)
         node["status"]["allocatable"] = dict(capacity)
         nodes.append({"apiVersion": "v1", "kind": "Node", **node})
@@ -164,7 +163,7 @@ def _pool(driver: str, node: str, *contents: JsonObject) -> list[JsonObject]:
     pool = {"name": node, "generation": 1, "resourceSliceCount": len(contents)}
     return [
         {
-            "apiVersion": _RESOURCE_API,
+            "apiVersion": names.RESOURCE_API,
             "kind": "ResourceSlice",
             "metadata": {"name": f"{node}-{driver}-{index}"},
             "spec": {"driver": driver, "nodeName": node, "pool": pool, **content},
@@ -182,7 +181,7 @@ def _gpu_attributes(node: str, index: int, product: str, compute_capability: str
         "architecture": {"string": "Ampere" if compute_capability.startswith("8") else "Hopper"},
         "cudaComputeCapability": {"version": compute_capability},
         "driverVersion": {"version": "580.126.9"},
-        "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{0x10 + index:02x}"},
+        names.PCIE_ROOT: {"string": f"pci0000:{0x10 + index:02x}"},
     }
 
 
@@ -273,7 +272,7 @@ def _nic(index: int) -> JsonObject:
             "mtu": {"int": 9000},
             "numaNode": {"int": index},
             "vlanTrunk": {"bool": True},
-            "resource.kubernetes.io/pcieRoot": {"string": f"pci0000:{0x10 + index:02x}"},
+            names.PCIE_ROOT: {"string": f"pci0000:{0x10 + index:02x}"},
         },
         "capacity": {
             "bandwidth": {"value": "10G", "requestPolicy": bandwidth},

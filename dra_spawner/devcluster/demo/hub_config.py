@@ -5,6 +5,7 @@ import os
 import sys
 from pathlib import Path
 
+from dra_spawner import names
 from dra_spawner.devcluster.demo.server_users import uid_of
 from dra_spawner.hub import setup
 
@@ -53,7 +54,7 @@ if settings["placeholders"]:
     )
     c.JupyterHub.services.append(
         {
-            "name": "dra-spawner",
+            "name": names.HUB_SERVICE,
             "display": True,
             "url": f"http://127.0.0.1:{settings['service_port']}",
             "command": [

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 _CPU_ONLY: JsonObject = {
     "display_name": "No device",

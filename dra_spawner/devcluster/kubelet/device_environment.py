@@ -23,9 +23,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 
 def device_environment(

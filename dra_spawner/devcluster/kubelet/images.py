@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 #: Seconds that a pull of an image (second argument) takes on a node (first). May raise `PullFailed`.
 PullSeconds = Callable[[str, str], float]

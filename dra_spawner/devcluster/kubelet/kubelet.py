@@ -32,14 +32,8 @@ from dra_spawner.devcluster.kubelet.pod_events import EventRecorder
 from dra_spawner.devcluster.kubelet.pod_needs import PodServices
 from dra_spawner.devcluster.kubelet.pod_volumes import NodeDirectories
 from dra_spawner.devcluster.kubelet.pod_worker import PodWorker
-from dra_spawner.kube.api import (
-    JsonObject,
-    KubernetesApi,
-    KubernetesError,
-    ResourceExpired,
-    WatchEventType,
-    resource_path,
-)
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, ResourceExpired, WatchEventType, resource_path
 
 log = logging.getLogger(__name__)
 

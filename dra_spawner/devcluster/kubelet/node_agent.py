@@ -7,19 +7,20 @@ import copy
 import logging
 from collections.abc import Collection, Iterable
 
+from dra_spawner import names
 from dra_spawner.devcluster.clock import Clock, micro_timestamp, timestamp
 from dra_spawner.devcluster.kubelet.images import IMAGE_SIZE_BYTES, normalized_image
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
-LEASE_API = "coordination.k8s.io/v1"
 # As the kubelet's: renewed every 10 s; the node controller gives a node up after 50 s of silence.
 HEARTBEAT_SECONDS = 10.0
 _LEASE_DURATION_SECONDS = 40
 _POLL_SECONDS = 0.05
-_NOT_READY_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_NOT_READY_TAINTS = (names.NOT_READY, names.UNREACHABLE)
 
 _DEFAULT_CAPACITY = {"cpu": "8", "memory": "32Gi", "ephemeral-storage": "100Gi", "pods": "110"}
 
@@ -67,9 +68,9 @@ def complete_node(node: JsonObject, clock: Clock) -> JsonObject:
     metadata = node["metadata"]
     name = metadata["name"]
     metadata["labels"] = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": "amd64",
+        names.HOSTNAME: name,
+        names.OS: "linux",
+        names.ARCH: "amd64",
         **(metadata.get("labels") or {}),
     }
     node.setdefault("spec", {})
@@ -156,7 +157,7 @@ class NodeAgent:
         """Delete the Node object and its lease."""
         self.nodes.pop(name, None)
         await self._api.delete(resource_path("v1", "nodes", name=name), missing_ok=True)
-        await self._api.delete(resource_path(LEASE_API, "leases", LEASE_NAMESPACE, name), missing_ok=True)
+        await self._api.delete(resource_path(names.COORDINATION_API, "leases", LEASE_NAMESPACE, name), missing_ok=True)
 
     async def heartbeat_forever(self) -> None:
         """Renew the leases, so that no node is taken for lost."""
@@ -202,7 +203,7 @@ class NodeAgent:
 
     async def _renew_lease(self, name: str) -> None:
         now = micro_timestamp(self._clock.now())
-        path = resource_path(LEASE_API, "leases", LEASE_NAMESPACE, name)
+        path = resource_path(names.COORDINATION_API, "leases", LEASE_NAMESPACE, name)
         try:
             await self._api.patch(path, {"spec": {"renewTime": now}}, patch_type=PatchType.MERGE)
         except KubernetesError as error:
@@ -212,7 +213,7 @@ class NodeAgent:
             return
         node = self.nodes[name]
         lease = {
-            "apiVersion": LEASE_API,
+            "apiVersion": names.COORDINATION_API,
             "kind": "Lease",
             "metadata": {
                 "name": name,
@@ -221,7 +222,7 @@ class NodeAgent:
             },
             "spec": {"holderIdentity": name, "leaseDurationSeconds": _LEASE_DURATION_SECONDS, "renewTime": now},
         }
-        leases = resource_path(LEASE_API, "leases", LEASE_NAMESPACE)
+        leases = resource_path(names.COORDINATION_API, "leases", LEASE_NAMESPACE)
         try:
             await self._api.create(leases, lease)
         except KubernetesError as error:

@@ -12,8 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dra_spawner.dra.quantity import Quantity
-
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 _REFERENCE = re.compile(r"\$(?:\$|\(([^()]+)\))")
 _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")

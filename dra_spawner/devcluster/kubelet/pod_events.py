@@ -9,7 +9,8 @@ import secrets
 from typing import Any
 
 from dra_spawner.devcluster.clock import Clock, timestamp
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
 log = logging.getLogger(__name__)
 

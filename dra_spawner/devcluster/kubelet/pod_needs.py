@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dra_spawner import names
 from dra_spawner.devcluster.clock import Clock
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, ContainerRuntime
 from dra_spawner.devcluster.kubelet.device_environment import device_environment
@@ -30,9 +31,9 @@ from dra_spawner.devcluster.kubelet.pod_volumes import (
     working_directory,
 )
 from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_directories, process_user
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
-RESOURCE_API = "resource.k8s.io/v1"
 #: How containers see the claim for the pod's extended resources, which has no name in the pod.
 EXTENDED_RESOURCES = "extended-resources"
 #: What a user without a name on this machine is called, as in Jupyter's images.
@@ -146,7 +147,7 @@ class PodNeeds:
         metadata = self._pod["metadata"]
         try:
             claim = await self._services.api.get(
-                resource_path(RESOURCE_API, "resourceclaims", metadata["namespace"], name)
+                resource_path(names.RESOURCE_API, "resourceclaims", metadata["namespace"], name)
             )
         except KubernetesError as error:
             raise _unprepared(f"fetch ResourceClaim {name}: {error.message}") from error

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
 
 from dra_spawner.devcluster.clock import timestamp
-
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 
 class PodPhase(StrEnum):

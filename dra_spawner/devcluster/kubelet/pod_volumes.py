@@ -13,11 +13,9 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from dra_spawner.devcluster.kubelet.pod_environment import expand
-
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 
 class VolumeProblem(Exception):

@@ -13,7 +13,8 @@ from dra_spawner.devcluster.kubelet.images import PullFailed
 from dra_spawner.devcluster.kubelet.pod_environment import EnvironmentProblem
 from dra_spawner.devcluster.kubelet.pod_needs import NotYet, PodNeeds, PodServices
 from dra_spawner.devcluster.kubelet.pod_status import ContainerState, PodPhase, PodState, RestartPolicy
-from dra_spawner.kube.api import JsonObject, KubernetesError, PatchType, resource_path
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 

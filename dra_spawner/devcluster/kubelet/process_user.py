@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-JsonObject = Mapping[str, Any]
+from dra_spawner.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     NODES,
@@ -24,6 +23,7 @@ from dra_spawner.dra.features import SCHEDULER_1_36
 from dra_spawner.dra.objects import DeviceClass, ObjectError, ResourceClaim, ResourceSlice
 from dra_spawner.dra.pools import SliceIndex
 from dra_spawner.dra.selectors import SelectorCache
+from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.node_fit import Filter
 from dra_spawner.simulator.nodes import NodeState, SchedulableNode
 from dra_spawner.simulator.pods import Pod

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.errors import ApiError
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import PODS, RESOURCECLAIMS
 from dra_spawner.devcluster.api.store import Store
 from dra_spawner.devcluster.clock import timestamp
-from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER
 from dra_spawner.dra.allocator import Allocation
 from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION, ExtendedRequests
 from dra_spawner.dra.objects import ResourceClaim
+from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.scheduling import Placement, SchedulingQuestion
 
@@ -124,7 +124,7 @@ def _special_claim(pod: Pod, extended: ExtendedRequests) -> JsonObject:
         if request.exactly is not None
     ]
     return {
-        "apiVersion": "resource.k8s.io/v1",
+        "apiVersion": names.RESOURCE_API,
         "kind": "ResourceClaim",
         "metadata": {
             "generateName": f"{pod.name}-extended-resources-",
@@ -138,14 +138,14 @@ def _special_claim(pod: Pod, extended: ExtendedRequests) -> JsonObject:
 
 def _unprotect(obj: JsonObject) -> None:
     finalizers = obj["metadata"].get("finalizers") or []
-    obj["metadata"]["finalizers"] = [each for each in finalizers if each != CLAIM_FINALIZER]
+    obj["metadata"]["finalizers"] = [each for each in finalizers if each != names.DELETE_PROTECTION]
 
 
 def _bind(store: Store, claim: ResourceClaim, allocation: JsonObject | None, consumer: JsonObject) -> None:
     def protect(obj: JsonObject) -> None:
         finalizers = obj["metadata"].setdefault("finalizers", [])
-        if CLAIM_FINALIZER not in finalizers:
-            finalizers.append(CLAIM_FINALIZER)
+        if names.DELETE_PROTECTION not in finalizers:
+            finalizers.append(names.DELETE_PROTECTION)
 
     def reserve(obj: JsonObject) -> None:
         status = obj.setdefault("status", {})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     DEVICECLASSES,
     NODES,
@@ -15,6 +14,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCESLICES,
 )
 from dra_spawner.dra.extended_resources import EXTENDED_RESOURCE_ANNOTATION
+from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.node_fit import Filter
 
 __all__ = ["Help", "helped_by", "pod_changed_itself"]

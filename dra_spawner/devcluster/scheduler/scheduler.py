@@ -16,7 +16,6 @@ from typing import Final
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.errors import ApiError
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.pod_operations import bind_pod
 from dra_spawner.devcluster.api.resource_types import PODS
 from dra_spawner.devcluster.api.store import Store
@@ -29,6 +28,7 @@ from dra_spawner.devcluster.scheduler.hints import helped_by, pod_changed_itself
 from dra_spawner.devcluster.scheduler.pod_conditions import set_condition
 from dra_spawner.devcluster.scheduler.queue import Entry, PodKey, SchedulingQueue, Waiting
 from dra_spawner.dra.budget import SearchBudget
+from dra_spawner.json_types import JsonObject
 from dra_spawner.simulator.pods import DEFAULT_SCHEDULER, Pod
 from dra_spawner.simulator.preemption import Preemption, resolve
 from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, SchedulingQuestion, Unschedulable

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
@@ -27,7 +28,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
     placeholder_claims,
     placeholder_pod,
 )
-from dra_spawner.placeholders.planner.shapes import JsonObject, Shape
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -35,7 +36,6 @@ __all__ = ["ActionExecutor", "Expectation"]
 
 log = logging.getLogger(__name__)
 
-_DRA: Final = "resource.k8s.io/v1"
 _CLAIMS: Final = "resourceclaims"
 
 
@@ -136,7 +136,7 @@ class ActionExecutor:
         there: list[JsonObject] = []
         try:
             for each in manifests:
-                claim, is_new = await self._create_or_find(resource_path(_DRA, _CLAIMS, namespace), each)
+                claim, is_new = await self._create_or_find(resource_path(names.RESOURCE_API, _CLAIMS, namespace), each)
                 there.append(claim)
                 if is_new:
                     made.append(claim)
@@ -184,7 +184,7 @@ class ActionExecutor:
             {"op": "add", "path": "/metadata/ownerReferences", "value": [_owner(pod["name"], pod["uid"])]},
         ]
         self._may_act()
-        path = resource_path(_DRA, _CLAIMS, self._settings.namespace, claim["name"])
+        path = resource_path(names.RESOURCE_API, _CLAIMS, self._settings.namespace, claim["name"])
         try:
             await self._api.patch(path, body, patch_type=PatchType.JSON)
         except KubernetesError as error:
@@ -221,7 +221,9 @@ class ActionExecutor:
         self._may_act()
         requests = (
             self._api.patch(
-                resource_path(_DRA, _CLAIMS, key.namespace, key.name, subresource), body, patch_type=PatchType.STRATEGIC
+                resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name, subresource),
+                body,
+                patch_type=PatchType.STRATEGIC,
             )
             for subresource, body in bodies.items()
         )
@@ -239,7 +241,7 @@ class ActionExecutor:
             return True
         self._may_act()
         try:
-            claim = await self._api.get(resource_path(_DRA, _CLAIMS, key.namespace, key.name))
+            claim = await self._api.get(resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name))
         except KubernetesError as gone:
             if gone.not_found:
                 return True
@@ -249,7 +251,9 @@ class ActionExecutor:
     async def _delete_claim(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
         self._may_act()
         try:
-            await self._api.delete(resource_path(_DRA, _CLAIMS, key.namespace, key.name), uid=uid, missing_ok=True)
+            await self._api.delete(
+                resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name), uid=uid, missing_ok=True
+            )
         except KubernetesError as error:
             if not error.conflict:  # another claim of that name by now
                 raise

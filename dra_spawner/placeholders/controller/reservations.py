@@ -25,7 +25,6 @@ __all__ = ["Frozen", "Reservations", "ReservedPlacement"]
 
 log = logging.getLogger(__name__)
 
-_DRA: Final = "resource.k8s.io/v1"
 #: Others may want the same claim at the same time; then the next one is tried.
 _TRIES: Final = 5
 #: For so long at most an answer is given again.
@@ -158,7 +157,7 @@ class Reservations:
         return True
 
     async def _reserve_claim(self, key: ObjectKey, pod: str, now: datetime, version: str) -> bool:
-        path = resource_path(_DRA, "resourceclaims", key.namespace, key.name)
+        path = resource_path(names.RESOURCE_API, "resourceclaims", key.namespace, key.name)
         # From now on it does not go with the placeholder, which the scheduler may preempt at any time.
         written = {
             "labels": {

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, Policy, ReplicaRange
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP
 from dra_spawner.profiles.problems import Problem, shown
 
 __all__ = ["ControllerSettings", "PlaceholderSettingsError", "read_replicas"]
@@ -49,7 +49,7 @@ class ControllerSettings:
     policy: Policy = field(default_factory=Policy)
     placeholders: PlaceholderSettings = field(default_factory=PlaceholderSettings)
     user_namespaces: bool = False
-    shapes_config_map: str = CONFIG_MAP
+    shapes_config_map: str = names.SHAPES_CONFIG_MAP
 
     @property
     def namespaces(self) -> Namespaces:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, NoReturn, Self
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import Informer, InformerSettings, InformerStatus, Resource, wait_informers_ended
-from dra_spawner.placeholders.planner.published_shapes import CONFIG_MAP, PublishedShapes, read_config_map
+from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, read_config_map
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["ShapesSource"]
@@ -41,7 +43,7 @@ class ShapesSource:
         self,
         api: KubernetesApi,
         namespace: str,
-        name: str = CONFIG_MAP,
+        name: str = names.SHAPES_CONFIG_MAP,
         *,
         on_change: Callable[[], None] = lambda: None,
         settings: InformerSettings | None = None,

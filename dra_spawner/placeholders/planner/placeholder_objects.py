@@ -8,11 +8,11 @@ from typing import Any
 
 from dra_spawner import names
 from dra_spawner.dra.quantity import Quantity
-from dra_spawner.placeholders.planner.shapes import JsonObject, Shape, is_extended_resource
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 #: Until the kubelet kills it. Its devices are free once that has ended it, and undone their preparation.
 _GRACE_SECONDS = 5
 _UNPRIVILEGED = {
@@ -45,7 +45,7 @@ class PlaceholderSettings:
 
     namespace: str = "default"
     priority_class: str = ""
-    image: str = "registry.k8s.io/pause:3.10"
+    image: str = names.PAUSE_IMAGE
     labels: Mapping[str, str] = field(default_factory=dict)
     image_pull_secrets: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -
     """The warm claims, to be created before the pod."""
     return tuple(
         {
-            "apiVersion": "resource.k8s.io/v1",
+            "apiVersion": names.RESOURCE_API,
             "kind": "ResourceClaim",
             "metadata": _metadata(claim_name(name, entry), shape, settings),
             "spec": spec,
@@ -76,7 +76,7 @@ def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoi
     where it is, so that prefers nodes with users, which then become full, and ready ones.
     """
     metadata = _metadata(name, shape, settings)
-    metadata["annotations"] = {_SAFE_TO_EVICT: names.TRUE}
+    metadata["annotations"] = {names.SAFE_TO_EVICT: names.TRUE}
     requests = _requests(shape)
     resources: JsonObject = {"requests": requests}
     # Of these the API server wants limits, equal to what is requested.
@@ -155,7 +155,7 @@ def _affinity(shape: Shape, avoid: Collection[str]) -> JsonObject:
     }
     near_users = {
         "labelSelector": {"matchLabels": {names.COMPONENT: names.USER_SERVER}},
-        "topologyKey": "kubernetes.io/hostname",
+        "topologyKey": names.HOSTNAME,
     }
     if shape.wants_devices:
         return {

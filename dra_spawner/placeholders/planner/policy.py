@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from dra_spawner import names
 from dra_spawner.placeholders.planner.shapes import Shape
 
 
@@ -148,7 +149,7 @@ class Readiness:
     deadline: timedelta = timedelta(minutes=15)
     settle: timedelta = timedelta(seconds=30)
     images: frozenset[str] = frozenset()
-    kind_label: str = "node.kubernetes.io/instance-type"
+    kind_label: str = names.INSTANCE_TYPE
 
 
 @dataclass(frozen=True, slots=True)

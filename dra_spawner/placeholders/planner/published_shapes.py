@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from dra_spawner.names import PUBLISHER, SHAPES_CONFIG_MAP
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination, profile_of
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, shape_from
 from dra_spawner.placeholders.planner.shapes import Shape
 
 __all__ = [
-    "CONFIG_MAP",
     "PublishedShapes",
     "left_out_combinations",
     "policy_with",
@@ -24,10 +24,6 @@ __all__ = [
     "within_bounds",
 ]
 
-#: Name of the ConfigMap, unless the administrator says another.
-CONFIG_MAP: Final = "dra-spawner-shapes"
-#: Annotation of it.
-PUBLISHER: Final = "hub.jupyter.org/publisher"
 _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
 #: An object may have 1 MiB, with what the API server adds to it.
@@ -56,7 +52,11 @@ class PublishedShapes:
 
 
 def published_config_map(
-    published: PublishedShapes, namespace: str, labels: Mapping[str, str], name: str = CONFIG_MAP, publisher: str = ""
+    published: PublishedShapes,
+    namespace: str,
+    labels: Mapping[str, str],
+    name: str = SHAPES_CONFIG_MAP,
+    publisher: str = "",
 ) -> dict[str, Any]:
     """The ConfigMap with the shapes of all choices.
 
@@ -116,7 +116,7 @@ def publisher_of(obj: Mapping[str, Any]) -> str:
     return str(((obj.get("metadata") or {}).get("annotations") or {}).get(PUBLISHER, ""))
 
 
-def read_config_map(obj: Mapping[str, Any] | None, name: str = CONFIG_MAP) -> PublishedShapes:
+def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP) -> PublishedShapes:
     """What a hub published; nothing, with the reason, if it makes no sense.
 
     A choice whose shape makes none is among those that are left out.

@@ -103,7 +103,7 @@ def _look(view: View, state: NodeState) -> Hashable:
     node = state.node
     marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
     devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.index.slices_of_node.get(node.name, ()))
-    taints = tuple(each for each in node.taints if not each.key.startswith("node.kubernetes.io/"))
+    taints = tuple(each for each in node.taints if not each.key.startswith(names.NODE_PREFIX))
     return frozenset(marks.items()), tuple(sorted(node.allocatable.items())), taints, tuple(devices)
 
 

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.dra.quantity import Quantity
-
-JsonObject = dict[str, Any]
+from dra_spawner.json_types import JsonObject
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 #: Parts of a pod's spec that decide, besides requests, claims, affinity and tolerations, which nodes are open to it.
 NODE_FIELDS = ("nodeSelector", "schedulerName", "runtimeClassName")
 #: Tolerations that Kubernetes adds to every pod when it is created.
-_USUAL_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_USUAL_TAINTS = (names.NOT_READY, names.UNREACHABLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Shape:
 
 def is_extended_resource(name: str) -> bool:
     """Whether a resource is one that devices stand for, or a device plugin; the others have no domain."""
-    return "/" in name and not name.startswith("kubernetes.io/")
+    return "/" in name and not name.startswith(names.KUBERNETES_PREFIX)
 
 
 def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_labels: frozenset[str]) -> Shape:

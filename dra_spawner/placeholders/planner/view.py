@@ -321,7 +321,7 @@ def allows(state: NodeState, pod: Pod) -> bool:
     return pod.wants_node(node.name, node.labels) and all(
         any(tolerates(toleration, taint) for toleration in pod.tolerations)
         for taint in node.taints
-        if taint.effect in _NO_PLACE and not taint.key.startswith("node.kubernetes.io/")
+        if taint.effect in _NO_PLACE and not taint.key.startswith(names.NODE_PREFIX)
     )
 
 

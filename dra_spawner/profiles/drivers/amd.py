@@ -6,6 +6,7 @@ known by the parent's address before, and by the standard ``pciBusID`` since.
 
 from __future__ import annotations
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -47,8 +48,8 @@ AMD_GPU = Driver(
         PublishedAttribute("driverVersion", ValueKind.VERSION),
         PublishedAttribute("partitionProfile", presence=_OPTIONAL),
         PublishedAttribute("numaNode", _INT),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=_OPTIONAL),
-        PublishedAttribute("resource.kubernetes.io/pciBusID", presence=_NEWER),
+        PublishedAttribute(names.PCIE_ROOT, presence=_OPTIONAL),
+        PublishedAttribute(names.PCI_BUS_ID, presence=_NEWER),
         PublishedAttribute("computePartition", presence=_NEWER),
         PublishedAttribute("memoryPartition", presence=_NEWER),
         PublishedAttribute("gpuIndex", _INT, _NEWER),

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import TRAIT, Choice
-from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest, JsonObject
+from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest
 from dra_spawner.profiles.properties import PROPERTIES
 from dra_spawner.profiles.vlan_attachments import vlan_configs
 

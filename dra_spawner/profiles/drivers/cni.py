@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import INTERFACE_NAME
@@ -102,13 +103,13 @@ def one_request_each(driver: Driver, situation: Situation) -> Iterator[Finding]:
 
 
 CNI = Driver(
-    name="cni.dra.networking.x-k8s.io",
+    name=names.CNI_DRIVER,
     title="CNI",
-    classes=(KnownClass("cni.networking.x-k8s.io"),),
+    classes=(KnownClass(names.CNI_GROUP),),
     parameter_kinds=tuple(
         ParameterKind(kind, f"{group}/v1alpha1", _SHAPE)
         for kind in ("CNIConfig", "CNI")
-        for group in ("cni.networking.x-k8s.io", "cni.dra.networking.x-k8s.io")
+        for group in (names.CNI_GROUP, names.CNI_DRIVER)
     ),
     rules=(*COMMON_RULES, one_request_each),
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dra_spawner.names import PCI_BUS_ID, PCIE_ROOT
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.networks import ADDRESS, HARDWARE_ADDRESS, INTERFACE_NAME, PREFIX, family
@@ -183,8 +184,8 @@ DRANET = Driver(
         PublishedAttribute("rdma", _BOOL),
         *(PublishedAttribute(name, _BOOL, Presence.OPTIONAL) for name in ("sriov", "virtual")),
         *(PublishedAttribute(name, kind, Presence.OPTIONAL) for name, kind in _OWN.items()),
-        PublishedAttribute("resource.kubernetes.io/pciBusID", presence=Presence.NEWER),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=Presence.OPTIONAL),
+        PublishedAttribute(PCI_BUS_ID, presence=Presence.NEWER),
+        PublishedAttribute(PCIE_ROOT, presence=Presence.OPTIONAL),
         *(
             PublishedAttribute(f"{domain}/{name}", presence=Presence.OPTIONAL)
             for domain, names in _CLOUD.items()

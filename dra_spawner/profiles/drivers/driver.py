@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claims import DeviceClaim, JsonObject
+from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedConfig, AskedRequest, asked_claim, asked_claims
 from dra_spawner.profiles.drivers.parameters import parameter_problems
 from dra_spawner.profiles.drivers.published import Published, published

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -78,7 +79,7 @@ EXAMPLE_GPU = Driver(
         PublishedAttribute("uuid"),
         PublishedAttribute("model"),
         PublishedAttribute("driverVersion", ValueKind.VERSION),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=Presence.OPTIONAL),
+        PublishedAttribute(names.PCIE_ROOT, presence=Presence.OPTIONAL),
     ),
     capacities=(PublishedCapacity("memory"), PublishedCapacity("compute", Presence.NEWER)),
     parameter_kinds=(

@@ -5,6 +5,7 @@ Source: the driver's ``cmd`` and ``api``, release 0.1.
 
 from __future__ import annotations
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
@@ -44,7 +45,7 @@ HAMI_GPU = Driver(
         PublishedAttribute("driverVersion", _VERSION),
         PublishedAttribute("cudaDriverVersion", _VERSION),
         PublishedAttribute("pcieBusID"),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot", presence=Presence.OPTIONAL),
+        PublishedAttribute(names.PCIE_ROOT, presence=Presence.OPTIONAL),
     ),
     capacities=(PublishedCapacity("cores"), PublishedCapacity("memory")),
     visible_devices=frozenset({"NVIDIA_VISIBLE_DEVICES", "CUDA_DISABLE_CONTROL"}),

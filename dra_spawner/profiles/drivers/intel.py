@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dra_spawner import names
 from dra_spawner.dra.cel import CelCompileError, Collection, referenced_attributes
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
@@ -28,8 +29,8 @@ from dra_spawner.profiles.drivers.vocabulary import (
 from dra_spawner.profiles.findings import Finding
 
 _STANDARD = (
-    PublishedAttribute("resource.kubernetes.io/pcieRoot"),
-    PublishedAttribute("resource.kubernetes.io/pciBusID", presence=Presence.NEWER),
+    PublishedAttribute(names.PCIE_ROOT),
+    PublishedAttribute(names.PCI_BUS_ID, presence=Presence.NEWER),
 )
 _VF_SENTENCE = "This is a virtual function of the GPU, separated in hardware: its memory is yours alone."
 _PART_SENTENCE = "The share is not enforced: other users of this GPU can use more than theirs."

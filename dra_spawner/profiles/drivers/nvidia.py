@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver
 from dra_spawner.profiles.drivers.nvidia_rules import NVIDIA_RULES, nvidia_share
@@ -86,9 +87,9 @@ NVIDIA_GPU = Driver(
         PublishedAttribute("driverVersion", ValueKind.VERSION, types=_GPU | _MIG),
         PublishedAttribute("cudaDriverVersion", ValueKind.VERSION, types=_GPU | _MIG),
         PublishedAttribute("addressingMode", presence=Presence.OPTIONAL, types=_GPU, values=("HMM", "ATS", "None")),
-        PublishedAttribute("resource.kubernetes.io/pciBusID"),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot"),
-        PublishedAttribute("resource.kubernetes.io/numaNode", ValueKind.INT, Presence.NEWER, _GPU),
+        PublishedAttribute(names.PCI_BUS_ID),
+        PublishedAttribute(names.PCIE_ROOT),
+        PublishedAttribute(names.NUMA_NODE, ValueKind.INT, Presence.NEWER, _GPU),
         PublishedAttribute("gpuModuleID", ValueKind.INT, Presence.OPTIONAL),
         *(PublishedAttribute(f"partition{size}", ValueKind.INT, Presence.OPTIONAL) for size in (1, 2, 4, 8)),
         PublishedAttribute("parentUUID", types=_MIG),

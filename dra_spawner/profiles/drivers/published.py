@@ -8,9 +8,10 @@ from functools import cached_property
 
 from dra_spawner.dra.devices import Attribute, Device, DeviceDescription
 from dra_spawner.dra.objects import DeviceClass
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.device_kinds import kinds_of
 from dra_spawner.profiles.drivers.asked import AskedRequest
-from dra_spawner.profiles.facts import ClusterFacts, JsonObject
+from dra_spawner.profiles.facts import ClusterFacts
 
 _DRIVER_IN_CEL = re.compile(r"""device\.driver\s*==\s*(?:"([^"]+)"|'([^']+)')""")
 _TYPE_IN_CEL = re.compile(r"""(?:\.type|\["type"\]|\['type'\])\s*==\s*(?:"([^"]+)"|'([^']+)')""")

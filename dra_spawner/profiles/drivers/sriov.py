@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.profiles.drivers.asked import AskedClaim, AskedRequest
 from dra_spawner.profiles.drivers.common_rules import COMMON_RULES
 from dra_spawner.profiles.drivers.driver import Driver, Situation
@@ -91,8 +92,8 @@ SRIOV = Driver(
         PublishedAttribute("rdmaCapable", ValueKind.BOOL),
         PublishedAttribute("pfPciAddress"),
         PublishedAttribute("k8s.cni.cncf.io/deviceID"),
-        PublishedAttribute("resource.kubernetes.io/pciBusID"),
-        PublishedAttribute("resource.kubernetes.io/pcieRoot"),
+        PublishedAttribute(names.PCI_BUS_ID),
+        PublishedAttribute(names.PCIE_ROOT),
         PublishedAttribute("dra.net/numaNode", ValueKind.INT),
         # From DeviceAttributes objects, as are any others that an administrator adds.
         PublishedAttribute("resourceName", presence=Presence.OPTIONAL),

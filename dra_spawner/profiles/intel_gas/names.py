@@ -19,8 +19,6 @@ SAME_GPU_ANNOTATION: Final = "gas-same-gpu"
 XE_LINK_ANNOTATION: Final = "gas-allocate-xelink"
 SINGLE_NUMA_ANNOTATION: Final = "gas-allocate-single-numa"
 
-#: On pods whose cards the hub chose: the ``gas-ts`` it wrote. Another ``gas-ts`` there means that GAS chose again.
-CHOSEN_BY_HUB_ANNOTATION: Final = "hub.jupyter.org/intel-gas"
 
 #: Of the pods of GAS, as it is deployed by its own manifests.
 GAS_LABEL: Final = "app=gas"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from dra_spawner import names
 from dra_spawner.profiles.intel_gas.annotations import format_cards, format_tiles
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards
 from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
@@ -12,7 +13,6 @@ from dra_spawner.profiles.intel_gas.masks import hierarchy_of, mask_of_tiles
 from dra_spawner.profiles.intel_gas.names import (
     ALLOW_ANNOTATION,
     CARDS_ANNOTATION,
-    CHOSEN_BY_HUB_ANNOTATION,
     DENY_ANNOTATION,
     HIERARCHY_ENV,
     MASK_ENV,
@@ -86,7 +86,7 @@ def changes_with_cards(
     annotations = {
         **_wishes(wish),
         TIME_ANNOTATION: str(time),
-        CHOSEN_BY_HUB_ANNOTATION: str(time),
+        names.INTEL_GAS: str(time),
         CARDS_ANNOTATION: format_cards(each.cards for each in chosen.containers),
     }
     if any(each.tiles for each in chosen.containers):

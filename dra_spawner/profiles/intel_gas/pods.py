@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.dra.quantity import Quantity, QuantityError
+from dra_spawner.names import INTEL_GAS
 from dra_spawner.profiles.intel_gas.annotations import (
     AnnotationError,
     Tiles,
@@ -18,7 +19,6 @@ from dra_spawner.profiles.intel_gas.annotations import (
 from dra_spawner.profiles.intel_gas.ledger import Assignment, ContainerCards, Ledger, Need, PodKey
 from dra_spawner.profiles.intel_gas.names import (
     CARDS_ANNOTATION,
-    CHOSEN_BY_HUB_ANNOTATION,
     MEMORY,
     MILLICORES,
     TILES,
@@ -101,7 +101,7 @@ def read_pod(pod: PodObject) -> PodCards:
     if CARDS_ANNOTATION not in annotations:
         return PodCards()
     time = parse_time(annotations, TIME_ANNOTATION)
-    chosen_by_gas = time is not None and annotations.get(CHOSEN_BY_HUB_ANNOTATION) != str(time)
+    chosen_by_gas = time is not None and annotations.get(INTEL_GAS) != str(time)
     containers = containers_of(pod)
     counts = [gpu_count(container) for container in containers]
     uses_gpu = [count > 0 for count in counts]

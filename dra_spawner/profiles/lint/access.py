@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dra_spawner import names
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.keys import MAX_ALTERNATIVES
 from dra_spawner.profiles.lint import rules
@@ -12,16 +13,16 @@ from dra_spawner.profiles.lint.wants import Want, WantedClaim
 
 __all__ = ["admin_findings", "alternative_findings", "config_findings"]
 
-_ADMIN_LABEL = "resource.kubernetes.io/admin-access"
-
 
 def admin_findings(want: Want, inventory: Inventory) -> Iterator[Finding]:
     """Of access for administration, which a namespace must allow."""
     if not want.devices.admin_access or want.reference != want.request:
         return
     path, facts = want.path_of("admin_access"), inventory.facts
-    if facts.namespace_labels is not None and facts.namespace_labels.get(_ADMIN_LABEL) != "true":
-        message = f'namespace {facts.namespace} lacks the label {_ADMIN_LABEL}: "true", without which it is refused'
+    if facts.namespace_labels is not None and facts.namespace_labels.get(names.ADMIN_ACCESS) != "true":
+        message = (
+            f'namespace {facts.namespace} lacks the label {names.ADMIN_ACCESS}: "true", without which it is refused'
+        )
         yield rules.ADMIN_ACCESS.finding(path, message)
     else:
         message = "only administrators of the hub can start this; everybody else is refused"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from dra_spawner import names
 from dra_spawner.dra.devices import Attribute
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
@@ -15,7 +16,7 @@ __all__ = ["constraint_findings"]
 #: How many devices have which value, by node.
 Values = Mapping[str, Mapping[Attribute, int]]
 
-_NUMA = ("resource.kubernetes.io/numaNode", "dra.net/numaNode")
+_NUMA = (names.NUMA_NODE, "dra.net/numaNode")
 
 
 def constraint_findings(claim: WantedClaim, inventory: Inventory, certain: Level) -> Iterator[Finding]:

@@ -12,8 +12,8 @@ from dra_spawner.dra.consumable_capacity import ShareRefused, shortage
 from dra_spawner.dra.devices import Device
 from dra_spawner.dra.errors import AllocationError, FatalReason
 from dra_spawner.dra.reasons import NoFitReason, RefusalKind, shortest
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import Choice
-from dra_spawner.profiles.claims import JsonObject
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import rules
 from dra_spawner.profiles.lint.cluster import has_no_devices

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner.dra.claims import DeviceConstraint, DeviceRequest, RequestAlternative, ResourceClaim
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import TRAIT, Choice
-from dra_spawner.profiles.claims import JsonObject
 from dra_spawner.profiles.properties import PROPERTIES
 
 __all__ = ["Want", "WantedClaim", "wanted_claims"]

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 from urllib.parse import SplitResult, urlsplit
 
+from dra_spawner import names
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.simulator.cluster_objects import Kind
@@ -24,8 +25,8 @@ _OF_EACH: Final = frozenset(
     (
         "pod-template-hash",
         "controller-revision-hash",
-        "statefulset.kubernetes.io/pod-name",
-        "apps.kubernetes.io/pod-index",
+        names.STATEFUL_SET_POD,
+        names.STATEFUL_SET_INDEX,
     )
 )
 

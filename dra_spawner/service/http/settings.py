@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from jupyterhub.services.auth import HubOAuth
 
+from dra_spawner import names
+
 __all__ = ["WebSettings", "cookie_secret"]
 
 
@@ -34,8 +36,8 @@ class WebSettings:
 
     prefix: str
     hub_auth: HubOAuth | None = None
-    read_scopes: frozenset[str] = frozenset({"custom:dra-spawner:read"})
-    manage_scopes: frozenset[str] = frozenset({"custom:dra-spawner:manage"})
+    read_scopes: frozenset[str] = frozenset({names.READ_SCOPE})
+    manage_scopes: frozenset[str] = frozenset({names.MANAGE_SCOPE})
     metrics_scopes: frozenset[str] = frozenset({"read:metrics"})
     authenticate_metrics: bool = True
     own_token: str = field(default="", repr=False)

@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dra_spawner.kube.api import JsonObject, resource_path
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import resource_path
 
-RESOURCE_API = "resource.k8s.io/v1"
 TEMPLATES = "resourceclaimtemplates"
 CLAIMS = "resourceclaims"
 
-MANAGED_BY: Mapping[str, str] = {"app.kubernetes.io/managed-by": "dra-spawner"}
-COMPONENT_LABEL = "app.kubernetes.io/component"
+MANAGED_LABELS: Mapping[str, str] = {names.MANAGED_BY: names.MANAGER}
 #: Of every template that a DRASpawner made, and of the claims made from it.
-TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "device-claim"}
+TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "device-claim"}
 #: Of a companion object that one start made for itself.
-COMPANION_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "companion"}
+COMPANION_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "companion"}
 #: Of everything that several starts use together.
-STANDING_LABELS: Mapping[str, str] = {**MANAGED_BY, COMPONENT_LABEL: "standing"}
-
-#: On the pod, its templates and claims: which start they belong to.
-START_ANNOTATION = "hub.jupyter.org/dra-start"
-#: On what a start makes: when that start is over, so that any hub may judge what another one left.
-START_ENDS_ANNOTATION = "hub.jupyter.org/dra-start-ends"
+STANDING_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "standing"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, resource_path
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.spawner.objects.api_objects import (
     CLAIMS,
     COMPANION_LABELS,
-    RESOURCE_API,
     STANDING_LABELS,
-    START_ANNOTATION,
-    START_ENDS_ANNOTATION,
     TEMPLATE_LABELS,
     TEMPLATES,
     label_selector,
@@ -24,8 +23,8 @@ from dra_spawner.spawner.objects.start_objects import adopt
 #: apiVersion and plural of a kind.
 Kind = tuple[str, str]
 
-_TEMPLATE_KIND: Kind = (RESOURCE_API, TEMPLATES)
-_CLAIM_KIND: Kind = (RESOURCE_API, CLAIMS)
+_TEMPLATE_KIND: Kind = (names.RESOURCE_API, TEMPLATES)
+_CLAIM_KIND: Kind = (names.RESOURCE_API, CLAIMS)
 _OVER_PHASES = ("Succeeded", "Failed")
 
 
@@ -79,11 +78,11 @@ def find_leftovers(
 
 
 def _start(metadata: JsonObject) -> str:
-    return str((metadata.get("annotations") or {}).get(START_ANNOTATION, ""))
+    return str((metadata.get("annotations") or {}).get(names.START, ""))
 
 
 def _end(metadata: JsonObject, older_than: timedelta) -> datetime:
-    ends = (metadata.get("annotations") or {}).get(START_ENDS_ANNOTATION, "")
+    ends = (metadata.get("annotations") or {}).get(names.START_ENDS, "")
     try:
         end = datetime.fromisoformat(ends)
     except ValueError:

@@ -8,23 +8,19 @@ from datetime import datetime
 
 from kubespawner.slugs import is_valid_label, safe_slug
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.names import SERVERNAME, SHARED_BY, SHARED_BY_PREFIX, START, USERNAME
 from dra_spawner.profiles import ClaimPlan, template_manifest
 from dra_spawner.profiles.claims import Companion
 from dra_spawner.profiles.standing_claims import Scope, content_digest, scope_of, standing_claim_manifest
-from dra_spawner.spawner.objects.api_objects import (
-    CLAIMS,
-    COMPANION_LABELS,
-    START_ANNOTATION,
-    TEMPLATE_LABELS,
-    ApiObject,
-)
+from dra_spawner.spawner.objects.api_objects import CLAIMS, COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects, new_nonce
 
 _SLUG_LENGTH = 32
 #: Of the labels and annotations that KubeSpawner gives all objects: those about one user's server.
-_PERSONAL = ("hub.jupyter.org/username", "hub.jupyter.org/servername")
+_PERSONAL = (USERNAME, SERVERNAME)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +67,7 @@ def plan_objects(
             name=f"{server.pod_name}-{claim.name}-{nonce}",
             namespace=server.namespace,
             labels={**server.labels, **TEMPLATE_LABELS},
-            annotations={**server.annotations, START_ANNOTATION: nonce},
+            annotations={**server.annotations, START: nonce},
         )
         for claim in plan.claims
         if claim.spec is not None and claim.sharing is None
@@ -99,7 +95,7 @@ def _standing_claims(plan: ClaimPlan, server: Server) -> dict[str, StandingObjec
             scope,
             slug=safe_slug(scope.name or scope.by.value, max_length=_SLUG_LENGTH),
             labels={**_impersonal(server.labels), **_scope_labels(scope)},
-            annotations={**_impersonal(server.annotations), "hub.jupyter.org/dra-shared-by": str(scope)},
+            annotations={**_impersonal(server.annotations), SHARED_BY: str(scope)},
         )
         digest = content_digest(str(scope), claim.name, claim.spec)
         standing[claim.name] = StandingObject(ApiObject(CLAIMS, manifest), digest, claim.sharing.keep_seconds)
@@ -108,7 +104,7 @@ def _standing_claims(plan: ClaimPlan, server: Server) -> dict[str, StandingObjec
 
 def _scope_labels(scope: Scope) -> dict[str, str]:
     value = safe_slug(scope.name, is_valid=is_valid_label) if scope.name else ""
-    return {f"hub.jupyter.org/shared-by-{scope.by}": value}
+    return {f"{SHARED_BY_PREFIX}{scope.by}": value}
 
 
 def _standing_companion(companion: Companion, server: Server) -> StandingObject:

@@ -20,17 +20,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, PatchType
-from dra_spawner.spawner.objects.api_objects import COMPONENT_LABEL, STANDING_LABELS, ApiObject
+from dra_spawner import names
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType
+from dra_spawner.spawner.objects.api_objects import STANDING_LABELS, ApiObject
 
-#: Before a start's nonce: the start uses the object until then, and afterwards as long as its pod is there.
-USER_ANNOTATION_PREFIX = "start.hub.jupyter.org/"
-#: Tells objects of the same name apart that were meant otherwise.
-DIGEST_ANNOTATION = "hub.jupyter.org/dra-digest"
-#: Seconds for which the object stays without users; empty for ever.
-KEEP_ANNOTATION = "hub.jupyter.org/dra-keep-seconds"
-#: When the last user went; counts only while there are none.
-UNUSED_SINCE_ANNOTATION = "hub.jupyter.org/dra-unused-since"
 #: Most pods that one claim serves (``ResourceClaimReservedForMaxSize``).
 MOST_PODS_OF_A_CLAIM = 256
 
@@ -70,9 +64,9 @@ class StandingObject:
         metadata = self.object.manifest["metadata"]
         annotations = {
             **metadata.get("annotations", {}),
-            DIGEST_ANNOTATION: self.digest,
-            KEEP_ANNOTATION: "" if self.keep_seconds is None else str(self.keep_seconds),
-            USER_ANNOTATION_PREFIX + nonce: until.isoformat(),
+            names.DIGEST: self.digest,
+            names.KEEP_SECONDS: "" if self.keep_seconds is None else str(self.keep_seconds),
+            names.START_PREFIX + nonce: until.isoformat(),
         }
         labels = {**metadata.get("labels", {}), **STANDING_LABELS}
         return {**self.object.manifest, "metadata": {**metadata, "labels": labels, "annotations": annotations}}
@@ -130,11 +124,11 @@ async def hold(api: KubernetesApi, namespace: str, standing: StandingObject, non
 def _note(standing: StandingObject, nonce: str, until: datetime) -> list[JsonObject]:
     """A patch that adds a start and no more; it fails on an object that is not the one that is meant."""
     labels, annotations = "/metadata/labels/", "/metadata/annotations/"
-    component = STANDING_LABELS[COMPONENT_LABEL]
+    component = STANDING_LABELS[names.PART]
     return [
-        {"op": "test", "path": labels + _escaped(COMPONENT_LABEL), "value": component},
-        {"op": "test", "path": annotations + _escaped(DIGEST_ANNOTATION), "value": standing.digest},
-        {"op": "add", "path": annotations + _escaped(USER_ANNOTATION_PREFIX + nonce), "value": until.isoformat()},
+        {"op": "test", "path": labels + _escaped(names.PART), "value": component},
+        {"op": "test", "path": annotations + _escaped(names.DIGEST), "value": standing.digest},
+        {"op": "add", "path": annotations + _escaped(names.START_PREFIX + nonce), "value": until.isoformat()},
     ]
 
 
@@ -146,12 +140,12 @@ def _escaped(key: str) -> str:
 async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> bool:
     """Judge an object of this name that is not the one that is meant."""
     metadata = (await api.get(path))["metadata"]
-    is_ours = (metadata.get("labels") or {}).get(COMPONENT_LABEL) == STANDING_LABELS[COMPONENT_LABEL]
+    is_ours = (metadata.get("labels") or {}).get(names.PART) == STANDING_LABELS[names.PART]
     if not is_ours and standing.may_be_foreign:
         return False
     if not is_ours:
         raise StandingRefused(f"An administrator has to rename {standing.object.description}: its name is needed here.")
-    if (metadata.get("annotations") or {}).get(DIGEST_ANNOTATION) == standing.digest:
+    if (metadata.get("annotations") or {}).get(names.DIGEST) == standing.digest:
         raise StandingGoing(f"{standing.object.description} has just been replaced")
     raise StandingRefused(
         f"Other servers still use {standing.object.description} as it was set up before. Please try again when they "
@@ -176,8 +170,8 @@ async def forget_users(
     bool
         Whether the object went.
     """
-    annotations: dict[str, str | None] = {USER_ANNOTATION_PREFIX + nonce: None for nonce in nonces}
-    annotations[UNUSED_SINCE_ANNOTATION] = now.isoformat()
+    annotations: dict[str, str | None] = {names.START_PREFIX + nonce: None for nonce in nonces}
+    annotations[names.UNUSED_SINCE] = now.isoformat()
     try:
         found = await api.patch(path, {"metadata": {"annotations": annotations}})
     except KubernetesError as error:
@@ -207,9 +201,9 @@ def users_of(found: JsonObject) -> dict[str, datetime]:
     """The starts that are written on an object, and when each is over."""
     annotations: Mapping[str, str] = found["metadata"].get("annotations") or {}
     return {
-        key.removeprefix(USER_ANNOTATION_PREFIX): _time(value)
+        key.removeprefix(names.START_PREFIX): _time(value)
         for key, value in annotations.items()
-        if key.startswith(USER_ANNOTATION_PREFIX)
+        if key.startswith(names.START_PREFIX)
     }
 
 
@@ -217,7 +211,7 @@ def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) ->
     """Whether nobody uses an object any more, and it has been kept for long enough."""
     metadata = found["metadata"]
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
-    keep = annotations.get(KEEP_ANNOTATION, "")
+    keep = annotations.get(names.KEEP_SECONDS, "")
     # Somebody else's text may be a number that no time has.
     is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
     if metadata.get("deletionTimestamp") or users_of(found) or is_kept_for_ever:
@@ -225,7 +219,7 @@ def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) ->
     # Pods that are no servers of this hub may name the claim, too; only Kubernetes knows them.
     if any(entry.get("name") not in gone_pods for entry in _reserved_for(found)):
         return False
-    unused_since = _time(annotations.get(UNUSED_SINCE_ANNOTATION, ""))
+    unused_since = _time(annotations.get(names.UNUSED_SINCE, ""))
     return now - unused_since >= timedelta(seconds=int(keep))
 
 

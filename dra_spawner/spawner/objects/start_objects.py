@@ -13,16 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from dra_spawner import names
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
-from dra_spawner.kube.api import JsonObject, KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.spawner.objects.api_objects import (
-    CLAIMS,
-    RESOURCE_API,
-    START_ANNOTATION,
-    START_ENDS_ANNOTATION,
-    TEMPLATES,
-    ApiObject,
-)
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject, forget_users, hold
 
 
@@ -161,7 +156,7 @@ class StartObjects:
             return
         self._maybe_made[path] = own
         metadata = own.manifest["metadata"]
-        marks = {START_ANNOTATION: self.nonce, START_ENDS_ANNOTATION: self.ends.isoformat()}
+        marks = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         annotations = {**metadata.get("annotations", {}), **marks}
         manifest = {**own.manifest, "metadata": {**metadata, "annotations": annotations}}
         try:
@@ -190,7 +185,9 @@ class StartObjects:
             Where one cannot be had. Others may be this start's by then; see `leave_taken`.
         """
         for entry, name in claims.items():
-            claim = ApiObject(CLAIMS, {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}})
+            claim = ApiObject(
+                CLAIMS, {"apiVersion": names.RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}}
+            )
             path = claim.path(self.namespace)
             self._maybe_taken[path] = self._taking(self.templates[entry]["spec"]["metadata"], kept_for)
             if not await self._is_taken(path):
@@ -200,7 +197,7 @@ class StartObjects:
 
     def _taking(self, marks: JsonObject, kept_for: Mapping[str, str]) -> list[JsonObject]:
         """What takes a claim over, as a JSON patch (RFC 6902)."""
-        ends = {START_ANNOTATION: self.nonce, START_ENDS_ANNOTATION: self.ends.isoformat()}
+        ends = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         return [
             *({"op": "test", "path": _label_path(key), "value": value} for key, value in kept_for.items()),
             *({"op": "add", "path": _label_path(key), "value": value} for key, value in marks["labels"].items()),
@@ -284,7 +281,7 @@ class StartObjects:
         path = resource_path("v1", "pods", self.namespace, pod_name)
         try:
             metadata = (await self.api.get(path))["metadata"]
-            if metadata.get("annotations", {}).get(START_ANNOTATION) == self.nonce:
+            if metadata.get("annotations", {}).get(names.START) == self.nonce:
                 await self.api.delete(path, grace_period_seconds=grace_period_seconds, uid=metadata["uid"])
         except KubernetesError as error:
             if not (error.not_found or error.conflict):  # gone, or another pod of that name by now

@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import EVENTS, NAMESPACES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
 from dra_spawner.devcluster.api.store import Store
-from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER, ClaimController, claim_generate_name
+from dra_spawner.devcluster.controllers.claim_controller import ClaimController, claim_generate_name
 from tests.devcluster.cluster_objects import DRIVER, NAMESPACE, TurnedClock, claim, pod, template
 
 ALLOCATION = {"devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "n", "device": "gpu-0"}]}}
@@ -40,7 +41,7 @@ class Cluster:
         consumers = [{"resource": "pods", "name": each, "uid": self.pod(each)["metadata"]["uid"]} for each in pods]
 
         def protect(obj):
-            obj["metadata"]["finalizers"] = [CLAIM_FINALIZER]
+            obj["metadata"]["finalizers"] = [names.DELETE_PROTECTION]
 
         def allocate(obj):
             obj["status"] = {"allocation": ALLOCATION, "reservedFor": consumers}
@@ -214,7 +215,7 @@ def test_other_consumers_keep_the_devices(cluster):
     left = cluster.claim("standing")
     assert [consumer["name"] for consumer in left["status"]["reservedFor"]] == ["two"]
     assert left["status"]["allocation"] == ALLOCATION
-    assert left["metadata"]["finalizers"] == [CLAIM_FINALIZER]
+    assert left["metadata"]["finalizers"] == [names.DELETE_PROTECTION]
 
 
 def test_claim_that_nobody_ever_used_stays_allocated(cluster):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import (
     PODS,
     RESOURCECLAIMS,
     RESOURCECLAIMTEMPLATES,
 )
-from dra_spawner.devcluster.controllers.claim_controller import CLAIM_FINALIZER
 from dra_spawner.devcluster.scheduler.queue import Waiting
 from tests.devcluster.cluster_objects import (
     NAMESPACE,
@@ -39,7 +39,7 @@ def test_whole_device(cluster):
         },
         "reservedFor": [{"resource": "pods", "name": "user", "uid": user["metadata"]["uid"]}],
     }
-    assert made["metadata"]["finalizers"] == [CLAIM_FINALIZER]
+    assert made["metadata"]["finalizers"] == [names.DELETE_PROTECTION]
 
 
 def test_pod_that_finds_no_device_waits_for_one(cluster):

@@ -1,6 +1,6 @@
 """What the API says about itself: groups, versions and kinds."""
 
-from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import (
     DAEMONSETS,
     DEPLOYMENTS,
@@ -11,6 +11,7 @@ from dra_spawner.devcluster.api.resource_types import (
     STATEFULSETS,
     ResourceType,
 )
+from dra_spawner.json_types import JsonObject
 
 KUBERNETES_VERSION = (1, 36)
 """The release whose API is imitated."""
@@ -30,7 +31,7 @@ _REVIEWS: JsonObject = {
     "kind": "SelfSubjectAccessReview",
     "verbs": ["create"],
 }
-AUTHORIZATION = ("authorization.k8s.io", "v1")
+AUTHORIZATION = (names.AUTHORIZATION_GROUP, "v1")
 
 
 def version() -> JsonObject:

@@ -4,8 +4,8 @@ import json
 from typing import Any, Final
 
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.dra.decoding import is_deeper_than
+from dra_spawner.json_types import JsonObject
 
 _MAX_LEVELS: Final = 250
 """What is stored is copied, compared and patched by recursive functions; a real API server admits 10,000 levels."""

@@ -7,7 +7,7 @@ from aiohttp import web
 
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
 from dra_spawner.devcluster.api.http.encoding import from_json, to_json
-from dra_spawner.devcluster.api.json_values import JsonObject
+from dra_spawner.json_types import JsonObject
 
 
 def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> web.Response:

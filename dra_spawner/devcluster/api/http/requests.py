@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.deletion import PropagationPolicy
 from dra_spawner.devcluster.api.errors import ApiError, bad_request, forbidden_value, not_supported
 from dra_spawner.devcluster.api.http.encoding import from_json, to_json
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.object_table import ObjectKey
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType, by_plural
+from dra_spawner.json_types import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +81,9 @@ def _refuse_options(kind: str, field: str, error: Any) -> ApiError:
     return ApiError(
         422,
         "Invalid",
-        f'{kind}.meta.k8s.io "" is invalid: {field}: {error.text}',
+        f'{kind}.{names.META_GROUP} "" is invalid: {field}: {error.text}',
         {
-            "group": "meta.k8s.io",
+            "group": names.META_GROUP,
             "kind": kind,
             "causes": [{"reason": str(error.cause), "message": error.text, "field": field}],
         },
@@ -157,7 +158,7 @@ class ListOptions:
 
 def encode_continue(key: ObjectKey, resource_version: str) -> str:
     """The token by which the next page of a list is asked for."""
-    token = {"v": "meta.k8s.io/v1", "rv": int(resource_version), "start": f"{key[0]}/{key[1]}\0"}
+    token = {"v": names.META_API, "rv": int(resource_version), "start": f"{key[0]}/{key[1]}\0"}
     return base64.urlsafe_b64encode(to_json(token)).decode().rstrip("=")
 
 

@@ -29,12 +29,12 @@ from dra_spawner.devcluster.api.http.requests import (
 )
 from dra_spawner.devcluster.api.http.tables import table
 from dra_spawner.devcluster.api.http.watches import Render, WatchHub
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.patches import PatchType
 from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
 from dra_spawner.devcluster.api.resource_types import NAMESPACES
 from dra_spawner.devcluster.api.schema import unknown_fields
 from dra_spawner.devcluster.api.store import ListResult, Store
+from dra_spawner.json_types import JsonObject
 
 DEFAULT_WATCH_SECONDS = 1800.0
 BOOKMARK_INTERVAL_SECONDS = 60.0

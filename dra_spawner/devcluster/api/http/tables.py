@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.deletion import parse_timestamp
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import (
     CONFIGMAPS,
     EVENTS,
@@ -18,6 +18,7 @@ from dra_spawner.devcluster.api.resource_types import (
     RESOURCESLICES,
     ResourceType,
 )
+from dra_spawner.json_types import JsonObject
 
 _NONE = "<none>"
 _UNKNOWN = "<unknown>"
@@ -60,7 +61,7 @@ def table(
             "cells": [column.cell(obj, now) for column in columns],
             "object": {
                 "kind": "PartialObjectMetadata",
-                "apiVersion": "meta.k8s.io/v1",
+                "apiVersion": names.META_API,
                 "metadata": obj["metadata"],
             },
         }
@@ -68,7 +69,7 @@ def table(
     ]
     return {
         "kind": "Table",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": names.META_API,
         "metadata": metadata,
         "columnDefinitions": definitions,
         "rows": rows,
@@ -152,7 +153,7 @@ def _node_status(node: JsonObject, _now: datetime) -> str:
 
 
 def _node_roles(node: JsonObject, _now: datetime) -> str:
-    prefix = "node-role.kubernetes.io/"
+    prefix = names.NODE_ROLE_PREFIX
     labels = node["metadata"].get("labels") or {}
     return ",".join(sorted(label.removeprefix(prefix) for label in labels if label.startswith(prefix))) or _NONE
 

@@ -5,14 +5,15 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.devcluster.api.changes import WatchEvent, WatchEventType
 from dra_spawner.devcluster.api.errors import ApiError, bad_request
 from dra_spawner.devcluster.api.http.encoding import to_json
 from dra_spawner.devcluster.api.http.requests import ListOptions, Target, parse_revision
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import ResourceType
 from dra_spawner.devcluster.api.selectors import ObjectFilter, SelectorError, object_filter
 from dra_spawner.devcluster.api.store import Store
+from dra_spawner.json_types import JsonObject
 
 Render = Callable[[JsonObject], bytes]
 """The JSON text of an object in the form the client asked for."""
@@ -170,5 +171,5 @@ class WatchHub:
         """An object that only says up to which resource version the client has seen everything."""
         metadata: dict[str, Any] = {"resourceVersion": self._store.resource_version, "creationTimestamp": None}
         if initial_events_end:
-            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+            metadata["annotations"] = {names.INITIAL_EVENTS_END: "true"}
         return to_json({"kind": resource_type.kind, "apiVersion": resource_type.api_version, "metadata": metadata})

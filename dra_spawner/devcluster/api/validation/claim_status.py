@@ -1,7 +1,6 @@
 """Checks of a ResourceClaim's status: what schedulers and drivers write."""
 
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required, too_many
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.validation.claims import (
     MOST_CONFIGS,
     MOST_PARAMETER_BYTES,
@@ -13,6 +12,7 @@ from dra_spawner.devcluster.api.validation.claims import (
 from dra_spawner.devcluster.api.validation.names import check_dns_label, check_driver_name, check_list, check_unique
 from dra_spawner.devcluster.api.validation.node_choices import check_node_selector
 from dra_spawner.devcluster.api.validation.slices import check_binding_conditions, check_pool_name
+from dra_spawner.json_types import JsonObject
 
 MOST_CONSUMERS = 256
 MOST_RESULTS = 32

@@ -12,7 +12,6 @@ from dra_spawner.devcluster.api.errors import (
     required,
     too_long,
 )
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.validation.metadata import check_annotations, check_labels
 from dra_spawner.devcluster.api.validation.names import (
     check_dns_label,
@@ -26,6 +25,8 @@ from dra_spawner.devcluster.api.validation.names import (
     qualified_name_problems,
 )
 from dra_spawner.dra.cel import CelCompileError, CelTooComplexError, CelUnsupportedError, compile_selector
+from dra_spawner.json_types import JsonObject
+from dra_spawner.names import ADMIN_ACCESS, KUBERNETES_PREFIX
 
 MOST_REQUESTS = 32
 MOST_ALTERNATIVES = 8
@@ -38,10 +39,7 @@ MOST_IDENTIFIER_CHARACTERS = 32
 _QUOTA_PREFIX = "requests."
 
 EFFECTS = ("NoExecute", "NoSchedule", "None")
-ADMIN_ACCESS_LABEL = "resource.kubernetes.io/admin-access"
-ADMIN_ACCESS_TEXT = (
-    f"admin access to devices requires the `{ADMIN_ACCESS_LABEL}: true` label on the containing namespace"
-)
+ADMIN_ACCESS_TEXT = f"admin access to devices requires the `{ADMIN_ACCESS}: true` label on the containing namespace"
 
 
 def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
@@ -91,7 +89,7 @@ def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 def is_extended_resource(name: str) -> bool:
     """Whether a resource's name is one that nodes or device classes may define themselves."""
-    if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
+    if "/" not in name or KUBERNETES_PREFIX in name or name.startswith(_QUOTA_PREFIX):
         return False
     return not qualified_name_problems(_QUOTA_PREFIX + name)
 

@@ -1,7 +1,6 @@
 """Checks of ``metadata``."""
 
 from dra_spawner.devcluster.api.errors import FieldError, invalid_value, required, too_long
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, ResourceType
 from dra_spawner.devcluster.api.validation.names import (
     check_dns_label,
@@ -10,6 +9,7 @@ from dra_spawner.devcluster.api.validation.names import (
     check_qualified_name,
     qualified_name_problems,
 )
+from dra_spawner.json_types import JsonObject
 
 MOST_ANNOTATION_BYTES = 256 * 1024
 _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")

@@ -1,8 +1,8 @@
 """Checks of which nodes a slice, a device or an allocation is for."""
 
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.validation.names import check_dns_subdomain, check_qualified_name
+from dra_spawner.json_types import JsonObject
 
 _ONE_NODE_CHOICE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 _ONE_DEVICE_NODE_CHOICE = (

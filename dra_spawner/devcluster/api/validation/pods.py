@@ -9,9 +9,9 @@ from dra_spawner.devcluster.api.errors import (
     not_supported,
     required,
 )
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.validation.names import check_dns_label, check_dns_subdomain
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _ONLY_THESE_MAY_CHANGE = (

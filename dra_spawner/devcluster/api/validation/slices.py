@@ -14,7 +14,6 @@ from dra_spawner.devcluster.api.errors import (
     too_long,
     too_many,
 )
-from dra_spawner.devcluster.api.json_values import JsonObject
 from dra_spawner.devcluster.api.validation.claims import EFFECTS, check_qualified_attribute
 from dra_spawner.devcluster.api.validation.names import (
     MOST_SUBDOMAIN_CHARACTERS,
@@ -28,6 +27,7 @@ from dra_spawner.devcluster.api.validation.names import (
 )
 from dra_spawner.devcluster.api.validation.node_choices import check_device_nodes, check_slice_nodes
 from dra_spawner.dra.quantity import Quantity
+from dra_spawner.json_types import JsonObject
 
 MOST_DEVICES = 128
 MOST_DEVICES_ADVANCED = 64
