@@ -18,6 +18,7 @@ from dra_spawner.fit.errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.choices import list_choices
+from dra_spawner.profiles.drivers import DriverNotUsable
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import Inventory, check_choices, problem_finding, rules, unknown_rules
@@ -50,18 +51,18 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
     Returns
     -------
     int
-        0, 1 when there are errors, 2 when the input cannot be read.
+        0, 1 when there are errors, 2 when the input cannot be read or an installed driver cannot be used.
     """
     progress = Progress(messages)
-    if unknown := unknown_rules(options.ignored):
-        messages.write(f"dra-spawner check: --ignore: {unknown[0]}\n")
-        return 2
     try:
+        if unknown := unknown_rules(options.ignored):
+            messages.write(f"dra-spawner check: --ignore: {unknown[0]}\n")
+            return 2
         found = read_profiles(options.profiles, standard_input, progress)
         configured = found.settings.get("namespace")
         namespace = options.namespace or (configured if isinstance(configured, str) else "default")
         facts = _facts(options, namespace, standard_input, progress)
-    except InputError as error:
+    except (InputError, DriverNotUsable) as error:
         progress.clear()
         messages.write(f"dra-spawner check: {error}\n")
         return 2

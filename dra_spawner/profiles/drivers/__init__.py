@@ -1,9 +1,11 @@
-"""What is known of DRA drivers: their classes, devices, parameters, and how firmly they enforce a share.
+"""DRA drivers: their classes, devices and parameters, and what enforces a share of a device.
 
-A driver that is not known works through the general language; nothing is said about it here.
+An unknown driver works through the general language, without checks of its parameters. Other packages add drivers by
+entry point (`installed`).
 """
 
 from dra_spawner.profiles.drivers.driver import Driver, Situation
+from dra_spawner.profiles.drivers.installed import DriverNotUsable
 from dra_spawner.profiles.drivers.registry import (
     driver_findings,
     driver_of_class,
@@ -17,6 +19,7 @@ from dra_spawner.profiles.drivers.vocabulary import Enforcement, ShareEnforcemen
 __all__ = [
     "DRIVER_RULES",
     "Driver",
+    "DriverNotUsable",
     "Enforcement",
     "ShareEnforcement",
     "Situation",

@@ -93,7 +93,9 @@ class Driver:
     share
         How firmly the share of a request is one; ``None``: the request gets devices for itself.
     rules
-        What else is wrong in a choice, beyond the parameters.
+        Functions that find what else is wrong in a choice, beyond the parameters.
+    own_rules
+        Rules that only this driver's functions use; ``--ignore`` and ``ignored_profile_rules`` take their names.
     """
 
     name: str
@@ -107,6 +109,7 @@ class Driver:
     equal_sharers: bool = False
     share: EnforcementRule = _no_shares
     rules: tuple[DriverRule, ...] = ()
+    own_rules: tuple[Rule, ...] = ()
     class_types: Mapping[str, str] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -1,8 +1,9 @@
-"""All drivers that are known, by name and by the classes that they bring."""
+"""All known drivers, by name and by DeviceClass."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 
 from dra_spawner.profiles.choices import Choice
 from dra_spawner.profiles.claims import DeviceClaim
@@ -13,31 +14,53 @@ from dra_spawner.profiles.drivers.dranet import DRANET
 from dra_spawner.profiles.drivers.driver import Driver, Situation
 from dra_spawner.profiles.drivers.example import EXAMPLE_CPU, EXAMPLE_GPU, EXAMPLE_NET
 from dra_spawner.profiles.drivers.hami import HAMI_GPU
+from dra_spawner.profiles.drivers.installed import installed_drivers
 from dra_spawner.profiles.drivers.intel import INTEL_GAUDI, INTEL_GPU, INTEL_QAT
 from dra_spawner.profiles.drivers.nvidia import NVIDIA_GPU
 from dra_spawner.profiles.drivers.nvidia_compute_domain import NVIDIA_COMPUTE_DOMAIN
 from dra_spawner.profiles.drivers.published import published
+from dra_spawner.profiles.drivers.rules import DRIVER_RULES
 from dra_spawner.profiles.drivers.sriov import SRIOV
 from dra_spawner.profiles.drivers.vocabulary import ShareEnforcement
 from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.findings import Finding
+from dra_spawner.profiles.findings import Finding, Rule
 
-_ALL = (
+_SHIPPED = (
     *(NVIDIA_GPU, NVIDIA_COMPUTE_DOMAIN, INTEL_GPU, INTEL_GAUDI, INTEL_QAT, AMD_GPU, HAMI_GPU),
     *(CNI, DRANET, SRIOV, EXAMPLE_GPU, EXAMPLE_NET, EXAMPLE_CPU),
 )
-_DRIVERS: Mapping[str, Driver] = {each.name: each for each in _ALL}
-_BY_CLASS: Mapping[str, Driver] = {name: each for each in _DRIVERS.values() for name in each.class_types}
+
+
+@cache
+def _drivers() -> Mapping[str, Driver]:
+    """By name. An installed driver replaces a shipped one, as it may know a newer release."""
+    return {each.name: each for each in (*_SHIPPED, *installed_drivers())}
+
+
+@cache
+def _by_class() -> Mapping[str, Driver]:
+    return {name: each for each in _drivers().values() for name in each.class_types}
 
 
 def known_drivers() -> tuple[Driver, ...]:
-    """Every driver of which something is known."""
-    return tuple(_DRIVERS.values())
+    """The shipped drivers, then those of installed packages.
+
+    Raises
+    ------
+    DriverNotUsable
+        If an installed package adds a driver that cannot be used. So does every other function of this module.
+    """
+    return tuple(_drivers().values())
 
 
 def known_driver(name: str) -> Driver | None:
     """The driver of this name, as in ``spec.driver`` of its ResourceSlices."""
-    return _DRIVERS.get(name)
+    return _drivers().get(name)
+
+
+def driver_rules() -> tuple[Rule, ...]:
+    """The rules about drivers, those of installed packages included."""
+    return tuple(dict.fromkeys((*DRIVER_RULES, *(rule for each in known_drivers() for rule in each.own_rules))))
 
 
 def driver_of_class(device_class: str, facts: ClusterFacts | None) -> Driver | None:
@@ -46,11 +69,11 @@ def driver_of_class(device_class: str, facts: ClusterFacts | None) -> Driver | N
     What the class's CEL says counts (``device.driver == "…"``), then which devices it selects, then its name.
     """
     name = published(facts).driver_of_class(device_class)
-    return _DRIVERS.get(name) if name else _BY_CLASS.get(device_class)
+    return _drivers().get(name) if name else _by_class().get(device_class)
 
 
 def driver_findings(choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
-    """What the drivers that a choice is about would refuse, or not do as meant."""
+    """What the drivers of a choice's devices would refuse, or do otherwise than meant."""
     situation = Situation(choice, asked_claims(choice), published(facts))
     concerned: dict[str, Driver] = {}
     for claim in situation.claims:
@@ -58,16 +81,16 @@ def driver_findings(choice: Choice, facts: ClusterFacts | None) -> Iterator[Find
             if driver is not None:
                 concerned[driver.name] = driver
         for config in claim.configs:
-            if config.driver in _DRIVERS:
-                concerned[config.driver] = _DRIVERS[config.driver]
+            if (configured := known_driver(config.driver)) is not None:
+                concerned[config.driver] = configured
     for driver in concerned.values():
         yield from driver.findings_of(situation)
 
 
 def share_enforcements(claim: DeviceClaim, facts: ClusterFacts | None) -> Mapping[str, ShareEnforcement]:
-    """How firmly each share of a claim is one: by request, or request/alternative.
+    """What enforces each share of a claim, by request or request/alternative.
 
-    Requests that get devices for themselves, and those for drivers of which nothing is known, are not there.
+    Requests for whole devices, and requests for unknown drivers, are left out.
     """
     cluster = published(facts)
     asked = asked_claim(claim)

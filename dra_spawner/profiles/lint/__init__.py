@@ -2,14 +2,14 @@
 
 from dra_spawner.profiles.lint.inventory import Inventory
 from dra_spawner.profiles.lint.report import CheckedChoice, Report, check_choice, check_choices, problem_finding
-from dra_spawner.profiles.lint.rules import ALL_RULES, RULES, unknown_rules
+from dra_spawner.profiles.lint.rules import RULES, all_rules, unknown_rules
 
 __all__ = [
-    "ALL_RULES",
     "RULES",
     "CheckedChoice",
     "Inventory",
     "Report",
+    "all_rules",
     "check_choice",
     "check_choices",
     "problem_finding",

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Final
 
-from dra_spawner.profiles.drivers.rules import DRIVER_RULES
+from dra_spawner.profiles.drivers.registry import driver_rules
 from dra_spawner.profiles.findings import Level, Rule
 from dra_spawner.profiles.intel_gas.rules import INTEL_GAS_RULES
 from dra_spawner.profiles.vlan_findings import VLAN_RULES
 
-__all__ = ["ALL_RULES", "RULES", "unknown_rules"]
+__all__ = ["RULES", "all_rules", "unknown_rules"]
 
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
@@ -158,13 +158,21 @@ RULES: Final = (
     EXTENDED_BESIDE_CLAIMS,
 )
 
-#: Also those that are looked for elsewhere: about drivers, VLANs, and Intel GPUs of the device-plugin age.
-ALL_RULES: Final = (*RULES, *DRIVER_RULES, *VLAN_RULES, *INTEL_GAS_RULES)
+
+def all_rules() -> tuple[Rule, ...]:
+    """Every rule: of this package, about drivers, about VLANs, and about GPU Aware Scheduling of Intel GPUs."""
+    return (*RULES, *driver_rules(), *VLAN_RULES, *INTEL_GAS_RULES)
 
 
 def unknown_rules(names: Iterable[str]) -> tuple[str, ...]:
-    """Those names that no rule has, a sentence each."""
-    known = [rule.name for rule in ALL_RULES]
+    """A sentence for each name that no rule has.
+
+    Raises
+    ------
+    DriverNotUsable
+        If an installed package adds a driver that cannot be used.
+    """
+    known = [rule.name for rule in all_rules()]
     sentences = []
     for name in names:
         if name not in known:
