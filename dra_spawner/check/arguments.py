@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Callable
+
+from dra_spawner.json_types import JsonObject
 
 __all__ = ["add_commands"]
 
@@ -196,7 +199,7 @@ def _schema(options: argparse.Namespace) -> int:
     from dra_spawner.profiles.profiles_schema import profiles_schema
     from dra_spawner.profiles.vlan_policy import vlans_schema
 
-    schemas = {
+    schemas: dict[str, Callable[[], JsonObject]] = {
         "profiles": profiles_schema,
         "device_claims": json_schema,
         "intel_gas": lambda: {"$schema": DRAFT, "title": "intel_gas", **intel_gas_schema()},

@@ -234,7 +234,7 @@ def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:
         container.setdefault("env", []).extend({"name": name, "value": value} for name, value in environment.items())
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc] # PyYAML has no types
     """Lists are indented, and nothing is said by reference."""
 
     def ignore_aliases(self, data: object) -> bool:

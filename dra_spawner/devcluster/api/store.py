@@ -411,16 +411,21 @@ class Store:
             return current
         if may_go(resource_type, current, new):
             self._remove(resource_type, current, dry_run=dry_run)
-            return freeze(new)
+            return _frozen(new)
         return self._commit(resource_type, new, dry_run=dry_run)
 
     def _commit(self, resource_type: ResourceType, new: JsonObject, *, dry_run: bool) -> JsonObject:
         """Store an object's next state."""
         new["metadata"] = without_empty_members(new["metadata"])
         if dry_run:
-            return freeze(new)
+            return _frozen(new)
         return self._objects.put(resource_type, new)
 
     def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
         """Take an object out."""
         return last if dry_run else self._objects.remove(resource_type, last)
+
+
+def _frozen(new: JsonObject) -> JsonObject:
+    frozen: JsonObject = freeze(new)
+    return frozen

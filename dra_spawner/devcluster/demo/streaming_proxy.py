@@ -54,7 +54,7 @@ def _session() -> aiohttp.ClientSession:
     )
 
 
-class StreamingProxyHandler(ProxyHandler):
+class StreamingProxyHandler(ProxyHandler):  # type: ignore[misc] # that package has no types
     """Forwards head and body of an answer as they arrive, for as long as they take."""
 
     _forwarding: asyncio.Task[None] | None = None
