@@ -1,4 +1,4 @@
-"""``dra-spawner``: the commands. Each room adds its own."""
+"""The command ``dra-spawner``. Each package adds its subcommands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dra_spawner.uninstall import arguments as uninstall
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
-"""As EX_SOFTWARE of sysexits.h: none that a command gives by itself."""
+"""EX_SOFTWARE of sysexits.h, which no command returns by itself."""
 
 _DEBUG_VARIABLE: Final = "DRA_SPAWNER_DEBUG"
 _OUTPUT_ERRORS: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
@@ -34,17 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        0 done, 1 failed with a sentence on stderr, 2 wrong usage or input, 70 a defect of this program, and 128 with
+        0 done, 1 failed with a sentence on stderr, 2 wrong usage or input, 70 a defect of this program, and 128 plus
         the signal's number where a signal or a closed pipe ended it.
     """
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == ["service"]:
-        # Its settings are traitlets, which read the command line themselves.
+        # The service's settings are traitlets, which parse the command line themselves.
         from dra_spawner.service import main as run_service
 
         return run_service(arguments[1:])
     for stream in (sys.stdout, sys.stderr):
-        # Names of files and users may be no Unicode text.
+        # Names of files and users may not be valid Unicode.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     options = _parser().parse_args(arguments)
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _discard_output() -> None:
-    """Python flushes what is left when it ends, and would tell that this fails."""
+    """Prevent Python's flush at exit, which would print an error."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
@@ -89,7 +89,7 @@ def _report_defect(name: str, error: Exception, *, with_traceback: bool) -> None
 
 
 def _issues_page() -> str:
-    """Where the package's own metadata says that issues are told; empty if it does not."""
+    """The address for issues in the package's metadata; empty if there is none."""
     try:
         links = metadata(names.PROJECT).get_all("Project-URL") or []
     except PackageNotFoundError:
@@ -99,7 +99,7 @@ def _issues_page() -> str:
 
 
 class _Command(argparse.ArgumentParser):
-    """The parser of one command, whose description and examples are printed as they are written."""
+    """The parser of one command; it prints description and examples unchanged."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, **options)
@@ -115,7 +115,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
-    commands.add_parser("service", help="keep places ready beside a hub, say who uses which device: page, API, metrics")
-    for room in (demo, fit, check, uninstall):
-        room.add_commands(commands)
+    commands.add_parser(
+        "service", help="keep placeholders ready for a hub, and show who uses which device: page, API, metrics"
+    )
+    for package in (demo, fit, check, uninstall):
+        package.add_commands(commands)
     return parser

@@ -1,1 +1,1 @@
-"""``dra-spawner check``, ``render`` and ``schema``: profiles before a user meets them."""
+"""``dra-spawner check``, ``render`` and ``schema``: test profiles before users see them."""

@@ -20,7 +20,7 @@ _PROFILES_HELP = (
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this room."""
+    """Add the commands of this package."""
     _add_check(commands)
     _add_render(commands)
     _add_schema(commands)
@@ -29,29 +29,29 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "check",
-        help="is every choice of every profile sound on this cluster?",
-        description="Check what users can pick before a user meets it: whether the language accepts it, the cluster\n"
-        "has the classes and devices, shares are given as asked for, drivers take their parameters, and no field is\n"
-        "dropped because a feature gate is off. Nothing is changed on the cluster; gates are found out by dry run.",
+        help="check every choice of every profile against a cluster",
+        description="Check every choice before users see it: whether the language accepts it, the cluster\n"
+        "has the classes and devices, shares are given as requested, drivers take their parameters, and no field is\n"
+        "dropped because a feature gate is off. The cluster is not changed; gates are detected by dry run.",
         epilog="examples:\n"
         "  dra-spawner check --kubeconfig ~/.kube/config             jupyterhub_config.py of this directory\n"
         "  dra-spawner check values.yaml -f prod.yaml --kubeconfig ~/.kube/config --namespace jupyter\n"
-        "  dra-spawner check profiles.yaml                           what can be said without a cluster\n"
+        "  dra-spawner check profiles.yaml                           checks that need no cluster\n"
         "  kubectl get nodes,resourceslices,deviceclasses,namespaces -o json > cluster.json\n"
         "  dra-spawner check profiles.yaml --objects cluster.json    on a machine without access\n"
         "  dra-spawner check values.yaml --format json | jq '.choices[] | select(.findings != [])'\n"
         "\n" + _PROFILES_HELP + "\n"
         "output:\n"
-        "  error: the choice cannot work on this cluster; warning: it hardly works as meant; info: worth knowing.\n"
-        "  Each with its place in the profiles and the name of the rule; docs/check.md tells about each rule.\n"
-        "  Each choice of each option is checked beside the defaults of the other options, not every combination.\n"
+        "  error: the choice cannot work on this cluster; warning: it may not work as meant; info: worth knowing.\n"
+        "  Each finding has its place in the profiles and its rule; docs/check.md describes the rules.\n"
+        "  Each choice of an option is checked with the defaults of the other options, not in every combination.\n"
         "\n"
         "exit code:\n"
         "  0 no errors, 1 errors, 2 the input cannot be read",
     )
     _add_profiles(command)
     command.add_argument("--kubeconfig", default="", metavar="FILE", help="the cluster to check against")
-    command.add_argument("--context", default="", help="with --kubeconfig: another context than its current one")
+    command.add_argument("--context", default="", help="with --kubeconfig: a context, if not its current one")
     command.add_argument(
         "--objects",
         nargs="+",
@@ -65,24 +65,22 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     command.add_argument(
         "--nodes-may-be-added",
         action="store_true",
-        help="an autoscaler may add nodes with other devices: what only the present ones lack is a warning",
+        help="an autoscaler may add nodes with other devices: what only the present nodes lack is a warning",
     )
     command.add_argument(
-        "--ignore", action="append", default=[], metavar="RULE", help="leave out what a rule finds; may be repeated"
+        "--ignore", action="append", default=[], metavar="RULE", help="ignore the findings of a rule; may be repeated"
     )
-    command.add_argument(
-        "--format", choices=("table", "json"), default="table", help="how to print what was found (%(default)s)"
-    )
+    command.add_argument("--format", choices=("table", "json"), default="table", help="output format (%(default)s)")
     command.set_defaults(run=_check)
 
 
 def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "render",
-        help="what would be created for a user who picks this?",
+        help="print what would be created for a user who picks a choice",
         description="Print the claim templates and companion objects that a start would create, and the pod with what\n"
-        "this project puts into it: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is\n"
-        "not shown. Names that a start makes up are made of the choice here, so that output can be compared.",
+        "this project's parts: claims, tolerations, annotations. The rest of the pod is KubeSpawner's and is\n"
+        "not shown. Random names of a start are replaced by the choice's, so that outputs can be compared.",
         epilog="examples:\n"
         "  dra-spawner render profiles.yaml                                        every choice\n"
         "  dra-spawner render values.yaml --profile gpu-slice --choose memory=large --user ada\n"
@@ -100,15 +98,15 @@ def _add_render(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
         type=_pick,
         default=[],
         metavar="OPTION=CHOICE",
-        help="what is picked in the profile, else its defaults; may be repeated",
+        help="the choice of an option (its default); may be repeated",
     )
-    command.add_argument("--user", default="user", metavar="NAME", help="who picks it (%(default)s)")
+    command.add_argument("--user", default="user", metavar="NAME", help="the user who picks it (%(default)s)")
     command.add_argument(
         "--group",
         action="append",
         default=[],
         metavar="NAME",
-        help="a group of that user, for claims that groups share (the first that a claim names); may be repeated",
+        help="a group of that user, for claims shared by group (the first that a claim names); may be repeated",
     )
     _add_namespace(command)
     command.add_argument(
@@ -121,24 +119,24 @@ def _add_schema(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
     command = commands.add_parser(
         "schema",
         help="the profile language as JSON Schema, for editors",
-        description="Print a JSON Schema (draft 2020-12), by which editors complete and check what is written.",
+        description="Print a JSON Schema (draft 2020-12), with which editors complete and check profiles.",
         epilog="examples:\n"
         "  dra-spawner schema > profiles.schema.json\n"
         "  # yaml-language-server: $schema=profiles.schema.json      first line of Helm values or a profile_list\n"
-        "  dra-spawner schema device_claims                          of claims alone, as a whole",
+        "  dra-spawner schema device_claims                          of claims alone",
     )
     command.add_argument(
         "of",
         nargs="?",
         choices=("profiles", "device_claims", "intel_gas", "vlans"),
         default="profiles",
-        help="profiles: Helm values, or a list of profiles, with all of the others in it (default); or one trait alone",
+        help="profiles: Helm values or a list of profiles, which includes the others (default); or one trait",
     )
     command.set_defaults(run=_schema)
 
 
 def _add_profiles(command: argparse.ArgumentParser) -> None:
-    command.add_argument("profiles", nargs="*", metavar="PROFILES", help="what to read, see below")
+    command.add_argument("profiles", nargs="*", metavar="PROFILES", help="files to read, see below")
     command.add_argument(
         "-f", "--values", action="append", default=[], metavar="FILE", help="further Helm values, as with helm -f"
     )
@@ -156,7 +154,7 @@ def _pick(text: str) -> tuple[str, str]:
 
 
 def _check(options: argparse.Namespace) -> int:
-    # Imported here: `dra-spawner --help` need not load what reads a hub's configuration.
+    # Imported here, so that `dra-spawner --help` does not load JupyterHub.
     from dra_spawner.check.check_command import CheckOptions, run_check
 
     if options.objects and options.kubeconfig:

@@ -1,4 +1,4 @@
-"""``dra-spawner check``: reading, checking, printing."""
+"""``dra-spawner check``: read, check, print."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["CheckOptions", "check_profiles", "run_check"]
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     profiles: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input."""
@@ -37,10 +37,10 @@ class CheckOptions:
     context: str = ""
     objects: tuple[str, ...] = ()
     namespace: str = ""
-    """Where servers run; empty: as configured, else ``default``."""
+    """Namespace of servers; empty: as configured, else ``default``."""
     nodes_may_be_added: bool = False
     ignored: tuple[str, ...] = ()
-    """Names of rules that do not count; those that the hub is configured with do not either."""
+    """Names of ignored rules, besides those of the hub's configuration."""
     as_json: bool = False
     colours: bool = False
 
@@ -81,7 +81,7 @@ def run_check(options: CheckOptions, standard_input: BinaryIO, output: TextIO, m
 def check_profiles(
     found: ProfilesFound, facts: ClusterFacts, has_cluster: bool, ignored: Collection[str] = ()
 ) -> Outcome:
-    """All choices of what was found, against what is known of a cluster."""
+    """Check all choices against the facts of a cluster."""
     inventory = Inventory(facts)
     profile_list = found.profile_list
     is_function = callable(profile_list)
@@ -124,9 +124,9 @@ def _facts(options: CheckOptions, namespace: str, standard_input: BinaryIO, prog
 
 
 def _check_kubeconfig(file: str, standard_input: BinaryIO, progress: Progress) -> None:
-    """Raise for a file that the library that uses it would fail at without a sentence, or never be done with."""
+    """Raise for a kubeconfig at which the Kubernetes client would fail without a message, or never end."""
     if not Path(file).exists():
-        return  # several, or none: the library says so
+        return  # several paths, or none: the client reports it
     documents = list(read_files((file,), standard_input, progress, PROFILE_FILES))
     if len(documents) > 1 or not isinstance(documents[0].value, Mapping):
         raise InputError(file, 0, "", "is no kubeconfig, which is one mapping with clusters, users and contexts")
@@ -141,7 +141,7 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
     try:
         connection = await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None)
     except (ConfigException, OSError, ValueError, TypeError, LookupError, AttributeError) as error:
-        # The library does not look at types: what is none comes out in any of these ways.
+        # The client does not check types in a kubeconfig, so it raises any of these.
         raise InputError(kubeconfig, 0, "", f"cannot be used: {error}") from None
     try:
         async with connection as api:

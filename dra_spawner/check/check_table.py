@@ -1,4 +1,4 @@
-"""What a check found, for people: grouped by choice, what choices have in common told once."""
+"""The findings of a check as text, grouped by choice; findings shared by several choices are listed once."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _LEVEL_WIDTH = max(map(len, Level))
 
 
 def check_table(outcome: Outcome, *, colours: bool = False) -> str:
-    """Lines for people, the last of which sums up.
+    """The findings as lines; the last line sums up.
 
     Parameters
     ----------
     colours
-        Whether the text is for a terminal that shows colours.
+        Whether to use the colours of a terminal.
     """
     lines: list[str] = []
     for heading, findings, elsewhere in _groups(outcome):
@@ -36,7 +36,7 @@ def check_table(outcome: Outcome, *, colours: bool = False) -> str:
 
 
 def _groups(outcome: Outcome) -> Iterator[tuple[str, list[Finding], Counter[Finding]]]:
-    """Headings with the findings that were not told before, and in how many choices each is."""
+    """Headings with the findings that are new there, and the number of choices that share each."""
     report = outcome.report
     times = Counter(finding for choice in report.choices for finding in choice.findings)
     told: set[Finding] = set()

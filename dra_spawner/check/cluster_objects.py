@@ -1,4 +1,4 @@
-"""What is known of a cluster from files that kubectl printed."""
+"""Facts of a cluster from files that kubectl printed."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ class _Objects:
         self.by_kind: dict[str, dict[str, Any]] = {}
 
     def add(self, source: SourceObject) -> None:
-        """Take an object in; kinds that do not matter are passed over.
+        """Add an object; other kinds are ignored.
 
         Raises
         ------
         InputError
-            When it makes no sense.
+            If the object is malformed.
         """
         if not matters(source, _KINDS):
             return
@@ -66,7 +66,7 @@ class _Objects:
         except ObjectError as error:
             raise source.error(error) from None
         except (AttributeError, KeyError, TypeError):
-            # Only of webhooks; whatever else is decoded says by itself what is wrong.
+            # Only for webhooks: decoding reports every other error by itself.
             if source.kind != "ValidatingWebhookConfiguration":
                 raise
             raise source.document.error((*source.path, "webhooks"), "must be a list of webhooks") from None
@@ -74,22 +74,22 @@ class _Objects:
 
 
 def read_objects(files: Sequence[str], namespace: str, standard_input: BinaryIO, progress: Progress) -> ClusterFacts:
-    """Facts from files; a kind of which there is no object is one of which nothing is known.
+    """Read facts from files; a kind without any object counts as unknown.
 
     Raises
     ------
     InputError
-        When a file cannot be read.
+        If a file cannot be read.
     """
     objects, questions = sort_out(read_files(files, standard_input, progress), _Objects)
     progress.clear()
     if questions:
-        raise InputError(files[0], 0, "", "has a question; objects of the cluster are wanted")
+        raise InputError(files[0], 0, "", "has a question; give objects of the cluster")
     return facts_of_objects(objects.by_kind, namespace)
 
 
 def facts_of_objects(by_kind: dict[str, dict[str, Any]], namespace: str) -> ClusterFacts:
-    """Facts from objects by kind and name; the version is that of the newest kubelet, which no API server is behind."""
+    """Facts from objects by kind and name; the version is the newest kubelet's, as no API server is older."""
     nodes = by_kind.get("Node")
     slices = by_kind.get("ResourceSlice")
     own = by_kind.get("Namespace", {}).get(namespace)

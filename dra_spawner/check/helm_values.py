@@ -1,4 +1,4 @@
-"""The spawner's traits out of values of the zero-to-jupyterhub chart, as the chart's hub sets them."""
+"""The spawner's traits from values of the zero-to-jupyterhub chart, as the chart's hub sets them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TRAITS: Final[Mapping[str, tuple[str, ...]]] = {
     "start_timeout": ("startTimeout",),
     "cmd": ("cmd",),
 }
-#: What the chart tolerates for all servers, before ``singleuser.extraTolerations``.
+#: The chart's tolerations of all servers, before ``singleuser.extraTolerations``.
 _TOLERATIONS: Final = tuple(
     {"key": key, "operator": "Equal", "value": "user", "effect": "NoSchedule"}
     for key in (names.DEDICATED, names.DEDICATED_UNDERSCORE)
@@ -43,7 +43,7 @@ _TOLERATIONS: Final = tuple(
 
 
 def is_helm_values(value: Mapping[str, Any]) -> bool:
-    """Whether a document looks like values of the chart, or of one that has it as ``jupyterhub``."""
+    """Whether a document looks like values of the chart, or of a chart that includes it as ``jupyterhub``."""
     value = _chart(value)[1]
     return any(isinstance(value.get(key), Mapping) for key in ("hub", "singleuser"))
 
@@ -56,7 +56,7 @@ def _chart(values: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
 
 
 def profiles_of_values(values: Mapping[str, Any], source: str) -> ProfilesFound:
-    """What a hub with these values offers; ``hub.extraConfig`` is run, as the hub does."""
+    """The profiles of a hub with these values; ``hub.extraConfig`` is run, as the hub does."""
     prefix, values = _chart(values)
     config, paths = Config(), {}
     for trait, where in _TRAITS.items():
@@ -92,7 +92,7 @@ def profiles_of_values(values: Mapping[str, Any], source: str) -> ProfilesFound:
 
 
 def _run_extra_config(values: Mapping[str, Any], config: Config, source: str) -> list[str]:
-    """Run ``hub.extraConfig`` in the order of its keys; what fails here may need the hub's own image."""
+    """Run ``hub.extraConfig`` in the order of its keys; a failing part may need the hub's own image."""
     unread = []
     pieces = _at(values, ("hub", "extraConfig"))
     for name in sorted(pieces) if isinstance(pieces, Mapping) else ():
@@ -100,7 +100,7 @@ def _run_extra_config(values: Mapping[str, Any], config: Config, source: str) ->
         try:
             exec(compile(str(pieces[name]), where, "exec"), {"c": config, "get_config": lambda: config})  # noqa: S102 (the hub does)
         except (Exception, SystemExit) as error:
-            unread.append(f"{error_in(source, where, error)} ({where}); what it would have set is not checked")
+            unread.append(f"{error_in(source, where, error)} ({where}); its settings are not checked")
     return unread
 
 

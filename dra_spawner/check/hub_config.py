@@ -1,4 +1,4 @@
-"""The spawner's traits out of a hub's configuration file, which is run as JupyterHub runs it."""
+"""The spawner's traits from a hub's configuration file, which is run as JupyterHub runs it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["error_in", "profiles_of_hub_config", "spawner_settings"]
 
 
 def profiles_of_hub_config(path: Path) -> ProfilesFound:
-    """What a ``jupyterhub_config.py`` configures.
+    """The profiles of a ``jupyterhub_config.py``.
 
     Raises
     ------
     InputError
-        When it cannot be run, with the line.
+        If it cannot be run; the error has the line.
     """
     try:
         config = PyFileConfigLoader(path.name, str(path.resolve().parent)).load_config()
@@ -35,14 +35,14 @@ def profiles_of_hub_config(path: Path) -> ProfilesFound:
 
 
 def error_in(file: str, code_file: str, error: BaseException) -> InputError:
-    """What went wrong when Python code was run, with its last line in that file.
+    """Describe an error of executed Python code, with its last line in that file.
 
     Parameters
     ----------
     file
-        What to call it.
+        The file's name in the message.
     code_file
-        What the traceback calls it.
+        The file's name in the traceback.
     """
     line = 0
     if isinstance(error, SyntaxError) and error.filename == code_file:
@@ -54,7 +54,7 @@ def error_in(file: str, code_file: str, error: BaseException) -> InputError:
 
 
 def spawner_settings(config: Config) -> dict[str, Any]:
-    """The traits of the hub's spawner that are set: those of its class, over those of the classes it is made of."""
+    """The configured traits of the hub's spawner; its class overrides its base classes."""
     settings: dict[str, Any] = {}
     for section in _sections(config):
         for name, value in config.get(section, {}).items():
@@ -75,7 +75,7 @@ def _sections(config: Config) -> list[str]:
 
 
 def _value(name: str, value: object, before: Mapping[str, Any]) -> object:
-    """A value as the spawner would see it: ``+=``, ``append`` and ``update`` on what is the default."""
+    """A value as the spawner sees it: ``+=``, ``append`` and ``update`` are applied to the default."""
     if isinstance(value, LazyConfigValue):
         default = DRASpawner.class_traits()[name].default() if name in DRASpawner.class_traits() else None
         return value.get_value(before.get(name, default))

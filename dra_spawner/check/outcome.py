@@ -1,4 +1,4 @@
-"""What a check found, for programs, and what it could not look at."""
+"""The outcome of a check as JSON, and what was not checked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Outcome", "title"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A report, with what it is about.
+    """A report with the profiles and facts that it is about.
 
     Attributes
     ----------
     has_cluster
-        Whether anything of a cluster was given.
+        Whether a cluster, or objects of one, were given.
     """
 
     found: ProfilesFound
@@ -31,7 +31,7 @@ class Outcome:
     has_cluster: bool
 
     def not_checked(self) -> Iterator[str]:
-        """What was not looked at, a phrase each."""
+        """A phrase for each part that was not checked."""
         yield from self.found.unread
         facts = self.inventory.facts
         if not self.has_cluster:
@@ -59,7 +59,7 @@ class Outcome:
         return any(request.admin_access for request in requests)
 
     def to_json(self) -> dict[str, Any]:
-        """One document; docs/check.md describes it."""
+        """The outcome as JSON, which docs/check.md describes."""
         facts = self.inventory.facts
         version = facts.kubernetes_version
         cluster: dict[str, Any] | None = None
@@ -95,8 +95,8 @@ def _finding(finding: Finding) -> Mapping[str, str]:
 
 
 def title(listed: ListedChoice) -> str:
-    """What to call a choice: its profile and what is picked there."""
+    """Title of a choice: its profile and the picked options."""
     picks = ", ".join(f"{option}={choice}" for option, choice in listed.picks.items())
     profile = listed.profile or "the spawner's own device_claims"
-    # Slugs may be any text: it goes to terminals, and into a comment of YAML.
+    # Slugs may be any text, and are printed on terminals and in comments of YAML.
     return on_one_line(f"{profile}, {picks}" if picks else profile)

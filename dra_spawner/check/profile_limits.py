@@ -1,4 +1,4 @@
-"""How many profiles and choices a command looks at: work grows with their number times what each of them says."""
+"""Limits of profiles and choices that a command reads, as work grows with their number and size."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["check_size"]
 
 MOST_PROFILES: Final = 1_000
 MOST_OPTIONS: Final = 50
-"""Of one profile."""
+"""Maximum of one profile."""
 MOST_CHOICES: Final = 5_000
-"""Of all profiles together."""
+"""Maximum of all profiles together."""
 MOST_VALUES: Final = 200_000
-"""Of all choices together: each is checked with all that its profile says."""
+"""Maximum of values in all choices together, each counted with its profile's values."""
 MOST_RENDERED_VALUES: Final = 50_000
-"""The same where all choices are printed, which takes more time for each value."""
+"""The same maximum where all choices are printed, which takes more time for each value."""
 
 
 def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
-    """Refuse what nobody offers and what would take minutes.
+    """Refuse profiles that are too many or too large, as checking them would take minutes.
 
     Raises
     ------
@@ -46,7 +46,7 @@ def check_size(found: ProfilesFound, most_values: int = MOST_VALUES) -> None:
             _refuse(found, f"{path}.profile_options", len(options), "options", MOST_OPTIONS)
         offered = 1 + sum(map(len, _choices(options)))
         choices += offered
-        # The override of a choice counts where it is picked, and where it is the default beside all others.
+        # A choice's override counts where it is picked, and where it is the default beside other options.
         defaults = [next(iter(each.values()), None) for each in _choices(options)]
         values += offered * (own + _count_values([profile.get("kubespawner_override"), defaults], most_values))
         if choices > MOST_CHOICES:
@@ -63,7 +63,7 @@ def _choices(options: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 
 def _count_values(value: object, most: int) -> int:
-    """How many values there are in a value, itself included; counting ends above the limit."""
+    """Number of values in a value, itself included; counting ends above the limit."""
     count, pending = 0, [value]
     while pending and count <= most:
         item = pending.pop()
@@ -76,4 +76,4 @@ def _count_values(value: object, most: int) -> int:
 
 
 def _refuse(found: ProfilesFound, path: str, count: int, what: str, most: int) -> None:
-    raise InputError(found.source, 0, path, f"has {count:,} {what}; this command looks at {most:,} at most")
+    raise InputError(found.source, 0, path, f"has {count:,} {what}; the maximum is {most:,}")

@@ -1,4 +1,4 @@
-"""Profiles as they were found in a file."""
+"""Profiles that were found in a file."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ __all__ = ["ProfilesFound"]
 
 @dataclass(frozen=True, slots=True)
 class ProfilesFound:
-    """What a hub would offer.
+    """Profiles and settings of a hub.
 
     Attributes
     ----------
     source
-        What to call the file or files.
+        Name of the file or files in messages.
     profile_list
-        ``KubeSpawner.profile_list``, as it stands there.
+        ``KubeSpawner.profile_list``, unchanged.
     settings
-        The spawner's other traits that are set.
+        Other configured traits of the spawner.
     list_path, settings_path
-        Where the two stand, for messages.
+        Paths of the two in messages.
     unread
-        What could not be read, or only by a hub, a sentence each.
+        A sentence for each part that could not be read, or only by a hub.
     """
 
     source: str

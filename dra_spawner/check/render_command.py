@@ -43,14 +43,14 @@ from dra_spawner.spawner.pod_devices import attach_claims
 __all__ = ["RenderOptions", "run_render"]
 
 
-#: What stands in for the server's image where none is configured as plain text.
+#: Replaces the server's image where none is configured as plain text.
 _IMAGE = "quay.io/jupyterhub/singleuser"
 _NOTEBOOK = "notebook"
 
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     profiles: tuple[str, ...] = ()
     profile: str = ""
@@ -62,7 +62,7 @@ class RenderOptions:
 
 
 def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
-    """Print what would be created.
+    """Print the objects that a start would create.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def run_render(options: RenderOptions, standard_input: BinaryIO, output: TextIO,
 
 
 def _problems(listed: ListedChoice) -> Iterator[Problem]:
-    """What is refused of a choice, the legacy form for Intel GPUs included."""
+    """What the language refuses of a choice, including the legacy form for Intel GPUs."""
     yield from listed.problems
     if listed.choice is not None:
         try:
@@ -141,7 +141,7 @@ def _namespace(found: ProfilesFound, options: RenderOptions) -> str:
 
 
 def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> Iterator[JsonObject]:
-    """Templates, shared claims and companions, and the pod that names them."""
+    """Templates, shared claims, companion objects, and the pod that references them."""
     namespace = _namespace(found, options)
     nonce = hashlib.sha256(f"{choice.profile} {sorted(choice.picks.items())}".encode()).hexdigest()[:8]
     groups = options.groups or tuple(_some_groups(choice))
@@ -156,7 +156,7 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
         labels=labels,
         annotations={USERNAME: options.user},
     )
-    # Nothing is asked of any cluster.
+    # No request is made, so there is no client.
     objects = plan_objects(None, choice.plan, server, datetime(1970, 1, 1, tzinfo=UTC), nonce)  # type: ignore[arg-type]
     yield from objects.templates.values()
     manifests = [each.manifest for each in objects.companions]
@@ -167,21 +167,21 @@ def _objects(choice: Choice, found: ProfilesFound, options: RenderOptions) -> It
 
 
 def _standing(standing: StandingObject, nonce: str, ends: datetime) -> JsonObject:
-    """As its first user makes it, but for the note of that user, which has the time in it."""
+    """The shared object as its first user creates it, without the annotation of that start, which has a time."""
     manifest = standing.manifest(nonce, ends)
     del manifest["metadata"]["annotations"][START_PREFIX + nonce]
     return manifest
 
 
 def _some_groups(choice: Choice) -> Iterator[str]:
-    """A group for each claim that groups share: whoever picks it is in one."""
+    """A group for each claim that is shared by group, as the user who picks it is in one."""
     for claim in choice.plan.claims:
         if isinstance(claim.sharing, Sharing) and claim.sharing.groups:
             yield claim.sharing.groups[0]
 
 
 def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
-    """A pod with this project's parts; whatever else KubeSpawner puts there is left out."""
+    """A pod with this project's parts, without KubeSpawner's."""
     image = choice.settings.get("image")
     image = image if isinstance(image, str) and image else _IMAGE
     names = dict.fromkeys([_NOTEBOOK, *choice.plan.container_claims()])
@@ -206,7 +206,7 @@ def _pod(choice: Choice, server: Server, made: Mapping[str, str]) -> JsonObject:
 
 
 def _add_resources(choice: Choice, notebook: JsonObject) -> None:
-    """KubeSpawner's traits for extended resources, for which Kubernetes may give devices."""
+    """KubeSpawner's limits and guarantees for extended resources, which Kubernetes may serve with devices."""
     for kind, trait in (("limits", "extra_resource_limits"), ("requests", "extra_resource_guarantees")):
         amounts = choice.settings.get(trait)
         if isinstance(amounts, Mapping) and amounts:
@@ -214,7 +214,7 @@ def _add_resources(choice: Choice, notebook: JsonObject) -> None:
 
 
 def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:
-    """Limits and annotations of the legacy form, as far as they do not depend on the cards that are free."""
+    """Limits and annotations of the legacy form that do not depend on free cards."""
     try:
         wish = parse_intel_gas(choice.settings.get("intel_gas"))
     except ProfileError:
@@ -235,7 +235,7 @@ def _add_intel_gpus(choice: Choice, pod: JsonObject) -> None:
 
 
 class _Dumper(yaml.SafeDumper):  # type: ignore[misc] # PyYAML has no types
-    """Lists are indented, and nothing is said by reference."""
+    """Indents lists, and writes no anchors."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""Where profiles are configured, and reading them from there."""
+"""The sources of profiles, and how to read them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dra_spawner.profiles.merging import MergeConflict, merge_overrides
 
 __all__ = ["DEFAULT_FILE", "read_profiles"]
 
-#: What is read when no file is named.
+#: File to read when none is named.
 DEFAULT_FILE = "jupyterhub_config.py"
 
 
@@ -38,7 +38,7 @@ def read_profiles(
     Raises
     ------
     InputError
-        When something cannot be read, is none of these, or more than is looked at.
+        If a file cannot be read, has no profiles, or exceeds the limits.
     """
     found = _read(files, standard_input, progress)
     check_size(found, most_values)

@@ -1,4 +1,4 @@
-"""What stands for placeholders when it is shown what a user would get: the hub knows more, and asks the cluster."""
+"""Values of template placeholders such as ``{username}`` outside a hub."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def user_values(user: str, groups: Collection[str], namespace: str, vlans: objec
     Parameters
     ----------
     groups
-        The user's; none where it does not matter, and then the user is in whichever may have a VLAN.
+        The user's groups; empty: the user counts as being in a group that may have a VLAN.
     vlans
-        ``DRASpawner.vlans``. Of a range it is the first, as it is where none is in use.
+        ``DRASpawner.vlans``. A range gives its first VLAN, as if none were in use.
     """
     slug = safe_slug(user)
     return {
@@ -43,7 +43,7 @@ def _vlan_values(user: str, groups: Collection[str], vlans: object) -> Mapping[s
     try:
         policy = parse_vlan_policy(vlans)
     except ProfileError:
-        return {}  # `dra-spawner check` says what is wrong with it
+        return {}  # `dra-spawner check` reports what is wrong
     if policy is None:
         return {}
     name = vlan_owner(policy, user, groups or policy.groups)

@@ -1,4 +1,4 @@
-"""Answers: for every node, whether the claims without allocation fit there together."""
+"""Answers: whether the claims without allocation fit together, for every node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Answer", "NodeGroup", "answer_all"]
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes with one verdict, and that of the first."""
+    """Nodes with the same verdict, which is the first one's."""
 
     nodes: tuple[str, ...]
     verdict: NodeVerdict
@@ -34,17 +34,17 @@ class Answer:
     Attributes
     ----------
     claims
-        Those that were to be allocated, in order.
+        Claims to allocate, in order.
     nodes
-        All of them, in the order given.
+        All nodes, in the order given.
     problem
-        What stands in the way on every node: a claim that nothing can serve, an object the API server would refuse.
+        The problem on every node: a claim that no device can serve, or an object that the API server would refuse.
     problems
-        The same on single nodes, by name.
+        Problems of single nodes, by name.
     verdicts
-        On all other nodes; None when there is a problem on every node.
+        Verdicts on all other nodes; None if there is a problem on every node.
     warnings
-        Sentences about allocated claims that consume less than they asked for: nodes are fuller than they seem.
+        A sentence for each allocated claim that consumes less than requested: nodes are fuller than they seem.
     refused_object
         What is wrong with an object that the API server would refuse, if that keeps the claims from being judged on
         all nodes; empty if there is none.
@@ -61,7 +61,7 @@ class Answer:
 
     @property
     def fits_somewhere(self) -> bool | None:
-        """Whether the claims fit on some node; None if the search that would tell was stopped."""
+        """Whether the claims fit on some node; None if the search was stopped before it was known."""
         kinds = {group.verdict.kind for group in self.groups()}
         if VerdictKind.FITS in kinds:
             return True
@@ -78,7 +78,7 @@ class Answer:
         return next(iter(self.problems.values()), "") or next((verdict.message for verdict in devices), "")
 
     def groups(self) -> Iterator[NodeGroup]:
-        """Nodes with the same verdict together; some of these may still read alike."""
+        """Nodes grouped by verdict; two groups may have the same text."""
         if self.verdicts is None:
             if self.nodes:
                 yield NodeGroup(self.nodes, self.on(self.nodes[0]))
@@ -98,7 +98,7 @@ class Answer:
         return _node_verdict(node, self.claims, self.verdicts.on(node))
 
     def to_json(self) -> dict[str, object]:
-        """The line of ``--format json``."""
+        """The answer as a line of ``--format json``."""
         return {
             "name": self.name,
             "nodes": {node: self.on(node).to_json() for node in self.nodes},
@@ -113,14 +113,14 @@ def answer_all(
     max_steps: int | None,
     new_budget: Callable[[], SearchBudget] = SearchBudget,
 ) -> Iterator[Answer]:
-    """Answer one question after the other; what they have in common is worked out once.
+    """Answer one question after the other; work on shared objects is done once.
 
     Parameters
     ----------
     max_steps
-        Of the search on one node.
+        Limit of the search on one node.
     new_budget
-        What may be spent on one question, asked for when its turn comes.
+        Makes the budget of a question when its turn comes.
     """
     common = asked.common
     state = DeviceState(
@@ -183,7 +183,7 @@ def _add(state: DeviceState, own: ClusterObjects) -> None:
 
 
 def _class_problems(wanted: Sequence[ResourceClaim], common: ClusterObjects, own: ClusterObjects) -> Iterator[str]:
-    """What is wrong with the classes that the claims name."""
+    """Problems of the classes that the claims name."""
     broken = {**common.broken_classes, **own.broken_classes}
     for claim in wanted if broken else ():
         for request in claim.requests:

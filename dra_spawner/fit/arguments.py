@@ -11,7 +11,7 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this room."""
+    """Add the commands of this package."""
     _add_fit(commands)
     _add_utilization(commands)
 
@@ -19,21 +19,21 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "fit",
-        help="would these claims fit, where, and if not, why?",
+        help="tell where claims would fit, and if nowhere, why",
         description="Tell for every node whether all ResourceClaims without allocation would fit there together,\n"
-        "in the order given, decided as kube-scheduler 1.36 decides about devices. Needs no cluster: it reads\n"
-        "the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. Only devices are\n"
-        "looked at, not CPU, memory or taints of nodes.",
+        "in the order given, decided as kube-scheduler 1.36 decides about devices. It needs no cluster: it reads\n"
+        "the Nodes, ResourceSlices, DeviceClasses and ResourceClaims that kubectl prints. It considers devices\n"
+        "only, not CPU, memory or taints of nodes.",
         epilog="examples:\n"
         "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
-        "  kubectl get resourceclaims -A -o json > claims.json     what is in use, and what waits\n"
+        "  kubectl get resourceclaims -A -o json > claims.json     claims in use, and pending ones\n"
         "  dra-spawner fit cluster.json claims.json wanted.yaml    would wanted.yaml fit, too?\n"
         "  kubectl get nodes,resourceslices,deviceclasses,resourceclaims -A -o json | dra-spawner fit\n"
         "  dra-spawner fit --format json cluster.json questions.jsonl | jq .\n"
         "\n"
         "input:\n"
         "  JSON or YAML: objects, Lists, several documents one after the other, in any number of files. A line\n"
-        '  {"name": "q1", "objects": [...]} is a question of its own, asked of all other objects and its own;\n'
+        '  {"name": "q1", "objects": [...]} is a separate question, about all other objects and its own;\n'
         "  every such line gets one answer.\n"
         "\n"
         "output:\n"
@@ -53,8 +53,8 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         type=_seconds,
         default=60.0,
         metavar="SECONDS",
-        help="stop the search for one question after so long (%(default)g); 0 for no limit. On one node it is stopped"
-        " after 1,000,000 steps in any case: kube-scheduler gives up after ten seconds, which is about as much",
+        help="stop the search of one question after so many seconds (%(default)g); 0: no limit. On one node it stops"
+        " after 1,000,000 steps in any case, about as much as kube-scheduler does before it gives up after 10 s",
     )
     command.add_argument(
         "--list-attributes", action="store_true", help="as if the scheduler knew attributes that are lists"
@@ -70,11 +70,11 @@ def _add_fit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     command = commands.add_parser(
         "utilization",
-        help="how full are nodes, for cluster-autoscaler and in fact?",
+        help="tell how full nodes are, as cluster-autoscaler counts and by real use",
         description="Tell for every node how full its devices are, twice: as cluster-autoscaler computes it, which\n"
         "counts a device with one small share as full and lets the fullest pool speak for the node, and weighted:\n"
         "by the capacity and counters that are really consumed. Where the two differ strongly (marked !) is why an\n"
-        "autoscaler keeps a node that is almost idle. Needs no cluster: it reads what kubectl prints.",
+        "autoscaler keeps a node that is almost idle. It needs no cluster: it reads what kubectl prints.",
         epilog="examples:\n"
         "  kubectl get nodes,resourceslices,deviceclasses -o json > cluster.json\n"
         "  kubectl get resourceclaims,pods -A -o json > use.json\n"
@@ -85,14 +85,14 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         "\n"
         "input:\n"
         "  As of `dra-spawner fit`, and Pods: cluster-autoscaler counts the claims of the pods on a node. Without\n"
-        "  any, every allocated claim counts. Of all namespaces, or what others use is missed.\n"
+        "  any, every allocated claim counts. Give the objects of all namespaces, or use by others is missed.\n"
         "\n"
         "output:\n"
-        "  A table for people, busiest nodes first, nodes of which the same is to be said together; or one line of\n"
+        "  A table for people, busiest nodes first, nodes with the same figures together; or one line of\n"
         "  JSON for each question, figures from 0 to 1, null where there is none:\n"
         '  {"name": "q1", "nodes": {"n1": {"autoscaler": 1.0, "weighted": 0.125, "differsStrongly": true,\n'
         '    "pools": [{"driver": "gpu.example.com", "pool": "n1", "autoscaler": 1.0, "weighted": 0.125}]}}}\n'
-        "  A figure is unknown, and said why (autoscalerProblem, weightedProblems), while a pool of the node is\n"
+        "  A figure is unknown (autoscalerProblem and weightedProblems say why) while a pool of the node is\n"
         "  incomplete, or a claim of its pods is missing or not allocated. Strongly means by 25 % or more.\n"
         "\n"
         "exit code:\n"
@@ -105,13 +105,13 @@ def _add_utilization(commands: argparse._SubParsersAction[argparse.ArgumentParse
         action="append",
         default=[],
         metavar="CLASS=NUMBER",
-        help="what a device of this DeviceClass is worth beside others, which are worth 1; may be repeated",
+        help="weight of a device of this DeviceClass (1 for every other); may be repeated",
     )
     command.set_defaults(run=_utilization)
 
 
 def _add_files_and_table(command: argparse.ArgumentParser, printed: str) -> None:
-    command.add_argument("files", nargs="*", metavar="FILE", help="what to read; - or nothing for standard input")
+    command.add_argument("files", nargs="*", metavar="FILE", help="files to read; - or nothing for standard input")
     command.add_argument(
         "--format", choices=("table", "json"), default="table", help=f"how to print {printed} (%(default)s)"
     )

@@ -1,4 +1,4 @@
-"""``dra-spawner fit``: reading, answering, printing."""
+"""``dra-spawner fit``: read, answer, print."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from dra_spawner.fit.table import table
 __all__ = ["FitOptions", "run_fit"]
 
 MAX_STEPS: Final = 1_000_000
-"""Of the search on one node; kube-scheduler gives up after ten seconds, which is about as much."""
+"""Limit of the search on one node, about as much as kube-scheduler does before it gives up after 10 s."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False
     all_names: bool = False
     list_attributes: bool = False
-    """As if the scheduler had DRAListTypeAttributes on."""
+    """Decide as a scheduler with the feature gate DRAListTypeAttributes."""
     without_quirks: bool = False
     """Decide as the API promises instead of as kube-scheduler 1.36 does."""
     timeout: float = 60.0
@@ -44,12 +44,12 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
     Parameters
     ----------
     messages
-        For what is wrong with the input, and for the progress, which is shown on a terminal only.
+        Stream for errors, and for the progress, which is shown on a terminal only.
 
     Returns
     -------
     int
-        0 when the claims fit on some node (of every question), 1 when not, 2 when the input cannot be read or an
+        0 when the claims of every question fit on some node, 1 when not, 2 when the input cannot be read or an
         object that the API server would refuse leaves it open, 3 when that is not known of a question because its
         search was stopped, and no other question fits nowhere.
     """
@@ -86,7 +86,7 @@ def run_fit(options: FitOptions, standard_input: BinaryIO, output: TextIO, messa
 
 
 def _budget(seconds: float) -> SearchBudget:
-    """What one question may cost from now on."""
+    """The budget of one question, from now on."""
     if not seconds:
         return SearchBudget()
     end = time.monotonic() + seconds

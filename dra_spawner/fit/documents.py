@@ -1,4 +1,4 @@
-"""Reading API objects from texts: JSON (one value or many), JSON lines, YAML; each object knows where it stands."""
+"""API objects read from JSON (one value or many), JSON lines or YAML; each knows its place in the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Document", "PathPart", "SourceObject", "read_documents"]
 
 
 class _Places(Protocol):
-    """Where the fields of a value stand in its file."""
+    """The lines of a value's fields in its file."""
 
     def line_of(self, path: Sequence[PathPart], /) -> int: ...
 
@@ -30,7 +30,7 @@ class Document:
     places: _Places
 
     def line_of(self, path: tuple[PathPart, ...]) -> int:
-        """Line of a field, or of what is around it."""
+        """Line of a field, or of the innermost field around it."""
         return self.places.line_of(path)
 
     def error(self, path: tuple[PathPart, ...], problem: str) -> InputError:
@@ -40,7 +40,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceObject:
-    """A JSON object that claims to be an API object, and where it stands."""
+    """A JSON object that should be an API object, and its place."""
 
     document: Document
     path: tuple[PathPart, ...]
@@ -48,7 +48,7 @@ class SourceObject:
     kind: str
 
     def error(self, error: ObjectError) -> InputError:
-        """What is wrong with the object, told by file, line and field."""
+        """An error about the object, with file, line and field."""
         path = (*self.path, *parse_path(error.path))
         shown = ".".join(part for part in (path_text(self.path), error.path) if part)
         problem = error.problem if not error.object_name else f"{error.problem} ({error.object_name})"
@@ -61,7 +61,7 @@ def read_documents(file: str, text: str, limits: Limits) -> Iterator[Document]:
     Raises
     ------
     InputError
-        Where the file stops being JSON or YAML, or is more than is allowed.
+        Where the file is no JSON or YAML, or exceeds a limit.
     """
     is_json = text.lstrip()[:1] in ("{", "[")
     for value, places in (json_documents if is_json else yaml_documents).load(file, text, limits):

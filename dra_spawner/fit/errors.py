@@ -11,7 +11,7 @@ _LONGEST_PROBLEM: Final = 1_000
 
 
 class InputError(Exception):
-    """Input that is no API object, or no JSON or YAML at all: nothing is judged.
+    """Raised for input that is no API object, or no JSON or YAML, so that there is no answer.
 
     Attributes
     ----------
@@ -20,9 +20,9 @@ class InputError(Exception):
     line
         Counted from one; 0 where there is none.
     field
-        Path of the field, for example ``items[3].spec.devices``; empty where it is about the whole.
+        Path of the field, such as ``items[3].spec.devices``; empty for the whole input.
     problem
-        What is wrong.
+        The problem, as the end of a sentence.
     """
 
     def __init__(self, file: str, line: int, field: str, problem: str) -> None:
@@ -40,7 +40,7 @@ class InputError(Exception):
 
 
 def _harmless(text: str, longest: int) -> str:
-    """Text of a file as it may stand in a sentence: on one line, without control characters, not too long."""
+    """Text of a file made fit for a sentence: on one line, without control characters, shortened."""
     if len(text) > longest:
         text = f"{text[: longest // 2]} ... {text[-longest // 2 :]}"
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")

@@ -1,4 +1,4 @@
-"""JSON values out of a text: one, or many one after the other."""
+"""The JSON values of a text: one, or several in a row."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from dra_spawner.fit.limits import Limits
 __all__ = ["load"]
 
 _SURROGATES: Final = ("\\ud", "\\uD")
-"""How a text begins that stands for half of a character, which may have its other half or not."""
+"""Beginning of an escape for half of a character (a surrogate)."""
 
 
 class _RepeatedKey(ValueError):
-    """An object has a key twice."""
+    """Raised where an object has a key twice."""
 
 
 def load(file: str, text: str, limits: Limits) -> Iterator[tuple[object, JsonPlaces]]:
-    """Each value, and where its fields stand.
+    """Each value, with the lines of its fields.
 
     Raises
     ------
     InputError
-        Where the text stops being JSON, or is more than is allowed.
+        Where the text is no JSON, or exceeds a limit.
     """
     decoder = _decoder(limits)
     lines = LineCounter(text)
@@ -102,7 +102,7 @@ def _refusal(file: str, text: str, start: int, error: Exception, limits: Limits)
 
 
 def _is_too_deep(value: object, levels: int) -> bool:
-    """Whether mappings and lists are in more than so many others, found out level by level."""
+    """Whether mappings and lists are nested deeper than the limit; checked level by level."""
     level = [value] if isinstance(value, dict | list) else []
     for _ in range(levels):
         level = [
@@ -117,7 +117,7 @@ def _is_too_deep(value: object, levels: int) -> bool:
 
 
 def _surrogate_path(value: object) -> tuple[PathPart, ...] | None:
-    """Where a text is that is no Unicode; None if there is none."""
+    """Path of a text that is no Unicode; None if there is none."""
     pending: list[tuple[tuple[PathPart, ...], object]] = [((), value)]
     while pending:
         path, item = pending.pop()

@@ -23,11 +23,11 @@ _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _PATH_PART: Final = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[\]{}:,]|[^\s\[\]{}:,"]++', re.DOTALL)
 _REMEMBERED: Final = 256
-"""Objects and lists whose members' positions are kept: more than one path has."""
+"""Maximum of objects and lists whose members' positions are cached, more than any path has."""
 
 
 class LineCounter:
-    """Lines of positions in a text; positions that ascend cost one pass in all."""
+    """Line numbers of positions in a text; ascending positions cost one pass in all."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -50,11 +50,11 @@ class JsonPlaces:
         self._text = text
         self._start = start
         self._lines = lines
-        # A list of thousands of wrong objects is gone through once, not once for each.
+        # A list of thousands of wrong objects is scanned once, not once for each.
         self._members = lru_cache(_REMEMBERED)(self._read_members)
 
     def line_of(self, path: Sequence[PathPart]) -> int:
-        """Line of a field, or of the innermost thing around it that is there."""
+        """Line of a field, or of the innermost existing field around it."""
         position = skip_space(self._text, self._start)
         for part in path:
             inner = self._members(position).get(part)
@@ -66,7 +66,7 @@ class JsonPlaces:
     def _read_members(self, position: int) -> Mapping[PathPart, int]:
         members: dict[PathPart, int] = {}
         if self._text[position : position + 1] in ("{", "["):
-            # What can be read is enough.
+            # The readable part is enough.
             with suppress(ValueError, RecursionError):
                 _read_members(self._text, position, members)
         return members
@@ -95,7 +95,7 @@ def skip_space(text: str, position: int) -> int:
 
 
 class _Open:
-    """An object or list that has begun and not ended."""
+    """An object or list that is still open."""
 
     __slots__ = ("after_colon", "index", "keys", "part")
 
@@ -106,7 +106,7 @@ class _Open:
         self.part: PathPart | None = None if is_object else 0
 
     def read(self, sign: str) -> bool:
-        """Go on by a sign that begins no object or list; whether it is a key that was there before."""
+        """Consume a token that opens no object or list; return whether it repeats a key."""
         if sign == ",":
             self.after_colon = False
             self.index += 1
@@ -126,7 +126,7 @@ class _Open:
 def first_place(
     text: str, start: int, *, until: int | None = None, levels: int | None = None, repeated_key: bool = False
 ) -> Place:
-    """Walk over a value without recursion, which may be broken anywhere, and say where it was stopped.
+    """Walk over a value, which may be broken anywhere, without recursion; return where the walk stopped.
 
     Parameters
     ----------

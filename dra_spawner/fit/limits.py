@@ -1,4 +1,4 @@
-"""How large a file may be that a command reads."""
+"""Limits of files that a command reads."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["CLUSTER_FILES", "PROFILE_FILES", "Limits"]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is refused before it costs memory or time."""
+    """Limits that keep input from costing memory or time."""
 
     file_bytes: int
-    """Of one file."""
+    """Maximum size of one file."""
     levels: int = 100
-    """Of mappings and lists in one another. Objects of the API have about 20, schemas of custom resources up to 60."""
+    """Maximum nesting. Objects of the API have about 20 levels, schemas of custom resources up to 60."""
     repeated_characters: int = 4_000_000
-    """What aliases and merge keys of YAML may add in all, as if it was written out."""
+    """Maximum of characters that aliases and merge keys of YAML add, when written out."""
     number_characters: int = 100
-    """Of a number. Longer ones fit in no field of the API."""
+    """Maximum length of a number. Longer ones fit in no field of the API."""
 
 
 CLUSTER_FILES: Final = Limits(file_bytes=2**30)
-"""What kubectl printed: 40,000 devices and their pods are some hundred MB of JSON."""
+"""Limits of kubectl's output: 40,000 devices and their pods are some hundred MB of JSON."""
 
 PROFILE_FILES: Final = Limits(file_bytes=4 * 2**20)
-"""Values of a chart or a list of profiles, written by people. Helm keeps values in a Secret of at most 1 MiB."""
+"""Limits of Helm values and lists of profiles, written by people. Helm stores values in a Secret of at most 1 MiB."""

@@ -1,4 +1,4 @@
-"""What ``dra-spawner utilization`` finds out about the nodes that it is given."""
+"""Utilization of the nodes that ``dra-spawner utilization`` is given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dra_spawner.simulator.utilization import ClassWeights, NodeUtilization, Uti
 __all__ = ["STRONG_DIFFERENCE", "ClusterUsage", "NodeUsage", "PoolUsage", "SnapshotObjects", "usage"]
 
 STRONG_DIFFERENCE: Final = Fraction(1, 4)
-"""From which on two figures differ strongly: half of cluster-autoscaler's default threshold for taking a node down."""
+"""Difference from which two figures differ strongly: half of cluster-autoscaler's default scale-down threshold."""
 
 _KINDS: Final[Mapping[str, tuple[str, ...]]] = {**READABLE, "Pod": ("v1",)}
 _NO_PODS: Final = (
@@ -30,28 +30,28 @@ _NO_PODS: Final = (
 
 @dataclass(slots=True)
 class SnapshotObjects:
-    """Objects that decide how full nodes are; of several with one name the last one counts.
+    """Objects that decide how full nodes are; the last one of a name counts.
 
     Attributes
     ----------
     refused
-        What is wrong with objects that the API server would refuse, a sentence each.
+        A sentence for each object that the API server would refuse.
     """
 
     items: dict[tuple[str, ObjectKey], ClusterObject | BrokenObject] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
 
     def add(self, source: SourceObject) -> None:
-        """Take an object in; kinds that do not matter are passed over.
+        """Add an object; other kinds are ignored.
 
         Raises
         ------
         InputError
-            When it is of an API version that cannot be read, or has no name.
+            If its API version is unknown, or it has no name.
         """
         if not matters(source, _KINDS):
             return
-        # Items of a NodeList do not say their kind.
+        # Items of a NodeList have no kind.
         item = decode({**source.value, "kind": source.kind})
         assert item is not None
         metadata = source.value.get("metadata")
@@ -62,7 +62,7 @@ class SnapshotObjects:
             raise source.document.error((*source.path, "metadata", "name"), problem)
         if isinstance(item, BrokenObject):
             place = f"{source.document.file}, line {source.document.line_of(source.path)}"
-            # The kind and name are told with it anyhow.
+            # The message has the kind and name already.
             problem = item.problem.removeprefix(f"{source.kind} {name}: ")
             item = replace(item, problem=f"{problem} ({place})")
             self.refused.append(f"{source.kind} {name}: {item.problem}")
@@ -98,7 +98,7 @@ class NodeUsage:
     Attributes
     ----------
     autoscaler_problem, weighted_problems
-        Why a figure is unknown; empty if it is known, or the node has no devices that count.
+        Why a figure is unknown; empty if it is known, or the node has no counted devices.
     """
 
     node: str
@@ -110,7 +110,7 @@ class NodeUsage:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether one of the figures cannot be told."""
+        """Whether one of the figures is unknown."""
         return bool(self.autoscaler_problem or self.weighted_problems)
 
     @property
@@ -140,12 +140,12 @@ class NodeUsage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterUsage:
-    """All nodes, the busiest first and those of which something is unknown last.
+    """All nodes, the busiest first, and nodes with unknown figures last.
 
     Attributes
     ----------
     notes
-        What else is to be known about the figures: objects that make no sense, pods that are missing.
+        Notes about the figures: malformed objects, missing pods.
     """
 
     name: str
@@ -154,7 +154,7 @@ class ClusterUsage:
 
 
 def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> ClusterUsage:
-    """How full the nodes of a snapshot are; the snapshot is left as it is."""
+    """Compute how full the nodes of a snapshot are; the snapshot does not change."""
     notes: list[str] = []
     with snapshot.trial():
         if not snapshot.pods and not any(broken.kind is Kind.POD for broken in snapshot.broken):
@@ -173,7 +173,7 @@ def usage(snapshot: Snapshot, name: str, weights: Mapping[str, Fraction]) -> Clu
 
 
 def _order(node: NodeUsage) -> tuple[bool, bool, Fraction, Fraction, str]:
-    """Busiest first, then nodes without devices that count, then unknown ones."""
+    """Busiest first, then nodes without counted devices, then unknown ones."""
     figures = [figure for figure in (node.weighted, node.autoscaler) if figure is not None]
     is_empty = not figures and not node.is_unknown
     weighted = figures[0] if figures else Fraction(0)
@@ -181,7 +181,7 @@ def _order(node: NodeUsage) -> tuple[bool, bool, Fraction, Fraction, str]:
 
 
 def _with_broken(snapshot: Snapshot, nodes: Iterable[NodeUsage]) -> Iterator[NodeUsage]:
-    """Those nodes with what broken pods and slices mean for them, and nodes that make no sense themselves."""
+    """The nodes with the effects of malformed pods and slices, and malformed nodes."""
     pods: dict[str, str] = {}
     pools: dict[str, dict[PoolId, str]] = {}
     for broken in snapshot.broken:
@@ -198,7 +198,7 @@ def _with_broken(snapshot: Snapshot, nodes: Iterable[NodeUsage]) -> Iterator[Nod
 
 
 def _with_broken_pools(node: NodeUsage, broken: Mapping[PoolId, str]) -> NodeUsage:
-    """The node with what is wrong with its slices instead of what is wrong with the pools that they leave behind."""
+    """The node with its slices' problems in place of the resulting problems of its pools."""
     if not broken:
         return node
     instead = {f"pool {pool.id}: {pool.problem}": broken[pool.id] for pool in node.pools if pool.id in broken}
@@ -210,7 +210,7 @@ def _with_broken_pools(node: NodeUsage, broken: Mapping[PoolId, str]) -> NodeUsa
 
 
 def _stand_ins(snapshot: Snapshot) -> Iterator[Pod]:
-    """A pod for every claim that has devices of a node's own, on that node."""
+    """A pod on the node for every claim with devices of that node."""
     node_of = {item.pool_id: item.node_name for item in snapshot.slices.values() if item.node_name}
     for key, tracked in snapshot.claims.items():
         results = tracked.claim.status.devices or ()
@@ -221,7 +221,7 @@ def _stand_ins(snapshot: Snapshot) -> Iterator[Pod]:
 
 
 def _missing_pods(snapshot: Snapshot) -> Iterator[str]:
-    """A note if claims are in use by pods that were not given, as with ``kubectl get pods`` of one namespace."""
+    """A note about claims of pods that were not given, as after ``kubectl get pods`` of one namespace."""
     missing = [
         str(key)
         for key, tracked in snapshot.claims.items()

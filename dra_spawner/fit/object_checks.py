@@ -1,4 +1,4 @@
-"""What the API server would refuse of objects that can be decoded, and that makes answers about them worthless."""
+"""Values that can be decoded, but that the API server would refuse, so that answers would be worthless."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ __all__ = ["check_object"]
 
 
 def check_object(item: DeviceClass | ResourceClaim | ResourceSlice) -> None:
-    """Look at the ranges of a slice's capacities, or at the selectors of a class, or of a claim without allocation.
+    """Check the ranges of a slice's capacities, and the selectors of a class or of a claim without allocation.
 
     Raises
     ------
     ObjectError
-        When a range has no end or no beginning, or a selector is no CEL.
+        If a range is malformed, or a selector is no CEL.
     """
     if isinstance(item, ResourceSlice):
         _check_ranges(item)
@@ -38,7 +38,7 @@ def _check_ranges(item: ResourceSlice) -> None:
 
 
 def _range_problem(valid_range: CapacityRange) -> tuple[str, str]:
-    """Field and what is wrong with it; empty if nothing is."""
+    """The field and its problem; empty if there is none."""
     if valid_range.step is not None and not valid_range.step:
         return "step", "must not be 0"
     if valid_range.maximum is not None and valid_range.maximum < valid_range.minimum:
@@ -48,7 +48,7 @@ def _range_problem(valid_range: CapacityRange) -> tuple[str, str]:
 
 def _problem(expression: str) -> str:
     problem = ""
-    # Which feature gates the API server has is not known: what it would take with any of them counts as right.
+    # The API server's feature gates are unknown: a value is right if some gate allows it.
     for list_attributes in (False, True):
         try:
             compile_selector(expression, list_attributes=list_attributes)

@@ -1,4 +1,4 @@
-"""What is asked: the cluster's objects, and the claims that are to fit. Objects that make no sense are kept aside."""
+"""Questions: the cluster's objects, and the claims that should fit. Malformed objects are kept apart."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "DeviceClass": (RESOURCE_API, RESOURCE_API_BETA),
     "ResourceClaim": (RESOURCE_API, RESOURCE_API_BETA),
 }
-"""API versions of the kinds that matter; v1beta2 has the same fields as v1."""
+"""API versions of the kinds that are read; v1beta2 has the same fields as v1."""
 
 
 @dataclass(slots=True)
 class ClusterObjects:
-    """Objects that decide where claims fit; of several with one name the last one counts.
+    """Objects that decide where claims fit; the last one of a name counts.
 
     Attributes
     ----------
     broken_nodes, broken_slices, broken_classes
-        What is wrong with objects that the API server would refuse, by name; a slice also with the node it names.
+        Problems of objects that the API server would refuse, by name; a slice's also with its node.
     broken_claims
-        The same of claims.
+        Problems of claims.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class ClusterObjects:
     broken_claims: list[str] = field(default_factory=list)
 
     def add(self, source: SourceObject) -> None:
-        """Take an object in; kinds that do not matter are passed over.
+        """Add an object; other kinds are ignored.
 
         Raises
         ------
         InputError
-            When it is of an API version that cannot be read, or it cannot be told what the object is about.
+            If its API version is unknown, or the object cannot be identified.
         """
         if not matters(source):
             return
@@ -92,7 +92,7 @@ class ClusterObjects:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A name for the answer, and the objects that only this question is about."""
+    """A question: a name for the answer, and its own objects."""
 
     name: str
     objects: ClusterObjects
@@ -100,24 +100,24 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """All that was read: objects that count for every question, and the questions."""
+    """The input: objects for every question, and the questions."""
 
     common: ClusterObjects
     questions: tuple[Question, ...]
 
 
 def gather(documents: Iterable[Document], name: str) -> Input:
-    """Sort what was read.
+    """Sort the input into shared objects and questions.
 
     Parameters
     ----------
     name
-        Of the one question where the input has no ``{"name": …, "objects": […]}``.
+        Name of the only question, where the input has no ``{"name": …, "objects": […]}``.
 
     Raises
     ------
     InputError
-        When something is no API object.
+        If a value is no API object.
     """
     common, questions = sort_out(documents, ClusterObjects)
     asked = tuple(Question(own_name, own) for own_name, own in questions)
@@ -132,7 +132,7 @@ C = TypeVar("C", bound=_Collection)
 
 
 def sort_out(documents: Iterable[Document], new: Callable[[], C]) -> tuple[C, list[tuple[str, C]]]:
-    """Tell what counts for every question from the questions, each with its name and its own objects.
+    """Separate shared objects from questions, each with its name and its own objects.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def sort_out(documents: Iterable[Document], new: Callable[[], C]) -> tuple[C, li
     Raises
     ------
     InputError
-        When something is no API object.
+        If a value is no API object.
     """
     common = new()
     questions: list[tuple[str, C]] = []
@@ -174,7 +174,7 @@ def _objects(document: Document, path: tuple[PathPart, ...], value: object, kind
     Parameters
     ----------
     kind
-        What the object is when it does not say so itself: the items of a NodeList do not.
+        Kind of an object without one, such as an item of a NodeList.
     """
     if isinstance(value, list):
         for index, item in enumerate(value):
@@ -203,7 +203,7 @@ def matters(source: SourceObject, kinds: Mapping[str, tuple[str, ...]] = READABL
     Raises
     ------
     InputError
-        When it is, in an API version that cannot be read.
+        If it is, in an unknown API version.
     """
     versions = kinds.get(source.kind)
     if versions is None:

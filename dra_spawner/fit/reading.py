@@ -1,4 +1,4 @@
-"""Reading the files that a command names, with its progress on a terminal."""
+"""The files that a command reads, and its progress on a terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK_BYTES: Final = 2**20
 
 
 class Progress:
-    """One line that is written over; on a terminal only, and not more often than is good for it."""
+    """A line that is overwritten; on a terminal only, and at a limited rate."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -27,7 +27,7 @@ class Progress:
         self._next = 0.0
 
     def show(self, text: str) -> None:
-        """Write the line, or over it."""
+        """Write or overwrite the line."""
         if self._is_shown and time.monotonic() >= self._next:
             self._stream.write(f"\r{text:{self._length}}")
             self._stream.flush()
@@ -35,7 +35,7 @@ class Progress:
             self._next = time.monotonic() + 0.1
 
     def clear(self) -> None:
-        """Wipe the line before something else is written."""
+        """Erase the line before other output."""
         if self._length:
             self._stream.write(f"\r{'':{self._length}}\r")
             self._stream.flush()
@@ -50,7 +50,7 @@ def read_files(
     Raises
     ------
     InputError
-        When a file cannot be read, has nothing in it, or is more than is allowed.
+        If a file cannot be read, is empty, or exceeds a limit.
     """
     files = files or (_STANDARD_INPUT,)
     if _STANDARD_INPUT in files and standard_input.isatty():
@@ -89,7 +89,7 @@ def _read_text(file: str, standard_input: BinaryIO, limits: Limits) -> str:
 def _read_bytes(name: str, stream: BinaryIO, limits: Limits) -> bytearray:
     content = bytearray()
     while chunk := stream.read(_CHUNK_BYTES):
-        # Stops early at devices and other files without an end.
+        # Stop early at devices and other endless files.
         if (position := chunk.find(0)) >= 0:
             line = content.count(b"\n") + chunk.count(b"\n", 0, position) + 1
             raise InputError(name, line, "", "has a NUL character: it is no text, or not UTF-8")
@@ -100,7 +100,7 @@ def _read_bytes(name: str, stream: BinaryIO, limits: Limits) -> bytearray:
 
 
 def shown_names(files: Sequence[str]) -> str:
-    """What to call these files together."""
+    """Names of the files for a message."""
     return ", ".join(map(_shown_name, files or (_STANDARD_INPUT,)))
 
 

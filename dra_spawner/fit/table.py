@@ -1,4 +1,4 @@
-"""The answer for people: how many nodes, what happens there, which they are."""
+"""The answer as a table: number of nodes, verdict, and names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _VERDICT_WIDTH = 60
 
 
 def table(answer: Answer, *, all_names: bool = False, width: int = _VERDICT_WIDTH) -> str:
-    """Lines for one answer.
+    """The lines of one answer.
 
     Parameters
     ----------
     all_names
-        Name every node of a row, not only the first ones.
+        Whether to name every node of a row, not only the first ones.
     width
-        Column in which names of nodes begin, at most; longer verdicts push it further.
+        Maximum column of node names; longer verdicts move them further.
     """
     rows: dict[tuple[VerdictKind, str], list[str]] = {}
     example: NodeVerdict | None = None
@@ -78,7 +78,7 @@ def _sentence(verdict: NodeVerdict) -> str:
 
 
 def _given(verdict: NodeVerdict) -> str:
-    """What the claims get, without names."""
+    """The devices that the claims get, without names."""
     given = Counter(_kind(result) for _, allocation in verdict.allocations for result in allocation.results)
     return ", ".join(f"{count} x {text}" if count > 1 else text for text, count in given.items()) or "no devices"
 
@@ -102,7 +102,7 @@ def _nodes(count: int) -> str:
 
 
 def _names(names: Sequence[str], all_names: bool) -> str:
-    # One more name takes no more room than saying that there is one more.
+    # One more name is no longer than the note that there is one more.
     if all_names or len(names) <= _NAMES_SHOWN + 1:
         return _listed(names)
     return f"{_listed(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN:,} more"

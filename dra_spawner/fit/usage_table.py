@@ -1,4 +1,4 @@
-"""How full nodes are, for people: nodes with the same figures together, those that differ strongly marked."""
+"""Utilization as a table: nodes with the same figures together, strong differences marked."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HEADINGS = ("nodes", "autoscaler", "weighted", "by driver (autoscaler | weighte
 
 
 def usage_table(found: ClusterUsage, *, all_names: bool = False) -> str:
-    """Lines for all nodes.
+    """The lines of all nodes.
 
     Parameters
     ----------
     all_names
-        Name every node of a row, not only the first ones.
+        Whether to name every node of a row, not only the first ones.
     """
     if not found.nodes:
         return "\n".join(["No node was given, so there is nothing to tell.", *found.notes]) + "\n"
@@ -83,7 +83,7 @@ def _headline(nodes: Sequence[NodeUsage]) -> str:
 
 
 def _row(node: NodeUsage) -> tuple[str, ...]:
-    """What is shown of a node; nodes of which the same is shown share a row."""
+    """The text of a node's row; nodes with the same text share a row."""
     return (
         _MARK if node.differs_strongly else "",
         _shown(node.autoscaler, is_unknown=bool(node.autoscaler_problem)),
@@ -96,14 +96,14 @@ def _shown(figure: Fraction | None, *, is_unknown: bool = False) -> str:
     if figure is None:
         return "unknown" if is_unknown else "-"
     percent = math.floor(100 * figure + Fraction(1, 2))
-    # Nothing in use is shown as idle, and nothing that has room left as full.
+    # A node in use never shows as idle, and a node with free devices never as full.
     if percent == 0 and figure > 0:
         return "<1 %"
     return ">99 %" if percent == 100 and figure < 1 else f"{percent} %"
 
 
 def _reasons(node: NodeUsage) -> str:
-    """Why figures are unknown; pools are named by their driver as in `_drivers`."""
+    """The reasons for unknown figures; pools are named by driver as in `_drivers`."""
     autoscaler = node.autoscaler_problem
     weighted = list(dict.fromkeys(node.weighted_problems))
     for pool in node.pools:
@@ -121,7 +121,7 @@ def _reasons(node: NodeUsage) -> str:
 
 
 def _drivers(node: NodeUsage) -> Iterator[str]:
-    """Figures of each pool, named by its driver: names of pools are mostly those of nodes."""
+    """Figures of each pool, named by its driver, as most pools have the name of their node."""
     for pool in node.pools:
         yield f"{pool.id.driver} {_shown(pool.autoscaler)} | {_shown(pool.weighted)}"
 
@@ -135,7 +135,7 @@ def _line(cells: Iterable[str], widths: Sequence[int], names: str) -> str:
 
 
 def _names(names: Sequence[str], all_names: bool) -> str:
-    # One more name takes no more room than saying that there is one more.
+    # One more name is no longer than the note that there is one more.
     if all_names or len(names) <= _NAMES_SHOWN + 1:
         return ", ".join(names)
     return f"{', '.join(names[:_NAMES_SHOWN])} and {len(names) - _NAMES_SHOWN:,} more"

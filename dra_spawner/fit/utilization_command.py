@@ -1,4 +1,4 @@
-"""``dra-spawner utilization``: reading, working out, printing."""
+"""``dra-spawner utilization``: read, compute, print."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["UtilizationOptions", "run_utilization"]
 
 @dataclass(frozen=True, slots=True)
 class UtilizationOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False
     all_names: bool = False
     weights: Mapping[str, Fraction] = field(default_factory=dict)
-    """What devices are worth, by device class; not negative, 1 for all others."""
+    """Weight of devices by device class, not negative; 1 for every other class."""
 
 
 def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, output: TextIO, messages: TextIO) -> int:
@@ -37,7 +37,7 @@ def run_utilization(options: UtilizationOptions, standard_input: BinaryIO, outpu
     Parameters
     ----------
     messages
-        For what is wrong with the input, and for the progress, which is shown on a terminal only.
+        Stream for errors, and for the progress, which is shown on a terminal only.
 
     Returns
     -------
@@ -84,7 +84,7 @@ def _answers(
 
 
 def _check_weights(weights: Mapping[str, Fraction], objects: Sequence[SnapshotObjects]) -> None:
-    """Raise for a weight that would do nothing."""
+    """Raise for a weight without effect."""
     known = sorted({name for each in objects for name in each.names(Kind.DEVICE_CLASS)})
     for name in weights:
         if name not in known:

@@ -1,4 +1,4 @@
-"""YAML as Kubernetes reads it: values that JSON has, no dates. Built without recursion, within limits."""
+"""YAML as Kubernetes reads it: JSON's values, no dates. Parsed without recursion, within limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST_REMEMBERED: Final = 64
 _NO_KEY: Final = object()
 _MERGE: Final = "<<"
 _Lines = Mapping[int, "array[int]"]
-"""By identity of a mapping or list: the line of each of its members, in order."""
+"""Lines of the members of each mapping or list, in order, by its identity."""
 
 
 class YamlPlaces:
@@ -36,7 +36,7 @@ class YamlPlaces:
         self._lines = lines
 
     def line_of(self, path: Sequence[PathPart]) -> int:
-        """Line of a field, or of the innermost thing around it that is there; counted from one."""
+        """Line of a field, or of the innermost existing field around it, counted from one."""
         value, line = self._value, self._line
         for part in path:
             if isinstance(value, dict) and part in value:
@@ -51,15 +51,15 @@ class YamlPlaces:
 
 
 def load(file: str, text: str, limits: Limits) -> Iterator[tuple[object, YamlPlaces]]:
-    """Each document that is not empty, and where its fields stand.
+    """Each document that is not empty, with the lines of its fields.
 
     Raises
     ------
     InputError
-        Where the text stops being YAML, has what JSON has not, or is more than is allowed.
+        Where the text is no YAML, has a value that JSON lacks, or exceeds a limit.
     """
     if len(_TAG_DIRECTIVE.findall(text)) > _MOST_TAG_DIRECTIVES:
-        # The parser compares each with all others.
+        # The parser compares each directive with all others.
         raise InputError(file, 0, "", f"has more than {_MOST_TAG_DIRECTIVES} directives %TAG")
     builder = _Builder(file, limits)
     try:
@@ -92,7 +92,7 @@ def _code(character: object) -> int:
 
 
 class _Open:
-    """A mapping or list that has begun and not ended."""
+    """A mapping or list that is still open."""
 
     __slots__ = ("anchor", "characters", "height", "is_merge", "key", "line", "lines", "merged", "value")
 
@@ -105,13 +105,13 @@ class _Open:
         self.is_merge = False
         """Whether the key is a ``<<`` without quotes."""
         self.merged: list[dict[str, Any]] | None = None
-        """Values of ``<<``; None as long as there is no such key."""
+        """Values of ``<<``; None without that key."""
         self.characters = 2
         self.height = 1
 
 
 class _Anchor:
-    """A value with a name; unfinished as long as it is being read."""
+    """A value with an anchor; unfinished while it is being read."""
 
     __slots__ = ("characters", "height", "is_finished", "value")
 
@@ -123,7 +123,7 @@ class _Anchor:
 
 
 class _Builder:
-    """Makes values of events. A value's size is that of its text, aliases written out."""
+    """Builds values from events. The size of a value is its text's, with aliases written out."""
 
     def __init__(self, file: str, limits: Limits) -> None:
         self._file = file
@@ -137,12 +137,12 @@ class _Builder:
         self.lines: dict[int, array[int]] = {}
 
     def begin_document(self) -> None:
-        """Forget the document before."""
+        """Forget the previous document."""
         self._open, self._anchors = [], {}
         self.document, self.lines = None, {}
 
     def begin(self, event: Any) -> None:
-        """A mapping or list begins."""
+        """Open a mapping or list."""
         line = event.start_mark.line + 1
         is_mapping = isinstance(event, yaml.MappingStartEvent)
         kind = TAGS.get(event.tag) if event.tag not in (None, "!") else None
@@ -157,7 +157,7 @@ class _Builder:
         self._open.append(_Open({} if is_mapping else [], event.anchor, line))
 
     def scalar(self, event: Any) -> None:
-        """A text, number, boolean or null."""
+        """Add a text, number, boolean or null."""
         line = event.start_mark.line + 1
         text, tag = event.value, event.tag
         if text == _MERGE and tag is None and event.implicit[0] and self._awaits_key():
@@ -179,7 +179,7 @@ class _Builder:
         self._put(value, 1 + len(text), 0, line)
 
     def alias(self, event: Any) -> None:
-        """The value of an anchor once more."""
+        """Add the value of an anchor again."""
         line = event.start_mark.line + 1
         anchor = self._anchors.get(event.anchor)
         if anchor is None:
@@ -195,7 +195,7 @@ class _Builder:
         self._put(anchor.value, anchor.characters, anchor.height, line)
 
     def end(self) -> None:
-        """The innermost mapping or list ends."""
+        """Close the innermost mapping or list."""
         closed = self._open.pop()
         value, lines = closed.value, closed.lines
         if closed.merged is not None and isinstance(value, dict):
@@ -208,7 +208,7 @@ class _Builder:
         self._put(value, closed.characters, closed.height, closed.line)
 
     def _put(self, value: Any, characters: int, height: int, line: int) -> None:
-        """Put a value where it belongs: a key, the value of a key, an item, or the document."""
+        """Attach a value: as a key, the value of a key, an item, or the document."""
         if not self._open:
             self.document, self.line = value, line
             return
@@ -268,7 +268,7 @@ class _Builder:
 def _with_merged(
     own: dict[str, Any], lines: array[int], merged: Sequence[dict[str, Any]], line: int
 ) -> tuple[dict[str, Any], array[int]]:
-    """A mapping with the keys of others, which come first and count least; of these the first counts."""
+    """A mapping merged with others, which come first and have the lowest precedence; the first of them wins."""
     value: dict[str, Any] = {}
     for source in reversed(merged):
         value.update(source)

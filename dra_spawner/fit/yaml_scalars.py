@@ -23,7 +23,7 @@ _NUMBER_STARTS: Final = frozenset("+-.0123456789")
 _PREFIX: Final = "tag:yaml.org,2002:"
 
 TAGS: Final = {f"{_PREFIX}{name}": name for name in ("str", "int", "float", "bool", "null", "map", "seq")}
-"""Tags that may be written, and the kind of value that each asks for."""
+"""Allowed tags, and the kind of value of each."""
 
 
 def plain_value(text: str, longest_number: int) -> str | int | float | bool | None:
@@ -32,7 +32,7 @@ def plain_value(text: str, longest_number: int) -> str | int | float | bool | No
     Raises
     ------
     ValueError
-        With the rest of a sentence, when it is a number that JSON or Kubernetes does not have.
+        With the end of a sentence, if it is a number that JSON or Kubernetes lacks.
     """
     if text in _NULL:
         return None
@@ -51,7 +51,7 @@ def explicit_value(kind: str, text: str, longest_number: int) -> str | int | flo
     Raises
     ------
     ValueError
-        When it is no value of this kind.
+        If it is no value of this kind.
     """
     value: str | int | float | bool | None = text if kind == "str" else plain_value(text, longest_number)
     if kind == "float" and isinstance(value, int) and not isinstance(value, bool):
@@ -75,7 +75,7 @@ def _integer(text: str, longest: int) -> int:
 
 def _float(text: str, longest: int) -> float:
     _check_length(text, longest)
-    # Of those that the pattern lets through, only infinity and NaN have an n.
+    # Of the texts that match the pattern, only infinity and NaN have an n.
     number = math.nan if "n" in text.lower() else float(text.replace("_", ""))
     if not math.isfinite(number):
         raise ValueError(f"is {text}, which is no value of JSON")

@@ -83,7 +83,7 @@ class IntelGasSpawner(KubeSpawner):
                     f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}."
                 ) from error
             raise SpawnRefused(
-                f"This choice is set up wrongly, an administrator has to mend it. {problem}", RefusalReason.PROFILE
+                f"This profile is misconfigured. Please tell your administrator. {problem}", RefusalReason.PROFILE
             ) from error
 
     async def get_pod_manifest(self) -> Any:

@@ -86,7 +86,7 @@ class IntelGpuStart:
         for container in self._wish.containers:
             if container.name not in names:
                 raise SpawnRefused(
-                    "This choice is set up wrongly, an administrator has to mend it. It gives GPUs to container "
+                    "This profile is misconfigured. Please tell your administrator. It gives GPUs to container "
                     f"{container.name}; the pod has: {', '.join(names)}.",
                     RefusalReason.PROFILE,
                 )

@@ -141,7 +141,7 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
                 for found in free_text_problems(profile, f"profile {profile['slug']}"):
                     self.log.error("Profile refused: %s", found)
                     raise OptionsRefused(
-                        f"This choice is set up wrongly, an administrator has to mend it. {found}",
+                        f"This profile is misconfigured. Please tell your administrator. {found}",
                         RefusalReason.PROFILE,
                     )
 
@@ -155,7 +155,7 @@ class ProfileSpawner(VlanSpawner, IntelGasSpawner, FormSpawner, CheckedSpawner):
             # KubeSpawner meets a profile that is no profile, or overrides that do not merge.
             self.log.exception("Profile cannot be applied")
             raise SpawnRefused(
-                f"This choice is set up wrongly, an administrator has to mend it: {error}", RefusalReason.PROFILE
+                f"This profile is misconfigured. Please tell your administrator: {error}", RefusalReason.PROFILE
             ) from error
         try:
             path = f"{self._profile_name()}device_claims"

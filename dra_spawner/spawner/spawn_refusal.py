@@ -73,9 +73,7 @@ def count_as_refusal(spawner: Any) -> None:
 
 def wrong_profile(what: str) -> SpawnRefused:
     """A choice that can never work, which users cannot help."""
-    return SpawnRefused(
-        f"This choice is set up wrongly, an administrator has to mend it. {what}", RefusalReason.PROFILE
-    )
+    return SpawnRefused(f"This profile is misconfigured. Please tell your administrator. {what}", RefusalReason.PROFILE)
 
 
 def refusal_of_size(size: str) -> SpawnRefused:

@@ -1,1 +1,1 @@
-"""``dra-spawner uninstall``: what this project wrote to a cluster, found and removed; what is left to users, named."""
+"""``dra-spawner uninstall``: find and remove what this project wrote to a cluster, and list what is left."""

@@ -11,7 +11,7 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command of this room."""
+    """Add the command of this package."""
     command = commands.add_parser(
         "uninstall",
         help="remove from a cluster what this project wrote to it",
@@ -27,10 +27,10 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "\n"
         "before:\n"
         "  Take DRASpawner and the service out of the hub's configuration and restart the hub, or stop it. Servers\n"
-        "  may run. While a service leads, nothing is removed: it would make everything again.\n"
+        "  may run. While a service leads, nothing is removed: the service would create everything again.\n"
         "\n"
         "rights:\n"
-        "  Those of a cluster administrator. With fewer, what can be removed is, and each missing right is named.\n"
+        "  A cluster administrator's. With fewer, the command removes what it can and names each missing right.\n"
         "\n"
         "exit code:\n"
         "  0 nothing is left that could be removed, 1 a service leads, a right is missing or something could not be\n"
@@ -39,19 +39,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     command.add_argument(
         "--kubeconfig", default="", metavar="FILE", help="the cluster (as kubectl finds it; in a pod, by its account)"
     )
-    command.add_argument("--context", default="", help="another context of the kubeconfig than its current one")
+    command.add_argument("--context", default="", help="a context of the kubeconfig, if not its current one")
     command.add_argument(
         "--namespace",
         action="append",
         default=[],
-        help="only look in this one; may be repeated (all namespaces). With enable_user_namespaces leave it out",
+        help="look in this namespace only; may be repeated (default: all). Leave it out with enable_user_namespaces",
     )
     command.add_argument(
         "--lease", default=names.LEASE, metavar="NAME", help="the service's lease_name, if you set it (%(default)s)"
     )
-    command.add_argument("--dry-run", action="store_true", help="change nothing, say what would be done")
+    command.add_argument("--dry-run", action="store_true", help="change nothing, print what would be done")
     command.add_argument(
-        "--force", action="store_true", help="although a service leads, or servers may be about to start"
+        "--force", action="store_true", help="go on although a service leads or servers may be starting"
     )
     command.add_argument(
         "--format", choices=("text", "json"), default="text", help="how to print what was done (%(default)s)"
@@ -60,7 +60,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
 
 
 def _uninstall(options: argparse.Namespace) -> int:
-    # Imported here: `dra-spawner --help` need not load what talks to a cluster.
+    # Imported here, so that `dra-spawner --help` does not load the Kubernetes client.
     from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
 
     asked = UninstallOptions(

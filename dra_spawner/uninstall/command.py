@@ -1,4 +1,4 @@
-"""``dra-spawner uninstall``: looking, deciding, removing, printing."""
+"""``dra-spawner uninstall``: survey the cluster, plan, remove and print."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ from dra_spawner.uninstall.survey import Survey, Troubles
 __all__ = ["UninstallOptions", "run_uninstall"]
 
 _ROUNDS: Final = 4
-"""Of looking and removing, where what was found changes meanwhile."""
+"""Rounds of survey and removal, for objects that change in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class UninstallOptions:
-    """What was asked for on the command line."""
+    """Options of the command line."""
 
     kubeconfig: str = ""
     context: str = ""
     namespaces: tuple[str, ...] = ()
-    """None for all of them."""
+    """Namespaces to look in; empty for all."""
     lease: str = names.LEASE
     dry_run: bool = False
     force: bool = False
-    """Although a service leads; and starts that may be under way count as over."""
+    """Go on although a service leads, and count starts that may be under way as over."""
     as_json: bool = False
     gone_seconds: float = GONE_SECONDS
-    """How long what was deleted may take to go."""
+    """Time that a deleted object may take to disappear."""
 
 
 def run_uninstall(options: UninstallOptions, output: TextIO, messages: TextIO) -> int:
-    """Remove what is ours.
+    """Remove this project's objects, labels and annotations.
 
     Parameters
     ----------
     messages
-        For what could not be done, and for the progress, which is shown on a terminal only.
+        Stream for errors, and for the progress, which is shown on a terminal only.
 
     Returns
     -------
     int
-        0 when nothing that could be removed is left, or nothing was to be changed (a dry run); 1 when a service leads,
+        0 when nothing removable is left, or after a dry run; 1 when a service leads,
         a right is missing or something could not be removed; 2 when the cluster cannot be asked.
     """
     progress = Progress(messages)
@@ -84,7 +84,7 @@ async def _connected(address: ClusterAddress) -> KubernetesApi:
     try:
         return await connect(address)
     except (TypeError, LookupError, AttributeError) as error:
-        # The library does not look at the types of what is in a kubeconfig.
+        # The library does not check types in a kubeconfig.
         raise ClusterNotFound(f"{address.kubeconfig or 'the kubeconfig'} cannot be used: {error}") from None
 
 
@@ -124,7 +124,9 @@ class _Uninstallation:
             plan = await self._plan(elsewhere) or plan
         else:
             titles = ", ".join(sorted(each.title for each in self._executor.contested))
-            self._troubles.sentences.append(f"Servers come to use this while it is removed: {titles}. Stop the hub.")
+            self._troubles.sentences.append(
+                f"Servers begin to use objects while they are removed: {titles}. Stop the hub."
+            )
         return self._report(plan, ())
 
     async def _plan(self, elsewhere: list[Leader]) -> Plan | None:

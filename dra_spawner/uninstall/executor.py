@@ -1,4 +1,4 @@
-"""Carrying a plan out: a few requests at once, in an order in which nothing comes to hold what goes later."""
+"""Execution of a plan: a few requests at once, ordered so that no object blocks a later removal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dra_spawner.uninstall.survey import LEASES, PODS, Survey, Troubles
 __all__ = ["GONE_SECONDS", "Executor"]
 
 GONE_SECONDS: Final = 60.0
-"""How long an object that was deleted may take to go."""
+"""Time that a deleted object may take to disappear."""
 
 _AT_ONCE: Final = 8
 _POLL_SECONDS: Final = 0.5
@@ -22,14 +22,14 @@ _TRIES: Final = 4
 
 
 class Executor:
-    """Removes and takes off; what cannot be does not keep the rest.
+    """Deletes objects and removes labels and annotations; one failure does not stop the rest.
 
     Attributes
     ----------
     removed, unmarked
-        What was done.
+        Removals and unmarkings that were done.
     contested
-        What has changed since it was found, so that it is to be decided about again.
+        Objects that changed since the survey, so that they need a new decision.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Executor:
         self._all = 0
 
     async def carry_out(self, plan: Plan, survey: Survey) -> None:
-        """Do what is planned; returns when what was deleted is gone, or has had its time."""
+        """Execute a plan; return when deleted objects are gone or their time is up."""
         self.contested = []
         self._all = len(plan.removals) + len(plan.unmarkings) + len(plan.releases)
         self._done = 0
@@ -58,12 +58,12 @@ class Executor:
         leases = [each for each in plan.removals if each.object.kind == LEASES]
         others = [each for each in plan.removals if each.object.kind not in (PODS, LEASES)]
         await self._each(plan.unmarkings, self._unmark)
-        # A claim goes when it has no consumers; one that is deleted before its placeholder waits for that.
+        # A deleted claim stays until it has no consumers, so placeholders are deleted first.
         await self._each(pods, self._remove)
         await self._each(others, self._remove)
         await self._each(plan.releases, self._release)
         await self._until_gone(survey, [each.object for each in self.removed])
-        # While it is there, a service that stands by does not lead.
+        # While the Lease exists, a standby replica does not lead.
         await self._each(leases, self._remove)
 
     async def _each(self, items: Sequence[Any], do: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
@@ -81,7 +81,7 @@ class Executor:
         await asyncio.gather(*(one(item) for item in items))
 
     async def _persistently(self, do: Callable[[Any], Coroutine[Any, Any, None]], item: Any) -> None:
-        """Again where the API server is busy: all of the requests may be repeated."""
+        """Repeat a request while the API server is busy; every request here is idempotent."""
         for left in reversed(range(_TRIES)):
             try:
                 return await do(item)
@@ -122,12 +122,12 @@ class Executor:
             await self._api.patch(_path(found), body, patch_type=PatchType.MERGE)
         except KubernetesError as error:
             if error.not_found or error.other_uid or error.conflict:
-                return  # gone with its marks
+                return  # the object is gone, and its marks with it
             raise
         self.unmarked.append(unmarking)
 
     async def _release(self, release: Release) -> None:
-        """Consumers are a list by uid, which a strategic merge patch changes without looking."""
+        """Remove consumers by uid with a strategic merge patch, which needs no read before."""
         found = release.claim
         entries = [{"$patch": "delete", "uid": uid} for uid in release.consumers]
         body = {"metadata": {"uid": found.uid}, "status": {"reservedFor": entries}}
@@ -138,7 +138,7 @@ class Executor:
                 raise
 
     async def _until_gone(self, survey: Survey, objects: Sequence[Found]) -> None:
-        """Wait until nothing of what was deleted is there; what stays is told with what holds it."""
+        """Wait until deleted objects are gone; report each one that stays, and what holds it."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._gone_seconds
         there = list(objects)
@@ -162,7 +162,7 @@ class Executor:
 
 
 def _not_ended(found: Found) -> str:
-    return "its node has not said that it ended" if found.kind == PODS else "nothing says why"
+    return "its node has not reported that it ended" if found.kind == PODS else "the reason is unknown"
 
 
 def _path(found: Found, subresource: str | None = None) -> str:

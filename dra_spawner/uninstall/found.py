@@ -1,4 +1,4 @@
-"""Objects as uninstalling needs to know them: of 10,000 pods not much is kept."""
+"""Objects reduced to what uninstalling needs, as a cluster may have 10,000 pods."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ class Consumer:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An object that may be ours.
+    """An object that may belong to this project.
 
     Attributes
     ----------
     owners
-        The uids of its owners.
+        Uids of its owners.
     consumers
-        Of a claim.
+        Consumers of a claim.
     is_going
-        Whether it was deleted already, and something still holds it.
+        Whether it is terminating: deleted, and still held by a finalizer or its node.
     """
 
     kind: Kind
@@ -66,7 +66,7 @@ class Found:
 
     @classmethod
     def of(cls, kind: Kind, obj: JsonObject) -> Found:
-        """What matters of an object as the API server has it."""
+        """Reduce an API object."""
         metadata = obj["metadata"]
         reserved = (obj.get("status") or {}).get("reservedFor") or () if kind.plural == "resourceclaims" else ()
         return cls(
@@ -87,24 +87,24 @@ class Found:
 
     @property
     def title(self) -> str:
-        """For people: ``Pod ns/name``."""
+        """Kind, namespace and name, for people: ``Pod ns/name``."""
         return f"{self.kind.name} {self.namespace}/{self.name}" if self.namespace else f"{self.kind.name} {self.name}"
 
     @property
     def is_placeholder(self) -> bool:
-        """Whether it is labelled as a placeholder, or as the claim of one that no server has taken."""
+        """Whether its labels are those of a placeholder, or of a warm claim that no server uses."""
         is_one = self.labels.get(names.COMPONENT) == names.PLACEHOLDER
         return is_one and self.labels.get(names.MANAGED_BY) == names.MANAGER
 
 
 @dataclass(frozen=True, slots=True)
 class Pod:
-    """A pod, and which claims it names.
+    """A pod and the claims that it references.
 
     Attributes
     ----------
     claims, templates
-        Names of claims, those made for it included, and of templates.
+        Names of its claims, including claims created from templates, and of its templates.
     """
 
     found: Found
@@ -115,7 +115,7 @@ class Pod:
 
     @classmethod
     def of(cls, kind: Kind, obj: JsonObject) -> Pod:
-        """What matters of a pod as the API server has it."""
+        """Reduce a pod of the API."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         entries = spec.get("resourceClaims") or ()
         made = status.get("resourceClaimStatuses") or ()
@@ -130,7 +130,7 @@ class Pod:
 
     @property
     def is_over(self) -> bool:
-        """Whether its containers have ended for good, so that it uses nothing any more."""
+        """Whether its containers have ended for good, so that it uses no object any more."""
         return self.phase in ("Succeeded", "Failed")
 
     @property
@@ -140,7 +140,7 @@ class Pod:
 
     @property
     def is_marked(self) -> bool:
-        """Whether it carries something of ours."""
+        """Whether it has a label or an annotation of this project."""
         return bool(self.found.labels.keys() & {*marks.POD_LABELS}) or bool(
             self.found.annotations.keys() & {*marks.POD_ANNOTATIONS}
         )
@@ -148,14 +148,14 @@ class Pod:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A Lease by which replicas of the service elect their leader.
+    """A Lease of the service, for leader election.
 
     Attributes
     ----------
     holder
-        Empty if it was given away.
+        Empty after the leader has released it.
     renewed, seconds
-        When, as the holder's clock tells, and for how long that holds.
+        Time of the last renewal by the holder's clock, and for how many seconds it is valid.
     """
 
     found: Found
@@ -165,7 +165,7 @@ class Lease:
 
     @classmethod
     def of(cls, kind: Kind, obj: JsonObject) -> Lease:
-        """What matters of a Lease as the API server has it."""
+        """Reduce a Lease of the API."""
         spec = obj.get("spec") or {}
         return cls(
             Found.of(kind, obj),
@@ -177,20 +177,20 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """What was found in a cluster.
+    """Objects that a survey found in a cluster.
 
     Attributes
     ----------
     pods
-        All of the namespaces that were looked at.
+        Servers, placeholders and other users of claims, in the namespaces of the survey.
     nodes
-        Those with a label of ours.
+        Nodes with a label of this project.
     objects
-        Those that are labelled as ours, of all namespaced kinds.
+        Objects of all namespaced kinds with this project's label ``app.kubernetes.io/managed-by``.
     leases
-        Those by which a service is led.
+        Leases of the service, for leader election.
     administrators
-        What was applied by hand.
+        Objects that an administrator applied from helm-values/.
     """
 
     pods: tuple[Pod, ...] = ()

@@ -1,4 +1,4 @@
-"""Whether a service leads at this moment: it would make again what is removed."""
+"""Services that lead now: they would create removed objects again."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _WATCH_SECONDS: Final = 3.0
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """A service that leads, or has until just now.
+    """A service that leads, or led until just now.
 
     Attributes
     ----------
     until
-        When its Lease runs out if it is renewed no more; None where that cannot be told by this machine's clock.
+        Time at which its Lease expires without a renewal; None where this machine's clock cannot tell.
     """
 
     lease: Lease
@@ -32,23 +32,23 @@ class Leader:
 
     @property
     def name(self) -> str:
-        """Of its Lease, with the namespace."""
+        """Namespace and name of its Lease."""
         return f"{self.lease.found.namespace}/{self.lease.found.name}"
 
     def sentence(self, now: datetime) -> str:
-        """Why nothing is removed, and what to do."""
+        """The reason why nothing is removed, and what to do."""
         left = f"; if it has just been stopped, wait {(self.until - now).total_seconds():.0f} s" if self.until else ""
         return (
-            f"A service leads (Lease {self.name}, held by {self.lease.holder}): it would make again what is removed. "
-            f"Stop it first{left}. To go on all the same: --force."
+            f"A service leads (Lease {self.name}, held by {self.lease.holder}): it would create removed objects again. "
+            f"Stop it first{left}. To go on nevertheless, use --force."
         )
 
 
 async def find_leaders(survey: Survey, now: datetime) -> list[Leader]:
-    """The services that lead, in all namespaces that can be looked at.
+    """The services that lead, in all namespaces that the account may read.
 
-    A Lease that is fresh by this machine's clock counts. One that is not may be kept by a leader whose clock is
-    behind, so it is looked at for long enough to be renewed.
+    A Lease that is valid by this machine's clock counts. The leader of an expired one may have a clock that is
+    slow, so the Lease is observed for long enough to see a renewal.
 
     Raises
     ------

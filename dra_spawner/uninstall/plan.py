@@ -1,6 +1,6 @@
-"""What is removed, what is taken off, and what is left to whom: decided from the objects alone.
+"""The plan: what is removed, which labels are removed, and what is left to whom. Decided from the objects alone.
 
-The rule: what a server uses, or may be about to use, is its user's and stays; everything else of ours goes.
+The rule: an object that a server uses, or may be about to use, stays; every other object of this project is removed.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from dra_spawner.uninstall.found import Found, Pod, Surveyed
 
 __all__ = ["Left", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
 
-#: Values of the label `names.PART` on what starts make, and what that is called in reasons.
+#: Values of the label `names.PART` on objects of starts, and their descriptions in reasons.
 _PARTS: Final = {"device-claim": "what a start made", "companion": "what a start made", "standing": "shared by servers"}
-_STOP: Final = "It goes when the server is stopped in the hub, or with the next uninstall after that."
+_STOP: Final = "It is removed when the server is stopped in the hub, or by the next uninstall after that."
 _AGAIN: Final = "Run uninstall again then, or now with --force if no hub starts servers any more."
 _MOST_NAMED: Final = 3
 
@@ -31,7 +31,7 @@ class Removal:
     Attributes
     ----------
     as_found
-        Whether only in the version that was found: a start may have come to use it.
+        Whether to delete it only in the version that was found, as a start may use it meanwhile.
     """
 
     object: Found
@@ -41,7 +41,7 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Unmarking:
-    """Labels and annotations to take off an object that stays."""
+    """Labels and annotations to remove from an object that stays."""
 
     object: Found
     labels: tuple[str, ...] = ()
@@ -50,16 +50,16 @@ class Unmarking:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Consumers to take off a claim that would hold it for ever, as no controller knows them."""
+    """Consumers to remove from a claim; no controller knows them, so they would hold it for ever."""
 
     claim: Found
     consumers: tuple[str, ...]
-    """Their uids."""
+    """Uids of the consumers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An object that stays, why, and what removes it."""
+    """An object that stays, the reason, and what removes it."""
 
     object: Found
     reason: str
@@ -69,7 +69,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """See the module. Each part is in the order of namespaces and names."""
+    """Decisions about all objects, each part ordered by namespace and name."""
 
     removals: tuple[Removal, ...] = ()
     unmarkings: tuple[Unmarking, ...] = ()
@@ -78,7 +78,7 @@ class Plan:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether nothing of ours is there that could go."""
+        """Whether there is nothing to remove."""
         return not (self.removals or self.unmarkings or self.releases)
 
 
@@ -88,9 +88,9 @@ def plan_removal(surveyed: Surveyed, now: datetime, *, force: bool = False, node
     Parameters
     ----------
     force
-        Whether starts that may be under way are taken for over.
+        Whether starts that may be under way count as over.
     nodes_used_by
-        The Lease of a service elsewhere that leads, and needs the labels of nodes; empty if none does.
+        Lease of a leading service in another namespace, which needs the labels of nodes; empty if there is none.
     """
     return _Planning(surveyed, now, force, nodes_used_by).plan()
 
@@ -106,7 +106,7 @@ class _Planning:
     releases: list[Release] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
     _servers: dict[tuple[str, str, str], list[Pod]] = field(default_factory=lambda: defaultdict(list))
-    """Pods that use something, by namespace, what it is, and its name."""
+    """Pods that use an object, by its namespace, kind and name."""
     _servers_of_node: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
 
     def plan(self) -> Plan:
@@ -128,7 +128,7 @@ class _Planning:
         for node in self.surveyed.nodes:
             self._decide_about_node(node)
         for lease in self.surveyed.leases:
-            self.removals.append(Removal(lease.found, "by it replicas of the service elected their leader"))
+            self.removals.append(Removal(lease.found, "the service's Lease for leader election"))
         for each in self.surveyed.administrators:
             how = f"kubectl delete {_resource(each)} {each.name}" + (f" -n {each.namespace}" if each.namespace else "")
             reason = "an administrator applied it from helm-values/"
@@ -166,7 +166,7 @@ class _Planning:
             self.left.append(Left(found, "a server", _STOP))
 
     def _decide_about_placeholder(self, pod: Pod, left: dict[tuple[str, str], Left]) -> None:
-        """A placeholder stays where its going could harm a server that is starting with its claim."""
+        """Keep a placeholder if its deletion could harm a server that is starting with its claim."""
         namespace = pod.found.namespace
         for name in sorted(pod.claims):
             starting = [each for each in self._servers.get((namespace, "claim", name), ()) if each.is_starting]
@@ -200,10 +200,10 @@ class _Planning:
             self.removals.append(Removal(found, "what the hub published of its profiles"))
         elif found.name != names.VLANS_CONFIG_MAP:
             how = f"Look at it: kubectl get configmaps {found.name} -n {found.namespace} -o yaml"
-            self.left.append(Left(found, "nothing says what it is for", how, is_administrators=True))
+            self.left.append(Left(found, "its purpose is unknown", how, is_administrators=True))
         elif servers := [pod for key, pods in self._servers.items() if key[1] == "vlan" for pod in pods]:
             reason = f"the account of VLANs, which {_names(servers)} {_uses(servers)}"
-            self.left.append(Left(found, reason, "It goes with the next uninstall after the servers are stopped."))
+            self.left.append(Left(found, reason, "Stop the servers, then run uninstall again."))
         else:
             self.removals.append(Removal(found, "the account of VLANs, of which no server uses one"))
 
@@ -214,7 +214,7 @@ class _Planning:
         others = [c for c in foreign if c.group != names.CONSUMER_GROUP]
         if others:
             reason = f"{others[0].resource} {others[0].name} uses it"
-            self.left.append(Left(found, reason, "It goes with the next uninstall after that has gone."))
+            self.left.append(Left(found, reason, "Run uninstall again when that is gone."))
             return
         before = len(self.removals)
         self._decide_about_part(found, users)
@@ -222,7 +222,7 @@ class _Planning:
             self.releases.append(Release(found, ours))
 
     def _decide_about_part(self, found: Found, users: list[Pod]) -> None:
-        """About a claim, a template or a companion."""
+        """Decide about a claim, a template or a companion object."""
         is_standing = found.labels.get(names.PART) == "standing"
         if users:
             self.left.append(Left(found, f"{_names(users)} {_uses(users)} it", _STOP))
@@ -236,7 +236,7 @@ class _Planning:
             self.removals.append(Removal(found, reason, as_found=is_standing))
 
     def _users(self, found: Found) -> list[Pod]:
-        """The servers, and other pods, that use an object."""
+        """The servers and other pods that use an object."""
         keys = [("uid", uid) for uid in found.owners]
         if found.kind.plural == "resourceclaims":
             keys += [("claim", found.name), *(("uid", consumer.uid) for consumer in found.consumers)]
@@ -249,9 +249,9 @@ class _Planning:
         return [users[name] for name in sorted(users)]
 
     def _may_be_used_until(self, found: Found) -> datetime | None:
-        """Until when a start may come to use an object that no pod uses yet; None if it is over."""
+        """The time until which a start may begin to use an object without users; None if it is over."""
         times = [_time(found.annotations[names.START_PREFIX + start]) for start in _starts_of(found)]
-        # The start's own objects have an owner from the moment that its pod is there.
+        # A start's own objects have an owner as soon as its pod exists.
         if not found.owners:
             times.append(_time(found.annotations.get(names.START_ENDS, "")))
         if names.RESERVED_FOR in found.labels:
@@ -261,7 +261,7 @@ class _Planning:
     def _decide_about_node(self, node: Found) -> None:
         labels = tuple(key for key in marks.NODE_LABELS if key in node.labels)
         if labels and self.nodes_used_by:
-            reason = f"a service elsewhere leads ({self.nodes_used_by}) and goes by its labels {', '.join(labels)}"
+            reason = f"a service elsewhere leads ({self.nodes_used_by}) and uses its labels {', '.join(labels)}"
             self.left.append(Left(node, reason, "Uninstall there, too.", is_administrators=True))
             return
         servers = self._servers_of_node.get(node.name, [])
@@ -270,7 +270,7 @@ class _Planning:
             reason = (
                 f"{_names(servers)} may require its label {names.IMAGES_READY}: a kubelet that restarts would end them"
             )
-            self.left.append(Left(node, reason, "It goes with the next uninstall after the servers are stopped."))
+            self.left.append(Left(node, reason, "Stop the servers, then run uninstall again."))
         if labels:
             self.unmarkings.append(Unmarking(node, labels))
 
@@ -285,7 +285,7 @@ def _order(found: Found) -> tuple[str, str, str]:
 
 
 def _resource(found: Found) -> str:
-    """As kubectl tells kinds of several groups apart."""
+    """The resource as kubectl takes it, with its group."""
     group = found.kind.api_version.rpartition("/")[0]
     return f"{found.kind.plural}.{group}" if group else found.kind.plural
 
@@ -301,7 +301,7 @@ def _uses(pods: list[Pod]) -> str:
 
 
 def _time(text: str) -> datetime | None:
-    """A time as it stands in an annotation, which anybody may have written."""
+    """Parse a time of an annotation; None if it is no time with a zone."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -310,7 +310,7 @@ def _time(text: str) -> datetime | None:
 
 
 def _seconds(text: str) -> datetime | None:
-    """A time as it stands in a label, in seconds since 1970."""
+    """Parse a time of a label, in seconds since 1970; None if it is none."""
     try:
         return datetime.fromtimestamp(int(text), UTC)
     except (ValueError, OverflowError, OSError):

@@ -1,4 +1,4 @@
-"""What was done, or would be, for people and for programs."""
+"""The report of an uninstallation, for people and for programs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _NOTES = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """An uninstallation.
+    """What an uninstallation did, or would do.
 
     Attributes
     ----------
     leaders
-        Sentences about services that lead.
+        A sentence for each service that leads.
     problems
-        What could not be done, missing rights first.
+        A sentence for each failure, missing rights first.
     """
 
     dry_run: bool
@@ -39,7 +39,7 @@ class Report:
     problems: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """For programs."""
+        """The report as JSON."""
         return {
             "dryRun": self.dry_run,
             "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],
@@ -62,7 +62,7 @@ class Report:
         }
 
     def text(self) -> str:
-        """For people."""
+        """The report as text."""
         would = "would be " if self.dry_run else ""
         users = [each for each in self.left if not each.is_administrators]
         by_hand = [each for each in self.left if each.is_administrators]
@@ -76,7 +76,7 @@ class Report:
             _part("left to administrators", [(each.object.title, f"{each.reason}: {each.how}") for each in by_hand]),
         ]
         if not (self.removed or self.unmarked):
-            nothing = "Nothing of dra-spawner is there that could be removed."
+            nothing = "There is nothing of dra-spawner to remove."
             parts.insert(0, f"{nothing}\n" if not self.left else f"{nothing[:-1]}; what is left is below.\n")
         parts.append("".join(f"{note}\n" for note in _NOTES))
         return "\n".join(part for part in parts if part)

@@ -1,4 +1,4 @@
-"""Looking for what is ours: every kind that has namespaces may be that of a companion object."""
+"""The survey: lists this project's objects of every namespaced kind, as a companion may be of any kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PAGE_SIZE: Final = 500
 _AT_ONCE: Final = 6
 _TIMEOUT_SECONDS: Final = 60.0
 _OURS: Final = f"{names.MANAGED_BY}={names.MANAGER}"
-#: Read by themselves, or nobody's companion and many.
+#: Pods and Leases are listed separately; events are many, and never companions.
 _NOT_BY_LABEL: Final = frozenset({"pods", "events", "leases"})
 
 T = TypeVar("T")
@@ -32,21 +32,21 @@ T = TypeVar("T")
 
 @dataclass
 class Troubles:
-    """What could not be done.
+    """Failures of a run.
 
     Attributes
     ----------
     rights
-        That the account lacks.
+        Rights that the account lacks.
     sentences
-        Whatever else went wrong.
+        Other failures, a sentence each.
     """
 
     rights: set[MissingRight] = field(default_factory=set)
     sentences: list[str] = field(default_factory=list)
 
     def note(self, error: KubernetesError) -> None:
-        """Remember why a request failed."""
+        """Record why a request failed."""
         right = missing_rule(error)
         if right is not None:
             self.rights.add(right)
@@ -55,7 +55,7 @@ class Troubles:
 
     @property
     def missing_rights(self) -> list[str]:
-        """A sentence for each rule that is missing, with what to grant."""
+        """A sentence for each missing RBAC rule, with what to grant."""
         rules: dict[tuple[str, str, str], list[str]] = {}
         for each in sorted(self.rights):
             rules.setdefault((each.namespace, each.group, each.verb), []).append(each.resource)
@@ -75,11 +75,11 @@ class Survey:
     Parameters
     ----------
     namespaces
-        Where to look; none for everywhere.
+        Namespaces to look in; empty for all.
     lease
-        Name of the Lease by which replicas of the service elect their leader.
+        Name of the service's Lease for leader election.
     progress
-        Is told what is being done.
+        Called with what is being done.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class Survey:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def look(self) -> Surveyed | None:
-        """Everything that may be ours; None if servers cannot be told, so that nothing may be removed.
+        """List objects that may belong to this project; None if pods cannot be listed, so that nothing may be removed.
 
         Raises
         ------
         KubernetesError
-            If the cluster does not say which kinds it has.
+            If the cluster does not list its kinds.
         """
         kinds = await self._kinds()
         try:
@@ -130,7 +130,7 @@ class Survey:
         )
 
     async def leases(self, *, everywhere: bool = False) -> list[Lease]:
-        """The Leases of services; of all namespaces, if those may be read."""
+        """The services' Leases, of all namespaces if the account may read them."""
         if everywhere:
             try:
                 found = await self._list(LEASES, Lease.of, scopes=(None,))
@@ -143,11 +143,11 @@ class Survey:
         return [each for each in found if each.found.name == self._lease or names.LEADER_URL in each.found.annotations]
 
     async def still_there(self, objects: Iterable[Found]) -> list[Found]:
-        """Those of the objects that are not gone."""
+        """The objects that still exist."""
         wanted = {found.uid: found for found in objects}
         there: list[Found] = []
         for kind in sorted({found.kind for found in wanted.values()}):
-            # Leases and nodes have no label of ours.
+            # Leases have no label of this project.
             selector = "" if kind == LEASES else _OURS
             namespaces = {found.namespace for found in wanted.values() if found.kind == kind}
             scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)
@@ -159,8 +159,8 @@ class Survey:
         return there
 
     async def _kinds(self) -> list[Kind]:
-        """Every kind that can be listed and deleted, in one version of its group, mostly the preferred one."""
-        self._progress("asking which kinds there are")
+        """Every kind that can be listed and deleted, in the preferred version of its group if that has it."""
+        self._progress("listing the kinds of the cluster")
         groups = (await self._api.get("/apis"))["groups"]
         versions = [["v1"]]
         for group in groups:
@@ -177,7 +177,9 @@ class Survey:
                 async with self._turns:
                     resources = (await self._api.get(path))["resources"]
             except KubernetesError as error:
-                self._troubles.sentences.append(f"The kinds of {version} are not known, so not looked at: {error}")
+                self._troubles.sentences.append(
+                    f"The kinds of {version} cannot be listed, so they were skipped: {error}"
+                )
                 continue
             for each in resources:
                 if "/" not in each["name"] and {"list", "delete"} <= {*each["verbs"]}:
@@ -185,7 +187,7 @@ class Survey:
         return list(kinds.values())
 
     async def _by_hand(self, kind: Kind) -> list[Found]:
-        """What an administrator applied; of ConfigMaps, which may be large and many, one name is asked for."""
+        """Objects that an administrator applied; only one ConfigMap is listed, as they may be large and many."""
         selector = f"metadata.name={names.MANAGER}-service" if kind.plural == "configmaps" else ""
         found = await self._list(kind, Found.of, field_selector=selector)
         return [each for each in found if marks.is_administrators_name(each.name)]
@@ -197,7 +199,7 @@ class Survey:
         try:
             return await listing
         except KubernetesError as error:
-            # A kind that was removed since, or cannot be listed after all.
+            # The kind was removed meanwhile, or cannot be listed.
             if not (error.not_found or error.status == 405):
                 self._troubles.note(error)
             return []
@@ -211,7 +213,7 @@ class Survey:
         field_selector: str = "",
         scopes: tuple[str | None, ...] | None = None,
     ) -> list[T]:
-        """The objects of a kind, each reduced as soon as its page is there."""
+        """List the objects of a kind, and reduce each as soon as its page arrives."""
         found: list[T] = []
         for scope in (scopes or self._scopes) if kind.namespaced else (None,):
             async with self._turns:

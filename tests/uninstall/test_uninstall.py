@@ -191,7 +191,7 @@ async def test_nothing_is_left_but_what_was_said(hub: Hub):
     assert (code, again["removed"], again["unmarked"], told) == (0, [], [], "")
     assert names(again["left"]) == said
     code, text, _ = await uninstall(options(cluster, as_json=False))
-    assert text.startswith("Nothing of dra-spawner is there that could be removed; what is left is below.")
+    assert text.startswith("There is nothing of dra-spawner to remove; what is left is below.")
 
     # The user's server is stopped: what was left goes by itself.
     await cluster.admin.delete(cluster.path("pods", "jupyter-ada"), grace_period_seconds=0)
@@ -225,7 +225,7 @@ async def nothing_is_removed_while_a_service_leads(cluster: ClusterUnderTest) ->
     code, printed, told = await uninstall(options(cluster))
     assert (code, printed["removed"], printed["unmarked"]) == (1, [], [])
     assert f"A service leads (Lease {cluster.namespace}/dra-spawner, held by " in told
-    assert re.search(r"if it has just been stopped, wait [0-3] s. To go on all the same: --force", told)
+    assert re.search(r"if it has just been stopped, wait [0-3] s. To go on nevertheless, use --force", told)
     after = await everything(cluster)
     assert {name for name in before if OURS.search(name)} <= after.keys()
 

@@ -59,7 +59,7 @@ EXAMPLE_PROFILES: tuple[JsonObject, ...] = (
     {
         "display_name": "Network card in a VLAN, 1 Gbit/s",
         "slug": "vlan-nic",
-        "description": "A leg in a VLAN on a card that others use too",
+        "description": "A network interface in a VLAN, on a shared card",
         "kubespawner_override": {
             "device_claims": {
                 "nic": {"device_class": "vlan-nic.example.com", "capacity": {"bandwidth": "1G", "vlans": 1}}
