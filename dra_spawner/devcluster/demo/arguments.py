@@ -13,24 +13,24 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command of this room."""
+    """Add the command of this package."""
     command = commands.add_parser(
         "demo",
-        help="try it all on this machine: a cluster, JupyterHub, five profiles",
+        help="try everything on this machine: a cluster, JupyterHub, five profiles",
         description="Start a small Kubernetes with four example nodes, and JupyterHub with DRASpawner on it.\n"
-        "Nothing but Python is needed. Servers run as processes of this machine: as users of their own if root\n"
+        "It needs only Python. Servers run as processes of this machine: as users of their own if root\n"
         "starts it on Linux, else as you, with your files and the hub's token. Ctrl-C stops everything.",
         epilog="examples:\n"
         "  dra-spawner demo                                  then open the address it prints\n"
         "  dra-spawner demo --port 0 --no-browser            any free port\n"
-        "  dra-spawner demo --kubeconfig ~/.kube/config      servers on a cluster you have; its pods must be able to\n"
+        "  dra-spawner demo --kubeconfig ~/.kube/config      servers on your own cluster; its pods must be able to\n"
         "                                                    reach this machine, and this machine its pods",
     )
     command.add_argument(
-        "--port", type=_port, default=8000, help="where JupyterHub listens; 0 for any free port (%(default)s)"
+        "--port", type=_port, default=8000, help="port of JupyterHub; 0 for any free port (%(default)s)"
     )
     command.add_argument("--kubeconfig", type=Path, metavar="FILE", help="use this existing cluster instead")
-    command.add_argument("--namespace", default="default", help="where servers are started (%(default)s)")
+    command.add_argument("--namespace", default="default", help="namespace of servers (%(default)s)")
     command.add_argument("--image", default="", help="with --kubeconfig: image of the servers (KubeSpawner's default)")
     command.add_argument("--no-browser", action="store_true", help="do not open the address in a browser")
     command.add_argument("--debug", action="store_true", help="show JupyterHub's log instead of keeping it in a file")
@@ -47,16 +47,16 @@ def _demo(options: argparse.Namespace) -> int:
     try:
         return _run_demo(options)
     except KeyboardInterrupt:
-        # Before run_demo listens to signals, for example during its imports: nothing has been started yet.
+        # Ctrl-C before run_demo handles signals, for example during its imports: nothing has been started yet.
         return 128 + signal.SIGINT
 
 
 def _run_demo(options: argparse.Namespace) -> int:
-    # Imported here: `dra-spawner --help` need not load a web server.
+    # Imported here, so that `dra-spawner --help` does not load a web server.
     from dra_spawner.devcluster.demo.demo import DemoError, DemoOptions, run_demo
 
     def say(text: str) -> None:
-        # A terminal that was closed cannot be written to; what was started is still to be stopped.
+        # A closed terminal raises on output, and the demo must still stop everything.
         with contextlib.suppress(OSError):
             sys.stdout.write(f"{text}\n")
             sys.stdout.flush()

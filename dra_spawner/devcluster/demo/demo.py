@@ -34,41 +34,41 @@ _LOOPBACK = "127.0.0.1"
 _ADMIN = "admin"
 _HUB_START_SECONDS = 60
 _HUB_STOP_SECONDS = 30
-#: What is kept ready on the embedded cluster: profile and number of places.
+#: Placeholders on the embedded cluster: profile and number.
 _KEPT = ("gpu-slice", 2)
 _KEPT_WAIT_SECONDS = 15
-#: Pods there are processes of this machine, and run what is installed here.
+#: Command of servers on the embedded cluster, whose pods are processes of this machine.
 _IMAGE = "this-machine/jupyterlab:installed"
 _PROXY = "dra_spawner.devcluster.demo.streaming_proxy"
 _SERVICE = "dra_spawner.devcluster.demo.service_process"
 
 
 class DemoError(Exception):
-    """What keeps the demo from running, as a sentence."""
+    """Raised where the demo cannot run; the message is a sentence."""
 
 
 class DemoStoppedError(Exception):
-    """The demo was asked to end before it ran."""
+    """Raised where the demo is stopped before it is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What a user chose on the command line.
+    """Options of the command line.
 
     Attributes
     ----------
     port
-        Where JupyterHub listens; 0 for any free port.
+        Port of JupyterHub; 0 for any free port.
     kubeconfig
-        Of an existing cluster to use instead of the embedded one.
+        Kubeconfig of an existing cluster, in place of the embedded one.
     namespace
-        Where servers are started.
+        Namespace of servers.
     image
-        Image of the servers' pods on an existing cluster; empty for KubeSpawner's own, and unused on the embedded one.
+        Image of servers on an existing cluster; empty for KubeSpawner's default. Unused on the embedded cluster.
     open_browser
         Whether to open the address.
     debug
-        Whether JupyterHub's log is shown rather than kept in a file.
+        Whether to show JupyterHub's log, instead of writing it to a file.
     """
 
     port: int = 8000
@@ -81,7 +81,7 @@ class DemoOptions:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A demo that runs; what a visitor needs to know."""
+    """A running demo: addresses and credentials."""
 
     address: str
     admin: str
@@ -94,24 +94,24 @@ class Running:
 
 
 async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
-    """Run until SIGINT, SIGTERM or SIGHUP; then stop everything that was started, and nothing else.
+    """Run until SIGINT, SIGTERM or SIGHUP; then stop every process of the demo, and no other.
 
     Raises
     ------
     DemoError
-        If something needed is missing, does not start, or ends by itself.
+        If a requirement is missing, or a part does not start or ends by itself.
     """
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever starts this with nohup wants it to outlive the terminal.
+        # With nohup, the demo must outlive the terminal.
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             loop.add_signal_handler(number, stop.set)
     with contextlib.suppress(DemoStoppedError):
         async with demo(options, say, stop) as running:
             say(_welcome(running))
             if options.open_browser:
-                # Some browsers keep their caller waiting until they are closed; nothing here waits for that.
+                # Some browsers block their caller until they are closed, so the demo does not wait.
                 threading.Thread(target=webbrowser.open, args=(running.address,), daemon=True).start()
             await stop.wait()
             say("Stopping …")
@@ -120,17 +120,17 @@ async def run_demo(options: DemoOptions, say: Callable[[str], None]) -> None:
 
 @contextlib.asynccontextmanager
 async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.Event) -> AsyncIterator[Running]:
-    """Start a cluster (or use one) and a hub; stop what was started at the end.
+    """Start or connect to a cluster, and start a hub; stop both at the end.
 
     Parameters
     ----------
     stop
-        Set when the demo ends; also set here if the hub ends by itself.
+        Ends the demo when it is set; set here, too, if the hub ends by itself.
 
     Raises
     ------
     DemoError
-        If something needed is missing or does not start; at the end, if the hub ended by itself.
+        If a requirement is missing or a part does not start; at the end, if the hub ended by itself.
     DemoStoppedError
         If `stop` was set before the hub was ready.
     """
@@ -182,9 +182,9 @@ async def demo(options: DemoOptions, say: Callable[[str], None], stop: asyncio.E
 async def _start_cluster(
     stack: contextlib.AsyncExitStack, directory: Path, say: Callable[[str], None]
 ) -> tuple[EmbeddedCluster, str]:
-    """The example's cluster, and why its servers run as this user, if they do."""
+    """The embedded cluster, and the reason if its servers run as this user."""
     say("Starting the embedded cluster: nodes with GPUs to share, to cut and to take whole, and network cards …")
-    # Not below the hub's own directory, which nobody else may enter.
+    # Not below the hub's own directory, which other users cannot enter.
     servers = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dra-spawner-servers-")))
     why_not_apart = await asyncio.to_thread(server_users.why_not_apart, servers)
     cluster = EmbeddedCluster(directory / "cluster", kubelet_options={"directory": servers})
@@ -195,7 +195,7 @@ async def _start_cluster(
 
 
 def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str, Any]:
-    """What `hub_config` reads; secrets and further ports are new each time."""
+    """Settings for `hub_config`, with new secrets and free ports."""
     embedded = options.kubeconfig is None
     return {
         "directory": str(directory),
@@ -207,7 +207,7 @@ def _hub_settings(options: DemoOptions, directory: Path, port: int) -> dict[str,
         "hub_port": _free_port(),
         "proxy_api_port": _free_port(),
         "service_port": _free_port(),
-        # Whose cluster it is decides about placeholders there.
+        # On an existing cluster, its administrator decides about placeholders.
         "placeholders": {_KEPT[0]: {"min": _KEPT[1], "max": 2 * _KEPT[1]}} if embedded else {},
         "placeholder_priority_class": names.PRIORITY_CLASS,
         "admin": _ADMIN,
@@ -237,7 +237,7 @@ def _welcome(running: Running) -> str:
 def _watch_it(running: Running) -> str:
     if not running.keeps_places:
         return ""
-    return f"""  Services > dra-spawner shows who has which device, and what is kept ready:
+    return f"""  Services > dra-spawner shows who uses which device, and the placeholders:
   {running.address}/services/dra-spawner/
 """
 
@@ -265,18 +265,18 @@ def _free_port() -> int:
 
 
 async def _look_at(kubeconfig: Path) -> tuple[list[dict[str, object]], str]:
-    """Profiles for a cluster's device classes, and the address of this machine that its pods can reach."""
+    """Profiles for a cluster's device classes, and this machine's address for its pods."""
     try:
         async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
             classes = await api.list(resource_path(names.RESOURCE_API, "deviceclasses"))
             host = urlsplit(api.server)
     except KubernetesError as error:
         hint = " Device claims need Kubernetes 1.34 or later." if error.not_found else ""
-        raise DemoError(f"The cluster of {kubeconfig} does not answer as it should: {error}.{hint}") from error
-    except Exception as error:  # the library raises many kinds for a file that makes no sense
+        raise DemoError(f"The cluster of {kubeconfig} cannot be used: {error}.{hint}") from error
+    except Exception as error:  # the client raises many kinds for a malformed file
         raise DemoError(f"{kubeconfig} is no usable kubeconfig: {error}") from error
     profiles = profiles_for_classes(item["metadata"]["name"] for item in classes["items"])
-    # No packet is sent: connecting a datagram socket only chooses the way.
+    # No packet is sent: connecting a datagram socket only chooses the route.
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host.hostname or _LOOPBACK, host.port or 443))
         return profiles, probe.getsockname()[0]
@@ -296,7 +296,7 @@ async def _start_hub(
             stdin=asyncio.subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            # Ctrl-C is for us; the hub is stopped in order, before the cluster.
+            # Only the demo handles Ctrl-C; it stops the hub before the cluster.
             start_new_session=True,
         )
 
@@ -317,7 +317,7 @@ async def _until_ready(url: str, hub: asyncio.subprocess.Process, log_file: Path
 
 
 def _objects_to_publish() -> list[dict[str, Any]]:
-    """The example's objects; the servers' image is on every node already."""
+    """The objects of the example; every node has the servers' image."""
     priority = {
         "apiVersion": names.SCHEDULING_API,
         "kind": "PriorityClass",
@@ -331,7 +331,7 @@ def _objects_to_publish() -> list[dict[str, Any]]:
 
 
 async def _until_kept(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callable[[str], None]) -> None:
-    """Wait until places are kept, so that a visitor's first server takes one over; but not for long."""
+    """Wait a limited time for warm placeholders, so that the first server takes over a warm claim."""
     profile, number = _KEPT
     end = asyncio.get_running_loop().time() + _KEPT_WAIT_SECONDS
     while asyncio.get_running_loop().time() < end and not stop.is_set():
@@ -347,7 +347,10 @@ async def _until_kept(cluster: EmbeddedCluster, stop: asyncio.Event, say: Callab
             and pod["spec"].get("nodeName") in ready
         ]
         if len(kept) >= number:
-            say(f'{number} places of profile "{profile}" are kept warm: a server takes one over, and another is made.')
+            say(
+                f'{number} placeholders of profile "{profile}" are warm: '
+                "a server takes over the device of one, and another starts."
+            )
             return
         await asyncio.sleep(0.05)
 
@@ -365,7 +368,7 @@ async def _stop_process(process: asyncio.subprocess.Process) -> None:
         process.terminate()
     with contextlib.suppress(TimeoutError):
         await asyncio.wait_for(process.wait(), _HUB_STOP_SECONDS)
-    # The group is the hub's own (start_new_session), so nobody else's process is in it. Nor is the proxy, which the
+    # The group is the hub's own (start_new_session), so it has no other process. Nor is the proxy in it, which the
     # hub starts in a session of its own, nor its service: _end_left_over sees to them.
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

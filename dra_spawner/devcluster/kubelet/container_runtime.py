@@ -1,4 +1,4 @@
-"""What a container is on a development node: a local process, or nothing at all."""
+"""Containers of a development node: local processes, or pretended ones."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from dra_spawner.devcluster.kubelet.process_user import ProcessUser
 
 log = logging.getLogger(__name__)
 
-#: Exit code of a process that SIGTERM or SIGKILL ended, as container runtimes report it.
+#: Exit code after SIGTERM or SIGKILL, as container runtimes report it.
 EXIT_CODE_TERMINATED = 128 + signal.SIGTERM
 EXIT_CODE_KILLED = 137
-#: No container that does nothing ends sooner: kubelet and runtime take so long.
+#: Minimum time in which a pretended container ends, as kubelet and runtime need it.
 _FAKE_END_SECONDS = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerLaunch:
-    """All that is needed to run one container once.
+    """Parameters of one run of a container.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class ContainerLaunch:
     command
         Program and arguments; empty if neither pod nor image name one.
     environment
-        The whole environment; nothing else of the machine's gets in.
+        The whole environment; the machine's own variables are not added.
     log
-        Takes standard output and error.
+        File for standard output and error.
     user
-        As whom it runs; None for the user of this process.
+        User of the process; None for this process's user.
     """
 
     pod: str
@@ -55,11 +55,11 @@ class ContainerLaunch:
 
 
 class StartFailed(Exception):
-    """The container could not be started; the message is worded for the pod's event."""
+    """Raised where a container could not be started; the message is that of the pod's event."""
 
 
 class RunningContainer(Protocol):
-    """A container that was started."""
+    """A running or ended container."""
 
     container_id: str
 
@@ -68,18 +68,18 @@ class RunningContainer(Protocol):
         ...
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Send SIGTERM."""
         ...
 
     def kill(self) -> None:
-        """End it, and all that it started."""
+        """End the container and all its child processes."""
         ...
 
 
 class ContainerRuntime(Protocol):
     """Starts containers."""
 
-    #: Whether pods need directories, environments and the like prepared.
+    #: Whether pods need directories and environments.
     runs_processes: bool
 
     async def start(self, launch: ContainerLaunch) -> RunningContainer:
@@ -94,7 +94,7 @@ class ContainerRuntime(Protocol):
 
 @dataclass(slots=True)
 class FakeContainer:
-    """A container that does nothing until it is told to end."""
+    """A pretended container, which runs until it is ended."""
 
     container_id: str
     _ended: asyncio.Future[int] = field(repr=False)
@@ -103,7 +103,7 @@ class FakeContainer:
         return await asyncio.shield(self._ended)
 
     def exit(self, exit_code: int) -> None:
-        """End as if by itself."""
+        """End as if the program had ended by itself."""
         if not self._ended.done():
             self._ended.set_result(exit_code)
 
@@ -115,7 +115,7 @@ class FakeContainer:
 
 
 class FakeRuntime:
-    """Pretends, for benchmarks and for tests of everything but the processes."""
+    """Pretends to run containers, for benchmarks and for tests that need no processes."""
 
     runs_processes = False
 
@@ -145,8 +145,8 @@ def _fake_container() -> FakeContainer:
 class ProcessRuntime:
     """Runs each container's command as a process of this machine, in a process group of its own.
 
-    Nothing is isolated: the processes share this machine's network and files, and those of this user where they run as
-    no other. Containers of an image named ``pause`` do nothing, so they get no process.
+    There is no isolation: the processes share this machine's network and files, and this user's files where they run as
+    this user. Containers of an image named ``pause`` get no process.
     """
 
     runs_processes = True
@@ -156,8 +156,7 @@ class ProcessRuntime:
             if launch.image.partition("@")[0].rpartition("/")[2].partition(":")[0] == "pause":
                 return _fake_container()
             raise StartFailed(
-                f"no command specified: image {launch.image!r} is not really pulled here, "
-                "so the pod has to say what to run (command or args)"
+                f"no command specified: image {launch.image!r} is not pulled here, so the pod must set command or args"
             )
         launch.log.parent.mkdir(parents=True, exist_ok=True)
         with launch.log.open("ab") as log_file:
@@ -202,15 +201,15 @@ class _ProcessContainer:
         self._signal_group(signal.SIGKILL)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        # Only while the process is not yet waited for is its group's number certain to be still its own.
+        # The group's number can be reused once the process has been waited for.
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, number)
 
     def _kill_left_over(self) -> None:
-        """As with a container, nothing outlives its first process, whatever session it has moved to."""
+        """Kill every descendant, in whatever session, as a container ends with its first process."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            # A process group keeps its number as long as it has members; without members this finds none.
+            # A process group keeps its number while it has members.
             os.killpg(self.process.pid, signal.SIGKILL)
         for pid, start_time in self._strays.items():
             if _start_time(pid) == start_time:
@@ -248,20 +247,20 @@ def _descendants(pid: int) -> dict[int, str]:
 
 
 def _identity(user: ProcessUser | None) -> dict[str, Any]:
-    """Arguments of ``subprocess`` for another user."""
+    """Arguments of ``subprocess`` to run as another user."""
     return {} if user is None else {"user": user.uid, "group": user.gid, "extra_groups": list(user.groups)}
 
 
 def _before_exec(user: ProcessUser | None) -> Callable[[], None] | None:
-    """What the child does last, already as its own user."""
+    """Last step of the child before the program, already as its own user."""
     if sys.platform != "linux":
         return None
 
     def prepare() -> None:
-        # End with the kubelet, even if that is killed without a chance to clean up.
+        # End with the kubelet, even if the kubelet is killed.
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if user is not None:
-            # Not even a set-user-ID program makes it root again.
+            # A set-user-ID program cannot make the process root again.
             _LIBC.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
     return prepare

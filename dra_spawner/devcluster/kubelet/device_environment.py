@@ -1,4 +1,4 @@
-"""What a container learns of its devices: environment variables, as a driver would inject them through CDI.
+"""Environment variables about a container's devices, as a driver would inject them through CDI.
 
 For a pod's claim ``gpu`` that was given 10 GiB of device ``gpu-0``, pool ``node-a``, driver ``gpu.example.com``:
 
@@ -8,7 +8,7 @@ For a pod's claim ``gpu`` that was given 10 GiB of device ``gpu-0``, pool ``node
 ``DRA_CLAIM_GPU_MEMORY``       ``10Gi``: the capacity really consumed, so after rounding; for several devices separated
                                by commas in the order of ``…_DEVICE``, empty for one without. No such variable if
                                the devices were given whole.
-``DRA_DEVICES``                the whole truth as one JSON list, an object a device: ``claim`` (the name in the pod),
+``DRA_DEVICES``                all devices as one JSON list, an object a device: ``claim`` (the name in the pod),
                                ``resourceClaim``, ``request``, ``driver``, ``pool``, ``device``, and where they
                                apply ``shareID``, ``consumedCapacity``, ``adminAccess``, ``config`` (the opaque
                                parameters for this driver and request, class before claim)
@@ -35,11 +35,11 @@ def device_environment(
     Parameters
     ----------
     container
-        Of a pod's spec; its ``resources.claims`` say what it may see.
+        A container of a pod's spec; its ``resources.claims`` name its claims.
     claims
         ResourceClaim objects with an allocation, by their name in the pod's spec.
     more_uses
-        Of claims that its spec does not name: what the scheduler made for extended resources.
+        Entries for claims that its spec does not name: those of the scheduler for extended resources.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def device_environment(
 def container_devices(
     container: JsonObject, claims: Mapping[str, JsonObject], more_uses: Sequence[JsonObject] = ()
 ) -> list[JsonObject]:
-    """The devices a container was given, in the order of its ``resources.claims``; fields as in ``DRA_DEVICES``."""
+    """The devices of a container, in the order of its ``resources.claims``; fields as in ``DRA_DEVICES``."""
     devices = []
     seen: set[tuple[str, int]] = set()
     for use in [*((container.get("resources") or {}).get("claims") or []), *more_uses]:

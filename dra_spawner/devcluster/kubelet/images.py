@@ -1,4 +1,4 @@
-"""Pretended image pulls: which images a node has, and how long it takes to get another."""
+"""Pretended image pulls: the images of a node, and the time of a pull."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dra_spawner.json_types import JsonObject
 #: Seconds that a pull of an image (second argument) takes on a node (first). May raise `PullFailed`.
 PullSeconds = Callable[[str, str], float]
 
-#: Shown for every image, as nothing is really pulled.
+#: Size that is shown for every image, as none is pulled.
 IMAGE_SIZE_BYTES = 1_000_000_000
 
 
 class PullFailed(Exception):
-    """The image cannot be had; the message is worded for the pod's event."""
+    """Raised where an image cannot be pulled; the message is that of the pod's event."""
 
 
 def instant_pull(node: str, image: str) -> float:
-    """No image takes any time."""
+    """Pull every image in no time."""
     return 0.0
 
 

@@ -1,4 +1,4 @@
-"""A stand-in for the kubelet: serves nodes that exist only as objects, with pods that are local processes.
+"""The embedded kubelet: serves nodes that exist only as objects, with pods that are local processes.
 
 It works over the API, so it serves the embedded cluster and a real control plane alike. What a pod's processes see of
 their devices is described in `device_environment`, where their volumes are in `pod_volumes`.
@@ -49,26 +49,26 @@ class Kubelet:
     Parameters
     ----------
     api
-        Of an administrator.
+        The API, as an administrator.
     nodes
         Node objects to register at the start; see `node_agent.node_manifest` for a short way to make one.
     runtime
         `ProcessRuntime` if None; `FakeRuntime` for pods that are only pretended.
     clock
-        For everything that is pretended: pulls, delays, back-off, timestamps. The grace of a termination is in
+        Clock of everything pretended: pulls, delays, back-off, timestamps. The grace period of a termination is in
         real time, as the processes are real.
     addresses
-        Gives pods their ``podIP``; one of its own in 127.0.0.0/8 each if None (Linux; elsewhere 127.0.0.1).
+        Gives pods their ``podIP``; if None, an address of its own in 127.0.0.0/8 (Linux; elsewhere 127.0.0.1).
     directory
-        Where logs and volumes go. A temporary one, removed at the end, if None.
+        Directory of logs and volumes; if None, a temporary one, which is removed at the end.
     pull_seconds
-        How long it takes to pull an image to a node; may raise `PullFailed`.
+        Duration of a pull of an image to a node; may raise `PullFailed`.
     start_seconds
-        How long a pod's start takes besides.
+        Further duration of a pod's start.
     refuse_devices
-        Why a pod's devices cannot be prepared, as their driver would say it; asked at each try. Empty if they can.
+        Returns why a pod's devices cannot be prepared, in the driver's words; empty if they can. Called at each try.
     events
-        Whether to report what happens as Event objects.
+        Whether to write Event objects.
     """
 
     def __init__(
@@ -111,7 +111,7 @@ class Kubelet:
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The nodes that are served."""
+        """The served nodes."""
         return tuple(self._agent.nodes)
 
     async def start(self) -> None:
@@ -142,16 +142,16 @@ class Kubelet:
             self._temporary.cleanup()
 
     async def add_node(self, node: JsonObject) -> JsonObject:
-        """Register and serve one node more; the object as the API has it."""
+        """Register and serve one more node; return its object in the API."""
         registered = await self._agent.register(node)
-        # Pods may have been bound to it before, as seen by the watch, which did not know the node.
+        # The watch may have skipped pods that were bound to the node before it was known.
         for pod in (await self._api.list(_PODS))["items"]:
             if pod["metadata"]["uid"] not in self._workers:
                 self._handle(WatchEventType.ADDED, pod)
         return registered
 
     async def remove_node(self, name: str) -> None:
-        """Switch a node off: its processes end, and the node and its pods are removed from the API."""
+        """Remove a node: end its processes, and delete it and its pods from the API."""
         doomed = [worker for worker, _ in self._workers.values() if worker.pod["spec"]["nodeName"] == name]
         tasks = [task for worker, task in self._workers.values() if worker in doomed]
         for worker in doomed:
@@ -165,11 +165,11 @@ class Kubelet:
         await self._agent.remove(name)
 
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until the control plane takes all nodes for ready; raises TimeoutError."""
+        """Wait until the control plane sees all nodes as ready; raises TimeoutError."""
         await self._agent.wait_schedulable(timeout_seconds)
 
     def read_log(self, pod: JsonObject, container: str) -> str | None:
-        """What a container has written since its last start, for ``pods/log``; None if nothing is known of it."""
+        """Output of a container since its last start, for ``pods/log``; None if the container is unknown."""
         worker, _ = self._workers.get(pod["metadata"]["uid"], (None, None))
         if worker is None:
             return None
@@ -203,7 +203,7 @@ class Kubelet:
                 delay = min(2 * delay, _LONGEST_RETRY_SECONDS)
 
     async def _adopt(self) -> str:
-        """Bring the workers in line with the pods that there are; the version they were listed at."""
+        """Start and stop workers to match the listed pods; return the list's version."""
         answer = await self._api.list(_PODS)
         present = {pod["metadata"]["uid"]: pod for pod in answer["items"]}
         for uid, (worker, _) in list(self._workers.items()):
@@ -235,7 +235,7 @@ class Kubelet:
             log.error("A pod's worker failed: uid=%s", uid, exc_info=error)
 
     async def _pull(self, pod: JsonObject, container: JsonObject) -> None:
-        """Have the container's image on the pod's node, as far as anybody can see."""
+        """Pretend to pull the container's image to the pod's node."""
         node_name, image, name = pod["spec"]["nodeName"], container.get("image", ""), container["name"]
         async with self._pull_locks.setdefault((node_name, image), asyncio.Lock()):
             node = self._agent.nodes.get(node_name)

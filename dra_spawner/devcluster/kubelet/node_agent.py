@@ -1,4 +1,4 @@
-"""The Node objects of a development cluster: registered, kept alive, told about images."""
+"""The Node objects of a development cluster: registration, heartbeats and images."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, reso
 log = logging.getLogger(__name__)
 
 LEASE_NAMESPACE = "kube-node-lease"
-# As the kubelet's: renewed every 10 s; the node controller gives a node up after 50 s of silence.
+# As the kubelet: renewed every 10 s; the node controller marks a node unreachable after 50 s.
 HEARTBEAT_SECONDS = 10.0
 _LEASE_DURATION_SECONDS = 40
 _POLL_SECONDS = 0.05
@@ -33,14 +33,14 @@ def node_manifest(
     taints: Iterable[JsonObject] = (),
     images: Collection[str] = (),
 ) -> JsonObject:
-    """A Node object to register; what is not given, `complete_node` adds.
+    """A Node object to register; `complete_node` adds the rest.
 
     Parameters
     ----------
     capacity
-        Beyond 8 CPUs, 32 GiB of memory and room for 110 pods; a value replaces the default of its key.
+        Capacity besides 8 CPUs, 32 GiB of memory and 110 pods; a value replaces the default of its key.
     images
-        Names of images that are there from the start.
+        Names of images that the node has from the start.
     """
     node: JsonObject = {
         "apiVersion": "v1",
@@ -62,7 +62,7 @@ def image_entry(image: str) -> JsonObject:
 
 
 def complete_node(node: JsonObject, clock: Clock) -> JsonObject:
-    """`node` with all that a kubelet would say of a healthy node."""
+    """`node` with the status of a healthy node."""
     node = copy.deepcopy(node)
     node |= {"apiVersion": "v1", "kind": "Node"}
     metadata = node["metadata"]
@@ -99,7 +99,7 @@ def complete_node(node: JsonObject, clock: Clock) -> JsonObject:
 
 
 def ready_conditions(clock: Clock) -> list[JsonObject]:
-    """Conditions of a node that wants for nothing."""
+    """Conditions of a healthy node."""
     now = timestamp(clock.now())
     pressures = [
         ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -117,12 +117,12 @@ def ready_conditions(clock: Clock) -> list[JsonObject]:
 
 
 class NodeAgent:
-    """Registers nodes and keeps them alive.
+    """Registers nodes and renews their Leases.
 
     Attributes
     ----------
     nodes
-        The Node objects as this agent knows them, by name.
+        The last known Node objects, by name.
     """
 
     def __init__(self, api: KubernetesApi, clock: Clock) -> None:
@@ -131,7 +131,7 @@ class NodeAgent:
         self.nodes: dict[str, JsonObject] = {}
 
     async def register(self, node: JsonObject) -> JsonObject:
-        """Create the Node object, or take over the one that is there; begins its lease.
+        """Create the Node object, or adopt the existing one; begin its Lease.
 
         Raises
         ------
@@ -154,13 +154,13 @@ class NodeAgent:
         return present
 
     async def remove(self, name: str) -> None:
-        """Delete the Node object and its lease."""
+        """Delete the Node object and its Lease."""
         self.nodes.pop(name, None)
         await self._api.delete(resource_path("v1", "nodes", name=name), missing_ok=True)
         await self._api.delete(resource_path(names.COORDINATION_API, "leases", LEASE_NAMESPACE, name), missing_ok=True)
 
     async def heartbeat_forever(self) -> None:
-        """Renew the leases, so that no node is taken for lost."""
+        """Renew the Leases, so that no node becomes unreachable."""
         while True:
             # Real time: a node controller, if there is one, has a real clock.
             await asyncio.sleep(HEARTBEAT_SECONDS)
@@ -171,7 +171,7 @@ class NodeAgent:
                     log.warning("Heartbeat failed: node=%s error=%s", name, error)
 
     async def add_image(self, name: str, image: str) -> None:
-        """The node now has that image."""
+        """Record that the node has an image."""
         node = self.nodes.get(name)
         if node is None:
             return
@@ -182,7 +182,7 @@ class NodeAgent:
         )
 
     async def wait_schedulable(self, timeout_seconds: float = 30.0) -> None:
-        """Wait until the control plane takes all nodes for ready: it taints new ones for a moment.
+        """Wait until the control plane sees all nodes as ready: it taints new ones for a moment.
 
         Raises
         ------

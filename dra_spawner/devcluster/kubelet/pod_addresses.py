@@ -1,4 +1,4 @@
-"""An address for each pod, although all of them share one machine."""
+"""Addresses of pods that share one machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WILDCARD = re.compile(r"(?<![\w.:])(?:0\.0\.0\.0|\[::\])(?![\w.])")
 
 
 class PodAddresses(Protocol):
-    """Gives addresses to pods."""
+    """Allocates addresses to pods."""
 
     def acquire(self) -> str: ...
 
@@ -22,7 +22,7 @@ class PodAddresses(Protocol):
 class LoopbackAddresses:
     """Addresses of 127.0.0.0/8, one a pod, where the whole block is the machine's own (Linux); else 127.0.0.1 for all.
 
-    The place to begin is drawn by chance, so that two clusters on one machine hardly ever meet.
+    The first address is random, so that two clusters on one machine hardly ever collide.
     """
 
     _FIRST = int(IPv4Address("127.1.0.1"))
@@ -48,7 +48,7 @@ class LoopbackAddresses:
 
 
 class OneAddress:
-    """The same address for all pods, for example of one stub that answers for all servers in a benchmark."""
+    """The same address for all pods, such as that of a benchmark's only server."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -19,11 +19,11 @@ _SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]")
 
 
 class EnvironmentProblem(Exception):
-    """A variable cannot be set; the message is worded as the kubelet's, for the pod's event."""
+    """Raised where a variable cannot be set; the message is the kubelet's."""
 
 
 def references(containers: Sequence[JsonObject]) -> set[tuple[str, str]]:
-    """What the environments of `containers` refer to, as pairs ("configmaps" or "secrets", name)."""
+    """The references in the environments of `containers`, as pairs ("configmaps" or "secrets", name)."""
     found = set()
     for container in containers:
         for variable in container.get("env") or []:
@@ -53,14 +53,14 @@ def container_environment(
     pod
         With ``status.podIP`` and ``status.hostIP`` set as far as the spec asks for them.
     node
-        Whose allocatable resources stand for limits that are not set.
+        Its allocatable resources replace limits that are not set.
     sources
         The ConfigMaps and Secrets that `references` named and that exist.
 
     Raises
     ------
     EnvironmentProblem
-        If something referred to is not there and not optional.
+        If a reference that is not optional leads nowhere.
     """
     environment: dict[str, str] = {}
     for source in container.get("envFrom") or []:
@@ -82,7 +82,7 @@ def container_environment(
 
 
 def command_line(container: JsonObject, entrypoint: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    """What to run: ``command`` stands for the image's entry point, ``args`` follow."""
+    """The command line: ``command`` replaces the image's entry point, ``args`` follow."""
     command = container.get("command") or list(entrypoint)
     return [expand(word, environment) for word in [*command, *(container.get("args") or [])]]
 
@@ -125,7 +125,7 @@ def _value_from(
 
 
 def field_value(pod: JsonObject, path: str) -> str:
-    """The pod's own field, as text (downward API)."""
+    """A field of the pod, as text (downward API)."""
     if match := _SUBSCRIPT.fullmatch(path):
         return str((pod["metadata"].get(match[1]) or {}).get(match[2], ""))
     if path not in _FIELDS:

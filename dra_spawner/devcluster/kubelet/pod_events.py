@@ -18,12 +18,12 @@ _FLUSH_SECONDS = 2.0
 
 
 class EventRecorder:
-    """Writes events in the background, so that nothing waits for them; repeated ones are counted.
+    """Writes events in the background; repeated ones are counted.
 
     Parameters
     ----------
     enabled
-        False for benchmarks that want no load from events.
+        False for benchmarks without load from events.
     """
 
     def __init__(self, api: KubernetesApi, clock: Clock, *, enabled: bool = True) -> None:
@@ -38,7 +38,7 @@ class EventRecorder:
         self._task = asyncio.get_running_loop().create_task(self._write_all(), name="pod events")
 
     async def stop(self) -> None:
-        """Write what is still waiting, within reason, and end."""
+        """Write queued events, for a limited time, and end."""
         if self._task is None:
             return
         with contextlib.suppress(TimeoutError):
@@ -50,15 +50,15 @@ class EventRecorder:
         self._task = None
 
     def normal(self, pod: JsonObject, reason: str, message: str, container: str = "") -> None:
-        """Something happened as it should."""
+        """Queue an event of type Normal."""
         self._record(pod, "Normal", reason, message, container)
 
     def warning(self, pod: JsonObject, reason: str, message: str, container: str = "") -> None:
-        """Something keeps the pod from running."""
+        """Queue an event of type Warning."""
         self._record(pod, "Warning", reason, message, container)
 
     def forget(self, pod: JsonObject) -> None:
-        """The pod is gone; nothing more will be counted for it."""
+        """Forget the counts of a pod that is gone."""
         uid = pod["metadata"]["uid"]
         for key in [key for key in self._written if key[0] == uid]:
             del self._written[key]
@@ -104,7 +104,7 @@ class EventRecorder:
             try:
                 await self._write(key, event)
             except KubernetesError as error:
-                # An event is for information; a namespace that is being deleted takes none.
+                # Events are only informative; a terminating namespace refuses them.
                 log.debug("Event not written: %s", error)
             finally:
                 self._queue.task_done()

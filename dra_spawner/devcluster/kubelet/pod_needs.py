@@ -1,4 +1,4 @@
-"""What a pod needs before its containers can start, and what each of them is started with."""
+"""The needs of a pod before its containers can start, and the parameters of each container."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ from dra_spawner.devcluster.kubelet.process_user import ProcessUser, give_direct
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 
-#: How containers see the claim for the pod's extended resources, which has no name in the pod.
+#: Name of the claim for extended resources in containers, as it has none in the pod.
 EXTENDED_RESOURCES = "extended-resources"
-#: What a user without a name on this machine is called, as in Jupyter's images.
+#: Name of a user without one on this machine, as in Jupyter's images.
 _USER_NAME = "jovyan"
 
 
 @dataclass(frozen=True, slots=True)
 class PodServices:
-    """What a pod's worker works with; one for all pods of a kubelet.
+    """The parts of a kubelet that its pods' workers share.
 
     Attributes
     ----------
     node
-        Gives the present Node object by name.
+        Returns the present Node object by name.
     pull
-        Gets an image for a container of a pod; see `Kubelet`.
+        Pulls an image for a container of a pod; see `Kubelet`.
     start_seconds
-        How long the pod's sandbox pretends to need.
+        Pretended duration of the pod's sandbox.
     refuse_devices
-        Why a pod's devices cannot be prepared, as their driver would say it; empty if they can.
+        Returns why a pod's devices cannot be prepared, in the driver's words; empty if they can.
     """
 
     api: KubernetesApi
@@ -69,7 +69,7 @@ class PodServices:
 
 
 class NotYet(Exception):
-    """Something the pod needs is not there yet."""
+    """Raised where an object that the pod needs does not exist yet."""
 
     def __init__(self, reason: str, message: str, container: str = "", state: str = "ContainerCreating") -> None:
         super().__init__(message)
@@ -88,12 +88,12 @@ class PodNeeds:
         self._sources: dict[tuple[str, str], JsonObject] = {}
 
     async def gather(self, pod: JsonObject) -> None:
-        """Find what the pod's spec refers to.
+        """Read the objects that the pod's spec refers to.
 
         Raises
         ------
         NotYet
-            If something is not there.
+            If an object does not exist.
         """
         self._pod = pod
         self._claims = {
@@ -120,7 +120,7 @@ class PodNeeds:
             raise NotYet("FailedMount", str(problem)) from problem
 
     async def _gather_extended_resources(self) -> None:
-        """Devices that stand for extended resources: a claim of the scheduler's, and which container gets which."""
+        """Devices for extended resources: the scheduler's claim, and the devices of each container."""
         self._uses = {}
         status = (self._pod.get("status") or {}).get("extendedResourceClaimStatus")
         if not status:
@@ -134,7 +134,7 @@ class PodNeeds:
                 self._uses.setdefault(mapping["containerName"], []).append(use)
 
     async def _claim(self, entry: JsonObject) -> JsonObject | None:
-        """The claim behind an entry of ``spec.resourceClaims``, once this pod may use it; None if it needs none."""
+        """The claim of an entry of ``spec.resourceClaims``, if this pod may use it; None if the entry needs none."""
         name = entry.get("resourceClaimName")
         if name is None:
             statuses = (self._pod.get("status") or {}).get("resourceClaimStatuses") or []
@@ -163,7 +163,7 @@ class PodNeeds:
         return claim
 
     def launch(self, container: JsonObject, state: ContainerState, pod_state: PodState) -> ContainerLaunch:
-        """Everything the runtime needs to know to start a container.
+        """The runtime's parameters for a container.
 
         Raises
         ------
@@ -204,7 +204,7 @@ class PodNeeds:
         return ContainerLaunch(name, state.name, state.image, command, environment, directory, launch_log, user)
 
     def _give_directories(self, container: JsonObject, own: list[Path]) -> ProcessUser | None:
-        """Let a container's user have the directories of the container and of the writable volumes it mounts."""
+        """Give the directories of a container, and of its writable volumes, to its user."""
         pod, directories = self._pod, self._services.directories
         user = process_user(pod, container)
         if user is not None:
@@ -227,7 +227,7 @@ def _unprepared(why: str) -> NotYet:
 
 
 def _machine_environment() -> dict[str, str]:
-    """The little that a program needs of the machine: how to find others, this Python's first, and its language."""
+    """Variables of the machine that programs need: PATH, with this Python first, and the locale."""
     path = [str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(os.pathsep)]
     return {
         "PATH": os.pathsep.join(dict.fromkeys(path)),

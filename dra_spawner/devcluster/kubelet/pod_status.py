@@ -1,4 +1,4 @@
-"""What a kubelet says about a pod in ``status``: pure functions of how its containers are doing."""
+"""The kubelet's part of a pod's ``status``: pure functions of the states of its containers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RestartPolicy(StrEnum):
 
 @dataclass(slots=True)
 class ContainerState:
-    """How one container is doing: waiting, running or terminated."""
+    """State of one container: waiting, running or terminated."""
 
     name: str
     image: str
@@ -67,13 +67,13 @@ class ContainerState:
         self.finished_at, self.exit_code = now, exit_code
 
     def wait(self, reason: str, message: str = "") -> None:
-        """Wait to be started, or started again."""
+        """Set the container to waiting."""
         if self.terminated:
             self.last_state = self.state_json()
         self.waiting_reason, self.waiting_message = reason, message
 
     def restart(self) -> None:
-        """Count the start that is about to happen."""
+        """Count a start."""
         if self.terminated:
             self.last_state = self.state_json()
         self.restart_count += 1
@@ -118,7 +118,7 @@ class ContainerState:
 
 @dataclass(slots=True)
 class PodState:
-    """How a pod on a node is doing."""
+    """State of a pod on a node."""
 
     host_ip: str
     start_time: datetime
@@ -146,9 +146,9 @@ class PodState:
         Parameters
         ----------
         now
-            Time of those conditions that changed.
+            Time of the changed conditions.
         previous
-            The pod's present conditions; those that did not change keep their time.
+            The pod's present conditions; unchanged ones keep their time.
         """
         status: JsonObject = {
             "phase": self.phase.value,

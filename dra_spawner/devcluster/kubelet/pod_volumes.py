@@ -19,7 +19,7 @@ from dra_spawner.json_types import JsonObject
 
 
 class VolumeProblem(Exception):
-    """A volume cannot be provided (yet); the message is worded for the pod's event."""
+    """Raised where a volume cannot be provided (yet); the message is that of the pod's event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +34,34 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class NodeDirectories:
-    """Where the node keeps what.
+    """Directories of a node.
 
     Attributes
     ----------
     root
-        Everything is below it.
+        Parent of all directories.
     """
 
     root: Path
 
     def pod(self, pod: JsonObject) -> Path:
-        """Of one pod; gone with it."""
+        """Directory of a pod, removed with it."""
         metadata: JsonObject = pod["metadata"]
         return self.root / "pods" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}"
 
     def container(self, pod: JsonObject, container: str) -> Path:
-        """What a container would have as its own file system: a place for HOME."""
+        """Directory for a container's HOME, in place of its own file system."""
         return self.pod(pod) / "containers" / container
 
     def temporary(self, pod: JsonObject, container: str) -> Path:
-        """For a container's temporary files; not below what belongs to the container's user."""
+        """Directory for a container's temporary files, outside its user's directories."""
         return self.pod(pod) / "tmp" / container
 
     def log(self, pod: JsonObject, container: str, restart: int) -> Path:
         return self.pod(pod) / "logs" / container / f"{restart}.log"
 
     def persistent_volume_claim(self, claim: JsonObject) -> Path:
-        """Of a claim; another claim of the same name later gets another."""
+        """Directory of a claim; a later claim of the same name gets another one."""
         metadata: JsonObject = claim["metadata"]
         return self.root / "volumes" / str(metadata["namespace"]) / f"{metadata['name']}-{metadata['uid'][:8]}"
 
@@ -70,7 +70,7 @@ class NodeDirectories:
 
 
 def volume_references(pod: JsonObject) -> set[tuple[str, str]]:
-    """What the volumes refer to, as pairs (plural, name) of ConfigMaps, Secrets and PersistentVolumeClaims."""
+    """The ConfigMaps, Secrets and PersistentVolumeClaims of the volumes, as pairs (plural, name)."""
     found = set()
     for volume in pod["spec"].get("volumes") or []:
         if "configMap" in volume:
@@ -90,12 +90,12 @@ def prepare_volumes(
     Parameters
     ----------
     sources
-        What `volume_references` named and what exists.
+        The existing objects of `volume_references`.
 
     Raises
     ------
     VolumeProblem
-        If something is not there or is of a kind that cannot be provided here.
+        If an object is missing, or the volume's kind cannot be provided here.
     """
     paths = {}
     for volume in pod["spec"].get("volumes") or []:
@@ -121,7 +121,7 @@ def prepare_volumes(
 def container_mounts(
     container: JsonObject, volumes: Mapping[str, Path], environment: Mapping[str, str], pod: JsonObject
 ) -> list[Mount]:
-    """Where a container's mounts lead, the longest ``mountPath`` first."""
+    """Directories of a container's mounts, the longest ``mountPath`` first."""
     kinds = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
     mounts = []
     for entry in container.get("volumeMounts") or []:
@@ -151,7 +151,7 @@ def translate(text: str, mounts: list[Mount]) -> str:
     paths = "|".join(re.escape(path) for path in by_path if path != "/")
     if not paths:
         return text
-    # Not within a longer path, nor in a URL (https://host/home/…), nor before more of a name (/home and /homes).
+    # Not within a longer path or a URL (https://host/home/…), and not as a part of a name (/home and /homes).
     return re.sub(rf"(?<![\w./-])(?:{paths})(?![\w.-])", lambda match: by_path[match[0]], text)
 
 

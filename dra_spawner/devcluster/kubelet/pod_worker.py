@@ -1,4 +1,4 @@
-"""One pod on a development node, from the moment it is bound to the moment it is gone."""
+"""One pod on a development node, from its binding to its removal."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from dra_spawner.kube.api import KubernetesError, PatchType, resource_path
 
 log = logging.getLogger(__name__)
 
-# As in the kubelet: a container that keeps ending is started again at once, then after 10 s, 20 s … 5 min; ten quiet
-# minutes start that over.
+# As in the kubelet: a container that keeps ending restarts at once, then after 10 s, 20 s … 5 min; ten minutes
+# without an end reset that.
 _FIRST_BACKOFF_SECONDS = 10.0
 _LONGEST_BACKOFF_SECONDS = 300.0
 _BACKOFF_RESET_SECONDS = 600.0
-# Between looks at what a pod still lacks (claims, volumes, sources of its environment).
+# Interval of checks of missing needs (claims, volumes, sources of the environment).
 _FIRST_RETRY_SECONDS = 0.1
 _LONGEST_RETRY_SECONDS = 2.0
-# Between tries of a request that the API server could not answer.
+# Interval of tries of a failed request.
 _LONGEST_REQUEST_RETRY_SECONDS = 5.0
 _DEFAULT_GRACE_SECONDS = 30.0
-# When the kubelet itself ends.
+# Grace period when the kubelet itself ends.
 _SHUTDOWN_GRACE_SECONDS = 2.0
 _FORCED_GRACE_SECONDS = 1.0
 
 
 class _PodGone(Exception):
-    """The pod object is no more, or another of its name is there."""
+    """Raised where the pod object is gone, or replaced by another of its name."""
 
 
 class PodWorker:
@@ -44,7 +44,7 @@ class PodWorker:
     Parameters
     ----------
     pod
-        Bound to a node of this kubelet.
+        A pod that is bound to a node of this kubelet.
     """
 
     def __init__(self, pod: JsonObject, services: PodServices) -> None:
@@ -69,17 +69,17 @@ class PodWorker:
         )
 
     def update(self, pod: JsonObject) -> None:
-        """The pod object has changed."""
+        """Handle a change of the pod object."""
         self.pod = pod
         self._changed.set()
 
     def gone(self) -> None:
-        """The pod object has been removed."""
+        """Handle the removal of the pod object."""
         self._gone = True
         self._changed.set()
 
     async def run(self) -> None:
-        """Live as long as the pod does; on cancellation, end its containers and leave the object alone."""
+        """Run the pod until it is gone; on cancellation, end its containers and leave the object alone."""
         life: asyncio.Task[None] | None = None
         try:
             phase = (self.pod.get("status") or {}).get("phase")
@@ -120,7 +120,7 @@ class PodWorker:
             log.exception("A pod's worker failed: pod=%s", self._name)
 
     async def _start(self) -> bool:
-        """Everything before the containers proper; False if an init container failed for good."""
+        """Prepare the pod and run its init containers; False if one failed for good."""
         services = self._services
         delay = services.start_seconds(self.pod)
         if services.runtime.runs_processes or delay:
@@ -142,7 +142,7 @@ class PodWorker:
         return True
 
     async def _keep(self, container: JsonObject, state: ContainerState, policy: RestartPolicy) -> None:
-        """Run a container, again and again as its restart policy says."""
+        """Run a container, and restart it as its policy says."""
         failures = 0
         while True:
             running = await self._launch(container, state)
@@ -203,13 +203,13 @@ class PodWorker:
         return running
 
     async def _until_there(self, step: Callable[[], Awaitable[None]], state: ContainerState | None = None) -> None:
-        """Repeat `step` until nothing is missing any more, and say meanwhile what is."""
+        """Repeat `step` until it finds all needs, and report missing ones meanwhile."""
         delay = _FIRST_RETRY_SECONDS
         while True:
             try:
                 await step()
             except NotYet as missing:
-                # Claims and the like may be a moment late without being a problem worth telling.
+                # Objects that are only a moment late are not reported.
                 if delay > _FIRST_RETRY_SECONDS or missing.container:
                     self._services.events.warning(self.pod, missing.reason, str(missing), missing.container)
                     if state is not None:
@@ -232,7 +232,7 @@ class PodWorker:
             self._changed.clear()
 
     async def _end_containers(self, grace_seconds: Callable[[], float]) -> None:
-        """SIGTERM to all, and SIGKILL after the grace period, which a later deletion may shorten."""
+        """Send SIGTERM to all, and SIGKILL after the grace period, which a later deletion may shorten."""
         if not self._running:
             return
         for name, container in self._running.items():
@@ -241,7 +241,7 @@ class PodWorker:
         ends = asyncio.gather(*(self._end(name, container) for name, container in self._running.items()))
         began = asyncio.get_running_loop().time()
         while not ends.done():
-            # Real time: the processes are real, however fast the cluster's clock runs.
+            # Real time, as the processes are real.
             left = began + grace_seconds() - asyncio.get_running_loop().time()
             if left <= 0:
                 for container in self._running.values():
@@ -268,7 +268,7 @@ class PodWorker:
                 state.exit(self._services.clock.now(), exit_code)
 
     async def _finish_deletion(self) -> None:
-        """Report how the containers ended, then let the object go."""
+        """Report how the containers ended, then let the object be removed."""
         if self._services.runtime.runs_processes and self._published:
             for state in self.state.containers:
                 if state.exit_code is None:  # it never ran
@@ -294,7 +294,7 @@ class PodWorker:
         return resource_path("v1", "pods", metadata["namespace"], metadata["name"], subresource)
 
     async def _publish(self) -> None:
-        """Write the status, if it is another than was written last."""
+        """Write the status, if it has changed."""
         async with self._publishing:
             previous = (self.pod.get("status") or {}).get("conditions") or []
             status = self.state.to_json(self._services.clock.now(), previous)
@@ -307,7 +307,7 @@ class PodWorker:
             self._published = status
 
     async def _replaced(self) -> bool:
-        """Whether there is no pod of this name any more, or another one."""
+        """Whether the pod is gone, or replaced by another of its name."""
         try:
             present = await self._services.api.get(self._path())
         except KubernetesError as error:
@@ -315,7 +315,7 @@ class PodWorker:
         return bool(present["metadata"]["uid"] != self.pod["metadata"]["uid"])
 
     async def _request(self, send: Callable[[], Awaitable[JsonObject]]) -> None:
-        """Repeat a request until the API server has carried it out, or the pod is gone."""
+        """Repeat a request until it succeeds or the pod is gone."""
         delay = 0.1
         while True:
             if self._gone:

@@ -1,4 +1,4 @@
-"""As which user of this machine a container's processes run: that of its security context, where this is possible."""
+"""The user of a container's processes: that of its security context, where possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ProcessUser:
     Attributes
     ----------
     groups
-        Further groups; those of the user who started the kubelet are never among them.
+        Further groups; never those of the kubelet's user.
     """
 
     uid: int
@@ -48,16 +48,16 @@ def process_user(pod: JsonObject, container: JsonObject) -> ProcessUser | None:
 
 
 def give_directories(user: ProcessUser, root: Path, pod: Path, owned: Iterable[Path], *, alone: bool) -> None:
-    """Make directories the user's, and let nobody else into the pod's.
+    """Give directories to the user, and close the pod's directory to others.
 
     Parameters
     ----------
     root
-        Everything is below it; who may enter it is its owner's decision.
+        Parent of all directories; its mode is its owner's decision.
     pod
-        The pod's directory. It stays root's, so that its logs and volumes cannot be replaced by links.
+        The pod's directory. It still belongs to root, so that its logs and volumes cannot be replaced by links.
     owned
-        Directories below `root` whose parents are root's.
+        Directories below `root` whose parents belong to root.
     alone
         Whether all containers of the pod run as this user.
     """

@@ -51,7 +51,7 @@ async def test_output_environment_and_directory(tmp_path: Path):
     [
         pytest.param(["/no/such/program"], 'exec: "/no/such/program": No such file or directory', id="no program"),
         pytest.param(["/etc/passwd"], 'exec: "/etc/passwd": Permission denied', id="not executable"),
-        pytest.param([], "no command specified: image 'i:1' is not really pulled here", id="nothing to run"),
+        pytest.param([], "no command specified: image 'i:1' is not pulled here", id="nothing to run"),
     ],
 )
 async def test_what_cannot_be_started(tmp_path: Path, command: list[str], message: str):
