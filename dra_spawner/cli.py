@@ -15,10 +15,10 @@ from io import TextIOWrapper
 from typing import Any, Final
 
 from dra_spawner import __version__, names
-from dra_spawner.check import arguments as check
-from dra_spawner.devcluster.demo import arguments as demo
-from dra_spawner.fit import arguments as fit
-from dra_spawner.uninstall import arguments as uninstall
+from dra_spawner.check import check_arguments
+from dra_spawner.devcluster.demo import demo_arguments
+from dra_spawner.fit import fit_arguments
+from dra_spawner.uninstall import uninstall_arguments
 
 EXIT_INPUT: Final = 2
 EXIT_DEFECT: Final = 70
@@ -118,6 +118,6 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "service", help="keep placeholders ready for a hub, and show who uses which device: page, API, metrics"
     )
-    for package in (demo, fit, check, uninstall):
+    for package in (demo_arguments, fit_arguments, check_arguments, uninstall_arguments):
         package.add_commands(commands)
     return parser

@@ -79,7 +79,7 @@ def defect(monkeypatch):
     def fail(options):
         raise LookupError("no such\nthing")
 
-    monkeypatch.setattr("dra_spawner.fit.arguments._fit", fail)
+    monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
 
 
 @pytest.mark.usefixtures("defect")
@@ -119,7 +119,7 @@ def test_what_is_no_defect(capsys, monkeypatch, error, code, message):
     def fail(options):
         raise error
 
-    monkeypatch.setattr("dra_spawner.fit.arguments._fit", fail)
+    monkeypatch.setattr("dra_spawner.fit.fit_arguments._fit", fail)
     monkeypatch.setattr("dra_spawner.cli._discard_output", lambda: None)
     assert run(capsys, "fit") == (code, "", message)
 

@@ -14,7 +14,7 @@ from dra_spawner.check.cluster_objects import read_objects
 from dra_spawner.check.outcome import Outcome
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files
 from dra_spawner.profiles.choices import list_choices

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 from dra_spawner import names
 from dra_spawner.dra.objects import DeviceClass, Node, ObjectError, ResourceSlice
 from dra_spawner.fit.documents import SourceObject
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.object_checks import check_object
 from dra_spawner.fit.questions import matters, sort_out
 from dra_spawner.fit.reading import Progress, read_files

@@ -12,7 +12,7 @@ from traitlets.config.loader import LazyConfigValue, PyFileConfigLoader
 from traitlets.utils.importstring import import_item
 
 from dra_spawner.check.profiles_found import ProfilesFound
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.spawner import DRASpawner
 
 __all__ = ["error_in", "profiles_of_hub_config", "spawner_settings"]

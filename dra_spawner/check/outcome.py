@@ -9,7 +9,7 @@ from typing import Any
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.profiles.choices import ListedChoice
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.lint import Inventory, Report
+from dra_spawner.profiles.lint import CheckReport, Inventory
 from dra_spawner.profiles.problems import on_one_line
 
 __all__ = ["Outcome", "title"]
@@ -26,7 +26,7 @@ class Outcome:
     """
 
     found: ProfilesFound
-    report: Report
+    report: CheckReport
     inventory: Inventory
     has_cluster: bool
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from dra_spawner.check.profiles_found import ProfilesFound
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.profiles.choices import profiles_of
 
 __all__ = ["check_size"]

@@ -25,7 +25,7 @@ from dra_spawner.check.profile_limits import MOST_RENDERED_VALUES, MOST_VALUES
 from dra_spawner.check.profiles_found import ProfilesFound
 from dra_spawner.check.sources import read_profiles
 from dra_spawner.check.user_values import user_values
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.reading import Progress
 from dra_spawner.json_types import JsonObject
 from dra_spawner.names import PROFILE, START_PREFIX, USERNAME

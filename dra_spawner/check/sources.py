@@ -10,7 +10,7 @@ from dra_spawner.check.helm_values import is_helm_values, profiles_of_values
 from dra_spawner.check.hub_config import profiles_of_hub_config
 from dra_spawner.check.profile_limits import MOST_VALUES, check_size
 from dra_spawner.check.profiles_found import ProfilesFound
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress, read_files, shown_names
 from dra_spawner.profiles.choices import TRAIT

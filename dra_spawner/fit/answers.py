@@ -12,7 +12,7 @@ from dra_spawner.dra.features import Features, Quirks
 from dra_spawner.dra.miscounts import miscounts
 from dra_spawner.dra.objects import ResourceClaim
 from dra_spawner.dra.verdicts import NodeVerdict, VerdictKind, error_verdict, fitting_verdict
-from dra_spawner.fit.questions import ClusterObjects, Input, Question
+from dra_spawner.fit.questions import ClusterObjects, FitQuestion, Input
 from dra_spawner.simulator.device_state import DeviceState, Verdict, Verdicts
 from dra_spawner.simulator.search_limits import CommonBudget
 
@@ -141,7 +141,7 @@ def answer_all(
         state.journal.revert_to(mark)
 
 
-def _answer(state: DeviceState, common: ClusterObjects, question: Question) -> Answer:
+def _answer(state: DeviceState, common: ClusterObjects, question: FitQuestion) -> Answer:
     own = question.objects
     _add(state, own)
     claims = {**common.claims, **own.claims}

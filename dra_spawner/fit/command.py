@@ -11,10 +11,10 @@ from typing import BinaryIO, Final, TextIO
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.features import ALL_FEATURES, QUIRKS_1_36, QUIRKS_OFF, SCHEDULER_1_36
 from dra_spawner.fit.answers import answer_all
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.fit_table import table
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.questions import gather
 from dra_spawner.fit.reading import Progress, read_files, shown_names
-from dra_spawner.fit.table import table
 
 __all__ = ["FitOptions", "run_fit"]
 

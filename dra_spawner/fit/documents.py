@@ -8,7 +8,7 @@ from typing import Protocol
 
 from dra_spawner.dra.decoding import ObjectError
 from dra_spawner.fit import json_documents, yaml_documents
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.json_places import PathPart, parse_path, path_text
 from dra_spawner.fit.limits import Limits
 

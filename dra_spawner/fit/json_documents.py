@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.json_places import JsonPlaces, LineCounter, PathPart, first_place, path_text, skip_space
 from dra_spawner.fit.limits import Limits
 

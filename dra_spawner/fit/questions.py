@@ -11,7 +11,7 @@ from dra_spawner.fit.documents import Document, PathPart, SourceObject
 from dra_spawner.fit.object_checks import check_object
 from dra_spawner.names import RESOURCE_API, RESOURCE_API_BETA, RESOURCE_GROUP
 
-__all__ = ["READABLE", "ClusterObjects", "Input", "Question", "gather", "matters", "sort_out"]
+__all__ = ["READABLE", "ClusterObjects", "FitQuestion", "Input", "gather", "matters", "sort_out"]
 
 READABLE: Final[Mapping[str, tuple[str, ...]]] = {
     "Node": ("v1",),
@@ -91,7 +91,7 @@ class ClusterObjects:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class FitQuestion:
     """A question: a name for the answer, and its own objects."""
 
     name: str
@@ -103,7 +103,7 @@ class Input:
     """The input: objects for every question, and the questions."""
 
     common: ClusterObjects
-    questions: tuple[Question, ...]
+    questions: tuple[FitQuestion, ...]
 
 
 def gather(documents: Iterable[Document], name: str) -> Input:
@@ -120,8 +120,8 @@ def gather(documents: Iterable[Document], name: str) -> Input:
         If a value is no API object.
     """
     common, questions = sort_out(documents, ClusterObjects)
-    asked = tuple(Question(own_name, own) for own_name, own in questions)
-    return Input(common, asked or (Question(name, ClusterObjects()),))
+    asked = tuple(FitQuestion(own_name, own) for own_name, own in questions)
+    return Input(common, asked or (FitQuestion(name, ClusterObjects()),))
 
 
 class _Collection(Protocol):

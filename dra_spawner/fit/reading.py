@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, TextIO
 
 from dra_spawner.fit.documents import Document, read_documents
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import CLUSTER_FILES, Limits
 
 __all__ = ["Progress", "read_files", "shown_names"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import BinaryIO, TextIO
 
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.node_usage import ClusterUsage, SnapshotObjects, usage
 from dra_spawner.fit.questions import sort_out
 from dra_spawner.fit.reading import Progress, read_files, shown_names

@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 import yaml
 
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.json_places import PathPart, path_text
 from dra_spawner.fit.limits import Limits
 from dra_spawner.fit.yaml_scalars import TAGS, explicit_value, plain_value

@@ -19,6 +19,7 @@ from dra_spawner.profiles.claim_templates import expand_claims
 from dra_spawner.profiles.claims import DeviceClaim
 from dra_spawner.profiles.language import parse_device_claims
 from dra_spawner.profiles.layers import TRAIT, Layer, Merged, origin
+from dra_spawner.profiles.merging import override_of
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.templates import SAMPLE_VALUES, Values
 
@@ -117,7 +118,7 @@ class ListedChoice:
 
 @dataclass(frozen=True, slots=True)
 class _Option:
-    """One option of a profile: where each of its choices stands, and what it overrides."""
+    """One option of a profile: the path and the override of each of its choices."""
 
     name: str
     choices: Mapping[str, Layer]
@@ -217,7 +218,7 @@ def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tu
 
 
 def default_choice(choices: Mapping[str, Any]) -> str:
-    """Name of the choice that KubeSpawner takes if the user touches nothing; empty if there is none."""
+    """Name of the choice that KubeSpawner preselects; empty if there is none."""
     marked = (name for name, choice in choices.items() if isinstance(choice, Mapping) and choice.get("default"))
     return next(marked, next(iter(choices), ""))
 
@@ -263,8 +264,7 @@ def _own_settings(settings: Mapping[str, Any], path: str) -> Layer:
 
 
 def _layer(entry: Mapping[str, Any], path: str) -> Layer:
-    override = entry.get("kubespawner_override")
-    return Layer(f"{path}.kubespawner_override", override if isinstance(override, Mapping) else {})
+    return Layer(f"{path}.kubespawner_override", override_of(entry))
 
 
 class _Compiler:

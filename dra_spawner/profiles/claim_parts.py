@@ -29,7 +29,7 @@ _FIELDS_OF_THE_START = ("namespace", "ownerReferences", "uid", "resourceVersion"
 
 
 class ClaimPartsReader(RequestReader):
-    """Reads what a claim has beside its requests."""
+    """Reads the keys of a claim beside its requests."""
 
     def sharing(self, value: object, path: str) -> Sharing | None:
         """``shared``; ``null`` is not shared."""

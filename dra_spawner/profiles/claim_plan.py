@@ -1,4 +1,4 @@
-"""From parsed claims to what the API server gets: claim specs and the pod's part.
+"""Compilation of parsed claims to claim specs and the pod's part.
 
 A :class:`ClaimPlan` is computed once for a start and is never changed after; the spawner only carries it out.
 """
@@ -187,7 +187,7 @@ def _plan(claims: tuple[DeviceClaim, ...]) -> ClaimPlan:
 
 
 def _in_api_form(manifest: JsonObject) -> JsonObject:
-    """A companion as the API has it: a network's CNI configuration is text there, and a mapping in a profile."""
+    """A companion object for the API, where a network's CNI configuration is text; profiles have a mapping."""
     spec = manifest.get("spec")
     if manifest.get("kind") != NETWORK or not isinstance(spec, Mapping) or not isinstance(spec.get("config"), Mapping):
         return manifest

@@ -40,7 +40,7 @@ def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
         for request in claim.requests:
             for _, leg in vlans_of(request):
                 within = placeholder_names([leg.ipam, leg.parameters])
-                # A VLAN that is written there needs nobody's.
+                # A fixed VLAN needs no owner.
                 names |= within | {"vlan"} if leg.vlan is None else within - VLAN_NUMBERS
     return frozenset(names)
 

@@ -36,7 +36,7 @@ class Candidates:
 
 
 class DeviceKinds:
-    """Devices by what can be seen of them.
+    """Devices grouped by their visible attributes.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class DeviceKinds:
         return Candidates(tuple(devices), tuple(failures))
 
     def _kinds_by(self, attributes: frozenset[str] | None) -> tuple[Device, ...]:
-        """One device of each kind that those can tell apart who see these attributes only; None is all."""
+        """One device of each kind that these attributes distinguish; None for all attributes."""
         kinds = self._kinds.get(attributes)
         if kinds is not None:
             return kinds
@@ -132,7 +132,7 @@ class DeviceKinds:
         return kinds
 
     def _kinds_by_names(self, attributes: frozenset[str]) -> tuple[Device, ...]:
-        """The same where it is known which attributes they are; what nobody publishes makes no difference."""
+        """The same for known attributes; attributes that no device publishes do not matter."""
         names = {
             driver: tuple([name for name in published_names(attributes, driver)[0] if name in there])
             for driver, there in self._attribute_names.items()
@@ -152,7 +152,7 @@ _recent: list[tuple[Sequence[ResourceSlice], DeviceKinds]] = []
 
 
 def kinds_of(slices: Sequence[ResourceSlice]) -> DeviceKinds:
-    """The kinds of devices in these slices; those asked about last are remembered."""
+    """The kinds of devices in these slices, cached for the last slices."""
     if not _recent or _recent[0][0] is not slices:
         _recent[:] = [(slices, DeviceKinds(slices))]
     return _recent[0][1]

@@ -45,7 +45,7 @@ class _Container:
 
 @dataclass(frozen=True, slots=True)
 class ExtendedResources:
-    """The extended resources of a pod, or of what a profile will make of one.
+    """The extended resources of a pod, or of a pod that a profile will make.
 
     Attributes
     ----------

@@ -17,9 +17,9 @@ _CLAIM_RESOURCES = frozenset({"*", "*/*", "resourceclaims", "resourceclaimtempla
 
 @dataclass(frozen=True, slots=True)
 class ClusterFacts:
-    """The devices of a cluster, and what else decides whether a choice can work there.
+    """The devices and settings of a cluster that decide whether a choice can work there.
 
-    ``None`` stands for what is not known (not readable, or not asked for); no rule may then speak.
+    ``None`` marks facts that are unknown (not readable, or not requested); rules that need them find nothing.
 
     Attributes
     ----------
@@ -61,8 +61,13 @@ class ClusterFacts:
     dropped_fields: frozenset[str] | None = None
     nodes_may_be_added: bool = False
 
+    @property
+    def knows_devices(self) -> bool:
+        """Whether devices and their classes are known."""
+        return self.slices is not None and self.device_classes is not None
+
     def has_attachment_definition(self, namespace: str, name: str) -> bool | None:
-        """Whether a NetworkAttachmentDefinition is there; None where that is not known."""
+        """Whether a NetworkAttachmentDefinition exists; None if that is unknown."""
         if self.attachment_definitions is None:
             return None
         if self.attachment_namespaces is not None and namespace not in self.attachment_namespaces:

@@ -1,4 +1,4 @@
-"""What a check of profiles finds: errors, warnings and remarks, each at its place."""
+"""Findings of a check of profiles: errors, warnings and remarks, each with its path."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from enum import StrEnum
 
 
 class Level(StrEnum):
-    """How much a finding matters."""
+    """Severity of a finding."""
 
     #: The choice cannot work on this cluster.
     ERROR = "error"
-    #: It works, but hardly as meant.
+    #: The choice may not work as meant.
     WARNING = "warning"
-    #: Worth knowing.
+    #: Information about the choice.
     INFO = "info"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that a rule found.
+    """A finding of a rule.
 
     Attributes
     ----------
     level
-        How much it matters.
+        Severity.
     rule
         The rule's name as docs/check.md lists it, such as ``unknown-capacity``.
     path
         Where in the profiles, such as ``profile_list[1].kubespawner_override.device_claims.gpu.capacity.memory``.
     message
-        What is wrong, and what would be right, in one or two plain sentences.
+        The problem and its remedy, in one or two sentences.
     """
 
     level: Level
@@ -44,18 +44,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is looked for; docs/check.md has the table of all, which a test compares.
+    """A rule of the check; docs/check.md has the table of all rules, which a test compares.
 
     Attributes
     ----------
     name
-        As findings have it.
+        Name in findings.
     levels
-        What a finding of it may be, the worst first.
+        Possible levels of its findings, the worst first.
     needs_cluster
-        Whether nothing can be said without the cluster's objects.
+        Whether the rule needs the cluster's objects.
     meaning
-        In one line.
+        Its meaning in one line.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""The profile list as the spawn form shows it: generated choices, what is really reserved, how firm a share is.
+"""The profile list of the spawn form: generated choices, reserved amounts, enforcement of shares.
 
 Nothing here can fail on account of what devices publish or of what stands in a profile: what is not understood is left
 as it is, for the checks to tell. KubeSpawner puts descriptions and names into the page as they stand, since they are
@@ -13,7 +13,7 @@ from typing import Any
 from dra_spawner.profiles.choices import TRAIT, default_choice, list_choices, profile_slug, profiles_of
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.profiles.form_texts import FormTexts, with_texts
-from dra_spawner.profiles.merging import MergeConflict, merge_overrides
+from dra_spawner.profiles.merging import MergeConflict, merge_overrides, override_of
 from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.policy_choices import (
     FROM_POLICY,
@@ -38,7 +38,7 @@ def form_profiles(
     picked: object = None,
     texts: FormTexts | None = None,
 ) -> Any:
-    """The profiles with all choices made, and with what is worth knowing about them.
+    """The profiles with all choices generated, and with texts about shares.
 
     Parameters
     ----------
@@ -86,13 +86,13 @@ def form_problems(profile_list: object, settings: Mapping[str, Any]) -> list[Pro
 
 
 def has_policy_choices(profile_list: object) -> bool:
-    """Whether choices of a static profile list are made from what devices give."""
+    """Whether choices of a static profile list are generated from devices."""
     profiles = (profile for _, profile in profiles_of(profile_list) if isinstance(profile, Mapping))
     return any(True for profile in profiles for _ in _policy_options(profile))
 
 
 def unavailable_choice(profile: Profile, user_options: Mapping[str, Any]) -> str:
-    """Why what a user chose cannot be had at the moment; empty if nothing is known against it."""
+    """Why a user's choice is not available at the moment; empty if no reason is known."""
     for name, option in _options(profile):
         choices = option.get("choices")
         if not isinstance(choices, Mapping) or user_options.get(f"{name}--unlisted-choice"):
@@ -133,7 +133,7 @@ def _with_choices(
 def _placed(
     choices: object, policy: PolicyChoices, requests: list[DeviceRequest], catalog: DeviceCatalog, picked: object
 ) -> dict[str, Any]:
-    """The generated choices in the place of ``from_policy``, among those that stand beside it."""
+    """The choices of an option with generated ones in place of ``from_policy``."""
     beside = choices if isinstance(choices, Mapping) else {FROM_POLICY: None}
     marked = any(
         isinstance(choice, Mapping) and choice.get("default") for name, choice in beside.items() if name != FROM_POLICY
@@ -158,18 +158,13 @@ def _policy_options(profile: Profile) -> Iterator[tuple[str, Mapping[str, Any]]]
     return ((name, option) for name, option in _options(profile) if is_from_policy(option.get("choices")))
 
 
-def _override(entry: object) -> Mapping[str, Any]:
-    override = entry.get("kubespawner_override") if isinstance(entry, Mapping) else None
-    return override if isinstance(override, Mapping) else {}
-
-
 def _default_claims(profile: Profile, settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """``device_claims`` of a profile with its default choices, as far as they merge."""
-    overrides: list[Mapping[str, Any]] = [settings, _override(profile)]
+    overrides: list[Mapping[str, Any]] = [settings, override_of(profile)]
     for _, option in _options(profile):
         choices = option.get("choices")
         if isinstance(choices, Mapping) and not is_from_policy(choices):
-            overrides.append(_override(choices.get(default_choice(choices))))
+            overrides.append(override_of(choices.get(default_choice(choices))))
     claims: dict[str, Any] = {}
     for override in overrides:
         value = override.get(TRAIT)

@@ -10,6 +10,7 @@ from typing import Any
 from dra_spawner.dra.quantity import Quantity, QuantityFormat
 from dra_spawner.profiles.choices import TRAIT, Choice, default_choice, list_choices
 from dra_spawner.profiles.claims import DeviceClaim, DeviceRequest
+from dra_spawner.profiles.merging import override_of
 from dra_spawner.profiles.offers import DeviceCatalog, reserved_amounts
 from dra_spawner.profiles.sizes import readable_range
 
@@ -24,7 +25,7 @@ _Picks = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class FormTexts:
-    """What the form says beside what the administrator wrote.
+    """Texts that the form adds to the administrator's.
 
     Attributes
     ----------
@@ -41,7 +42,7 @@ class FormTexts:
 def with_texts(
     profile: Mapping[str, Any], catalog: DeviceCatalog, settings: Mapping[str, Any], texts: FormTexts
 ) -> Mapping[str, Any]:
-    """A profile with texts added to its description and to those of its choices; slugs and names of profiles stay.
+    """A profile with texts added to its description and its choices' names; slugs and profile names are unchanged.
 
     An amount that a choice decides stands in the choice's name, as forms show nothing else of it; the others in the
     profile's description.
@@ -58,7 +59,7 @@ def with_texts(
 
 @dataclass(slots=True)
 class _Texts:
-    """Texts of one profile, by what was picked beside its defaults."""
+    """Texts of one profile, by the picked choices that are not defaults."""
 
     profile: Mapping[str, Any]
     amounts: dict[_Picks, dict[_Place, str]] = field(default_factory=dict)
@@ -119,7 +120,7 @@ class _Texts:
             name = choice.get("display_name") or html.escape(slug)
             changed["display_name"] = f"{name} ({html.escape(_reserved(decided))})"
         sentences = self.sentences.get(picks, [])
-        if len(self._every_sentence()) > 1 and TRAIT in _override(choice):
+        if len(self._every_sentence()) > 1 and TRAIT in override_of(choice):
             _add(changed, sentences)
         return changed
 
@@ -134,7 +135,7 @@ class _Texts:
 
 
 def _amounts(choice: Choice, catalog: DeviceCatalog) -> Iterator[tuple[_Place, str]]:
-    """What is reserved of each capacity that is asked for, as text; empty where it is what is asked for."""
+    """The reserved amount of each requested capacity, as text; empty where it equals the request."""
     for claim in choice.claims:
         asked = [
             (f"{request.name}/{each.name}" if request.first_available else request.name, each)
@@ -162,14 +163,9 @@ def _reserved(amounts: Iterable[str]) -> str:
     return f"{', '.join(dict.fromkeys(amounts))} will be reserved"
 
 
-def _override(entry: Any) -> Mapping[str, Any]:
-    override = entry.get("kubespawner_override") if isinstance(entry, Mapping) else None
-    return override if isinstance(override, Mapping) else {}
-
-
 def _says(choice: Any, place: _Place) -> bool:
     """Whether a choice sets this amount."""
-    claims = _override(choice).get(TRAIT)
+    claims = override_of(choice).get(TRAIT)
     return isinstance(claims, Mapping) and _has_capacity(claims.get(place[0]), place[2])
 
 

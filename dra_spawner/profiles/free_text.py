@@ -11,7 +11,7 @@ import re2
 __all__ = ["MAX_FREE_TEXT", "matches_whole"]
 
 MAX_FREE_TEXT: Final = 1_024
-"""Characters of what a user may type into an option; names of images need a few hundred."""
+"""Maximum length of a user's text in an option; names of images need a few hundred characters."""
 
 _MAX_BACKTRACKING: Final = 20
 """Characters of a text that Python's own expressions are asked about: 2**20 steps are a second at worst."""

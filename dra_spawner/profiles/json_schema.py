@@ -67,7 +67,7 @@ def json_schema() -> dict[str, Any]:
             "companion": schema_of_keys(COMPANION_KEYS),
             "sharing": {
                 **schema_of_keys(SHARING_KEYS),
-                # A group where it is by group, and only there.
+                # A group is given for claims shared by group, and for no others.
                 "if": {"properties": {"by": {"const": "group"}}},
                 "then": {"required": ["group"], "properties": {"group": {"not": {"type": "null"}}}},
                 "else": {"properties": {"group": {"type": "null"}}},

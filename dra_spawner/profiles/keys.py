@@ -36,7 +36,7 @@ Schema = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key of a mapping: what it means, what may be its value, and whether it must be there."""
+    """One key of a mapping: its meaning, its possible values, and whether it is required."""
 
     meaning: str
     schema: Schema
@@ -162,7 +162,7 @@ CHOICE_KEYS: Keys = {
 #: Everything that may stand in a request, for messages.
 REQUEST_KEYS: Keys = {**EXACT_KEYS, **CHOICE_KEYS}
 
-#: Of a taint's toleration; names as in the API, so that one can be copied from there.
+#: Keys of a toleration; names as in the API, so that a toleration can be copied.
 TOLERATION_KEYS: Keys = {
     "key": Key("Key of the taint; left out: any.", rules.TAINT_KEY.schema),
     "operator": Key("Equal compares the value (default), Exists does not.", rules.TAINT_OPERATOR.schema),

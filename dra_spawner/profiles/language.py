@@ -161,7 +161,7 @@ class _ClaimReader(ClaimPartsReader):
     def _requests(
         self, entry: Mapping[str, object], path: str, pairs: Pairs
     ) -> tuple[tuple[DeviceRequest, ...], tuple[str, ...]]:
-        """The requests of a claim in long form, and the names of all, those that could not be read, too."""
+        """The requests of a claim in long form, and the names of all, including unreadable ones."""
         requests_path = f"{path}.requests"
         written = entry.get("requests")
         if written is None and pairs.requests:

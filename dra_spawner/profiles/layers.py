@@ -1,4 +1,4 @@
-"""Layers of settings (the spawner's own traits, a profile's override, those of its choices), merged and told apart."""
+"""Layers of settings: the spawner's own traits, a profile's override, its choices' overrides; and the merged values."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def origin(layers: Sequence[Layer], below: str) -> str:
 
 
 def _known(value: object, path: str) -> tuple[int, object]:
-    """How many characters of a path lead to something in a value, and to what."""
+    """How many characters of a path lead to a value inside a value, and that value."""
     position = 0
     while position < len(path):
         plain = _PLAIN_KEY.match(path, position)

@@ -1,4 +1,4 @@
-"""Merging of overrides, as KubeSpawner does it."""
+"""Overrides of profiles and choices, and how KubeSpawner merges them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["MergeConflict", "merge_overrides"]
+__all__ = ["MergeConflict", "merge_overrides", "override_of"]
 
 
 class MergeConflict(ValueError):
-    """A mapping that would be merged over a single value; KubeSpawner fails there."""
+    """Raised where a mapping would be merged over a single value, at which KubeSpawner fails."""
 
     def __init__(self, path: str, found: object) -> None:
         super().__init__(path)
@@ -40,3 +40,9 @@ def merge_overrides(base: Mapping[str, Any], override: Mapping[str, Any], path: 
         else:
             merged[key] = copy.deepcopy(value)
     return merged
+
+
+def override_of(entry: object) -> Mapping[str, Any]:
+    """``kubespawner_override`` of a profile or choice; empty if it is missing or no mapping."""
+    override = entry.get("kubespawner_override") if isinstance(entry, Mapping) else None
+    return override if isinstance(override, Mapping) else {}

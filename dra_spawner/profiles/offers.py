@@ -1,4 +1,4 @@
-"""What the devices of a cluster give of a capacity: the sizes of shares, and what a request really reserves."""
+"""Offers of a cluster's devices: the sizes of shares of a capacity, and the reserved amount of a request."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Offer:
 
     @property
     def smallest(self) -> Quantity | None:
-        """The smallest share; None if there is no such limit."""
+        """The smallest share; None if there is no limit."""
         policy = self.capacity.policy
         if not self.is_shareable:
             return self.capacity.value
@@ -75,7 +75,7 @@ class Offer:
         return Quantity(most.nano, value.format)
 
     def listed(self) -> list[Quantity] | None:
-        """Every size there is; None if there are too many to list."""
+        """Every possible size; None if they are too many to list."""
         policy = self.capacity.policy
         if not self.is_shareable:
             return [self.capacity.value]
@@ -93,7 +93,7 @@ class Offer:
 
 
 class DeviceCatalog:
-    """The devices of a cluster by what a request asks for; answers are remembered, as the facts do not change.
+    """The offers of a cluster's devices for a request, cached, as the facts do not change.
 
     Parameters
     ----------
@@ -109,8 +109,8 @@ class DeviceCatalog:
 
     @property
     def is_known(self) -> bool:
-        """Whether anything is known of the cluster's devices."""
-        return self.facts.slices is not None and self.facts.device_classes is not None
+        """Whether the cluster's devices and their classes are known."""
+        return self.facts.knows_devices
 
     def offers(self, request: DeviceRequest, capacity: str) -> tuple[Offer, ...]:
         """What devices that a request may get have of a capacity, each kind once; whether they are free plays no part.

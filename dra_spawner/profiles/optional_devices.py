@@ -13,7 +13,7 @@ from dra_spawner.profiles.claims import DeviceClaim, DeviceConstraint
 
 
 def without_optional(claim: DeviceClaim) -> DeviceClaim | None:
-    """The claim without its optional requests, and without what is about nothing else; ``None`` if nothing is left."""
+    """The claim without optional requests, and without constraints about them alone; ``None`` if it is empty then."""
     gone = {request.name for request in claim.requests if request.optional}
     if not gone:
         return claim

@@ -29,12 +29,12 @@ class Pairs:
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def expand(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Names of requests, those that stand for several replaced, each once."""
+        """Names of requests, with groups expanded, each once."""
         return tuple(dict.fromkeys(each for name in names for each in self.names.get(name, (name,))))
 
 
 def expand_pairs(count: int, match_attribute: str, requests: Iterable[DeviceRequest]) -> Pairs:
-    """``count`` copies of the requests, and what keeps each copy together."""
+    """``count`` copies of the requests, and the constraints that keep each copy together."""
     requests = tuple(requests)
     sets = [[replace(each, name=f"{each.name}-{number}") for each in requests] for number in range(count)]
     names = {each.name: tuple(f"{each.name}-{number}" for number in range(count)) for each in requests}

@@ -1,4 +1,4 @@
-"""``choices: from_policy``: choices of a profile option that are made from what devices give of a capacity."""
+"""``choices: from_policy``: choices of a profile option, generated from the devices' sizes of a capacity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dra_spawner.profiles.sizes import pick_sizes, readable_amount, smallest_siz
 __all__ = ["FROM_POLICY", "POLICY_KEYS", "PolicyChoices", "generated_choices", "is_from_policy", "read_policy_choices"]
 
 FROM_POLICY: Final = "from_policy"
-#: In a choice that cannot be made now: why, for the user who made it all the same.
+#: Key of a choice that is not available now; the value tells the user why.
 UNAVAILABLE: Final = "unavailable"
 
 _AT_MOST: Final = 8
@@ -115,7 +115,7 @@ def is_from_policy(choices: object) -> bool:
 
 
 def read_policy_choices(choices: object, claims: object, path: str) -> tuple[PolicyChoices | None, list[Problem]]:
-    """Find out what ``choices: from_policy`` is about.
+    """Find the request and the capacity of ``choices: from_policy``.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _offered_sizes(policy: PolicyChoices, requests: Sequence[DeviceRequest], off
             # Rather this one than the smallest.
             sizes = [*sizes[len(sizes) >= policy.at_most :], given]
         return sorted(sizes)
-    # Nothing is known, or there is no such device now: a node may have to come first.
+    # The devices are unknown, or no such device exists now: a node may have to be added first.
     return [size for size in (policy.fallback or _own_sizes(policy, requests)) if policy.allows(size, offers)]
 
 
@@ -229,7 +229,7 @@ def _picked_size(policy: PolicyChoices, offers: Sequence[Offer], picked: object)
 
 
 class _PolicyReader(ValueReader):
-    """Reads what stands below ``from_policy``."""
+    """Reads the mapping of ``from_policy``."""
 
     def policy(self, value: object, claims: Claims, path: str) -> PolicyChoices | None:
         entry = self.keyed(value, path, POLICY_KEYS, "keys of from_policy", "a mapping such as {capacity: memory}")
@@ -268,7 +268,7 @@ class _PolicyReader(ValueReader):
     def _one_of(
         self, entry: Mapping[str, object], key: str, known: Mapping[str, Any], path: str, what: str
     ) -> str | None:
-        """What the key names, or the only thing there is."""
+        """The value that the key names, or the only value."""
         name = entry.get(key)
         names = ", ".join(map(str, known)) or "none"
         if name is None and len(known) == 1:
@@ -284,7 +284,7 @@ class _PolicyReader(ValueReader):
     def _request(
         self, entry: Mapping[str, object], claim: str, value: object, path: str
     ) -> tuple[str, tuple[str, ...], Mapping[str, Any]] | None:
-        """The request's name, the keys that lead to it, and what stands there."""
+        """The request's name, the keys of its path, and its value."""
         wanted = entry.get("request")
         below: object = value
         keys: tuple[str, ...] = (claim,)

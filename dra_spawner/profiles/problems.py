@@ -44,7 +44,7 @@ class ProfileError(ValueError):
 
 
 class AdminAccessRefused(ProfileError):
-    """Raised where nothing is wrong but that access for administration is asked for one who is no administrator."""
+    """Raised where the only problem is administrative access for a user who is no administrator."""
 
 
 _LONGEST_SHOWN: Final = 80
@@ -80,7 +80,7 @@ def _beginning(value: object, levels: int = 20) -> str:
 
 
 def on_one_line(text: str) -> str:
-    """Text that may be anything, such as a path with somebody's keys, made harmless for logs and terminals."""
+    """Any text, such as a path with a user's keys, made harmless for logs and terminals."""
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 

@@ -54,14 +54,14 @@ def profile_list_problems(
         return problems
     settings = {TRAIT: device_claims or {}}
     problems += problems_around_claims(profile_list, settings, known_traits)
-    # Choices that are made from what devices give count with what is offered while nothing is known of them.
+    # Generated choices count as those that are offered while the devices are unknown.
     offered = offered_profiles(profile_list, settings, ClusterFacts())
     problems += _problems_of(list_choices(offered, settings))
     return list(dict.fromkeys(problems))
 
 
 def offered_profiles(profile_list: object, settings: Mapping[str, Any], facts: ClusterFacts) -> object:
-    """The list with the choices that are made from what devices give; one that is no list comes back as it is."""
+    """The list with generated choices; any other value is returned unchanged."""
     if not isinstance(profile_list, Mapping | list | tuple):
         return profile_list
     return form_profiles(profile_list, DeviceCatalog(facts), settings)
@@ -99,7 +99,7 @@ def problems_around_claims(
 
 
 def free_texts(profile_list: object, path: str = "profile_list") -> Iterator[str]:
-    """Where users may type instead of picking; what comes out of it cannot be listed."""
+    """Paths of options in which users may type any text, so that their results cannot be listed."""
     for where, profile in profiles_of(profile_list, path):
         options = profile.get("profile_options") if isinstance(profile, Mapping) else None
         for name, option in options.items() if isinstance(options, Mapping) else ():

@@ -1,4 +1,4 @@
-"""JSON Schema of what this project reads in a list of profiles, or in Helm values with one; for editors.
+"""JSON Schema of this project's keys in a list of profiles, or in Helm values with one; for editors.
 
 All else that stands there, such as KubeSpawner's own traits, is left alone.
 """
@@ -68,7 +68,7 @@ def profiles_schema() -> dict[str, Any]:
                     "profile_options": {"type": "object", "additionalProperties": {"$ref": "#/$defs/option"}},
                 },
             },
-            # Free text (unlisted_choice) is left alone: "{value}" stands there for anything.
+            # Free text (unlisted_choice) is skipped: its "{value}" may become any text.
             "option": {
                 "type": "object",
                 "properties": {
@@ -92,7 +92,7 @@ def profiles_schema() -> dict[str, Any]:
 
 
 def _part(schema: Any) -> Any:
-    """The schema of a part of a value; keys that are there mean the same."""
+    """The schema of a part of a value, with the same keys."""
     if isinstance(schema, Mapping):
         return {
             key: {name: _part(each) for name, each in value.items()} if key == "properties" else _part(value)

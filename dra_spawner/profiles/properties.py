@@ -98,7 +98,7 @@ def rdma_selector(_: bool) -> str:
 
 
 def _equal(literal: str, *attributes: tuple[str, str]) -> str:
-    """CEL that holds where one of these attributes (domain, name) is there and equals the literal."""
+    """CEL that is true where one of these attributes (domain, name) exists and equals the literal."""
     expression = " || ".join(f'("{name}" in {domain} && {domain}.{name} == {literal})' for domain, name in attributes)
     for domain in dict.fromkeys(domain for domain, _ in attributes):
         expression = f"cel.bind({domain}, {_DOMAINS[domain]}, {expression})"

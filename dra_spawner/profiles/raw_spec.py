@@ -13,7 +13,7 @@ from dra_spawner.profiles.reading import ValueReader
 
 
 def read_spec(reader: ValueReader, value: object, path: str) -> JsonObject | None:
-    """A copy of the spec; what is wrong is noted with the reader, and then it is ``None``."""
+    """A copy of the spec; ``None`` if it has problems, which the reader notes."""
     if reader.mapping(value, path, "a ResourceClaimSpec: a mapping with devices") is None:
         return None
     before = len(reader.problems)

@@ -18,7 +18,7 @@ _DEEPEST_JSON = 64
 
 
 class ValueReader:
-    """Notes problems with their path; the values it returns count only if there are none.
+    """Notes problems with their paths; its values are valid only without problems.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class ValueReader:
         self.problems.append(Problem(on_one_line(path), shown(found), allowed_text(allowed)))
 
     def missing(self, path: str, allowed: str) -> None:
-        """Note that something is not there."""
+        """Note that a required value is missing."""
         self.problems.append(Problem(on_one_line(path), "", allowed_text(allowed)))
 
     def follows(self, rule: Rule, value: object, path: str) -> bool:
@@ -72,7 +72,7 @@ class ValueReader:
         return value
 
     def keyed(self, value: object, path: str, keys: Keys, what: str, example: str) -> Mapping[str, object] | None:
-        """A mapping with known keys, those that must be there among them; ``null`` counts as not there."""
+        """A mapping with known keys, including the required ones; ``null`` counts as missing."""
         entry = self.mapping(value, path, example)
         if entry is None:
             return None
@@ -83,7 +83,7 @@ class ValueReader:
         return entry
 
     def known_keys(self, entry: Mapping[str, object], path: str, keys: Keys, what: str) -> None:
-        """Refuse keys that the language does not have there."""
+        """Refuse unknown keys."""
         for key in entry:
             if key not in keys:
                 near = get_close_matches(key, keys, 1)
@@ -127,7 +127,7 @@ class ValueReader:
         return tuple(item for item in items if item is not None)
 
     def references(self, value: object, path: str, known: tuple[str, ...], most: int) -> tuple[str, ...]:
-        """Names out of those of a claim's requests, each once; ``null`` is all of them, as is none in the API."""
+        """Names of requests of a claim, each once; ``null`` means all, as no names do in the API."""
 
         def reference(name: object, where: str) -> str | None:
             if isinstance(name, str) and name in known:
@@ -143,7 +143,7 @@ class ValueReader:
         return names
 
     def json(self, value: object, path: str, depth: int = 0) -> object:
-        """A copy of a JSON value; refuses what JSON cannot say."""
+        """A copy of a JSON value; refuses values that JSON lacks."""
         if depth > _DEEPEST_JSON:
             self.refuse(path, "deeper nesting", f"JSON of at most {_DEEPEST_JSON} levels")
         elif isinstance(value, Mapping):

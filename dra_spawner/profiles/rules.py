@@ -75,7 +75,7 @@ def _is_product(value: object) -> bool:
 
 #: A claim's allocation has at most so many devices (``AllocationResultsMaxSize``).
 MAX_DEVICES_PER_CLAIM = 32
-#: The word for every device there is, or every request of a claim.
+#: The word for all devices, or all requests of a claim.
 ALL = "all"
 
 NAME = text("a name of at most 63 lower-case letters, digits and inner hyphens", _LABEL, 63)

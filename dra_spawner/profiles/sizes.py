@@ -1,4 +1,4 @@
-"""Which sizes of shares a form offers, out of those that devices give, and how amounts are written for people."""
+"""The sizes of shares that a form offers, and the text of amounts."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pick_sizes(
 
 
 def smallest_size(offer: Offer) -> Quantity:
-    """The smallest size that a form offers of a device: its smallest share, or a small fraction of all there is."""
+    """The smallest size that a form offers of a device: its smallest share, or a small fraction of its capacity."""
     return offer.smallest or _fraction_of(offer.largest)
 
 

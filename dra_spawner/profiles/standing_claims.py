@@ -41,7 +41,7 @@ class Scope:
 
 
 def scope_of(sharing: Sharing, user: str, groups: Collection[str]) -> Scope:
-    """Whose servers those of a user share a claim with.
+    """The scope in which a user's servers share a claim.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def content_digest(*parts: object) -> str:
 def standing_claim_manifest(
     claim: PlannedClaim, scope: Scope, *, slug: str, labels: Mapping[str, str], annotations: Mapping[str, str]
 ) -> JsonObject:
-    """A ResourceClaim for all servers of a scope; its name tells the scope, the claim's name and what it asks for.
+    """A ResourceClaim for all servers of a scope; its name is made of the scope, the claim's name and its content.
 
     A profile that is changed thus makes a new claim, beside the one that older servers still use.
 

@@ -1,4 +1,4 @@
-"""Placeholders such as ``{vlan}`` in what drivers and companion objects get.
+"""Template placeholders such as ``{vlan}`` in parameters and companion objects.
 
 A template is a tree of JSON values, and so is what comes out of it: each text is expanded by itself and stays a text
 (or becomes a number), so that no value can end a string, add a key or change a type. What is more, every value is

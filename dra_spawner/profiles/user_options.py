@@ -1,4 +1,4 @@
-"""What a user sent as options of a server: nothing but what a form of this hub sends may come through.
+"""Checks of a user's options for a server: only values that a form of this hub can send are accepted.
 
 The form sends text; the REST API sends any JSON. KubeSpawner drops an option that it does not know, so a misspelt one
 would start a server with another device than the user asked for. Here it is refused, with a suggestion.
@@ -21,7 +21,7 @@ _LONGEST_TYPO = 64
 _UNLISTED = "--unlisted-choice"
 #: Choices that refer to the free text beside them: one of KubeSpawner's form, two of jupyterhub-fancy-profiles.
 _TYPED = frozenset({"unlisted-choice", "unlisted_choice", "--extra-selectable-item"})
-#: Fields that jupyterhub-fancy-profiles sends beside free text: what an image is built from. KubeSpawner ignores them.
+#: Fields of jupyterhub-fancy-profiles beside free text, for building images. KubeSpawner ignores them.
 _BESIDE_TEXT = (f"{_UNLISTED}--ref", f"{_UNLISTED}--repo")
 _FIELD = "profile-option-"
 #: Form fields without a meaning for the spawner: JupyterHub's own, and fancy-profiles' second list of profiles.
@@ -33,7 +33,7 @@ Profile = Mapping[str, Any]
 def user_options_problem(
     profile_list: Sequence[Profile], user_options: object, others: Collection[str] = ()
 ) -> str | None:
-    """Why these options cannot be what a user picked in the form, or ``None``.
+    """Why these options cannot come from the form, or ``None``.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ def form_fields_problem(
         elif not picked:
             problem = f"{_found(name)} needs a profile beside it"
         elif slugs is not None and not any(name.startswith(f"{_FIELD}{slug}--") for slug in slugs):
-            # The form sends the fields of all its profiles; KubeSpawner takes those of the one that is picked.
+            # The form sends the fields of all profiles; KubeSpawner uses those of the picked one.
             problem = f"{_found(name)} is no field of any profile; there are the profiles {', '.join(slugs)}"
         else:
             problem = None

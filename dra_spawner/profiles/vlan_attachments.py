@@ -1,4 +1,4 @@
-"""Legs in VLANs: from ``vlan`` on a request to what the driver of its device is told.
+"""Network interfaces in VLANs: from ``vlan`` on a request to the parameters of its device's driver.
 
 Each driver is told in its own way: the CNI driver by a CNI configuration in the claim's parameters; the SR-IOV driver
 by the name of a NetworkAttachmentDefinition, of which there is one for each VLAN; a driver that is not known here by
@@ -194,7 +194,7 @@ def vlan_companions(requests: Iterable[DeviceRequest]) -> tuple[Companion, ...]:
     """The NetworkAttachmentDefinitions that they need; one for all servers in the same VLAN with the same addresses."""
     legs = [leg for request in requests for _, leg in vlans_of(request) if leg.driver == SRIOV]
     manifests = {_attachment_name(leg): _attachment_definition(leg) for leg in legs}
-    # Dots, so that no companion that is written there has the name.
+    # The name has dots, so that it differs from every companion's name in a profile.
     return tuple(
         Companion(f"vlan.{number}", "network-attachment-definitions", manifest)
         for number, manifest in enumerate(manifests.values())

@@ -1,4 +1,4 @@
-"""What can be wrong with a choice that has placeholders or legs in VLANs, beside what the language refuses."""
+"""Findings about choices with template placeholders or interfaces in VLANs, beside the language's problems."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def vlan_findings(choice: Choice) -> Iterator[Finding]:
 
 
 def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
-    """The claims with their placeholders, in place of which a choice has samples; none if there are none."""
+    """The claims with their template placeholders, which are samples in a choice; empty if there are none."""
     if not any(map(may_have_placeholders, choice.claims)):
         return ()
     written = choice.settings.get(CLAIMS_TRAIT)

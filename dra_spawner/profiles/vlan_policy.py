@@ -59,11 +59,11 @@ class VlanPolicy:
 
     @property
     def allocates(self) -> bool:
-        """Whether VLANs are given and taken back, so that somebody has to keep account."""
+        """Whether VLANs are leased, so that an account is needed."""
         return bool(self.vlans)
 
     def group_of(self, member_of: Collection[str]) -> str | None:
-        """The group whose VLAN a member of these groups gets; ``None`` if there is none."""
+        """The group whose VLAN a member of these groups gets; ``None`` if no group has one."""
         return next((group for group in self.groups if group in member_of), None)
 
     def owner(self, name: str) -> str:
@@ -71,7 +71,7 @@ class VlanPolicy:
         return f"{self.by}:{name}"
 
 
-#: Most entries of a mapping or list: there are no more VLANs.
+#: Maximum of entries of a mapping or list: the number of VLANs.
 _MOST = MAX_VLAN
 _GROUP_OR_USER = {"type": "string", "minLength": 1}
 _ID = {"type": "integer", "minimum": MIN_VLAN, "maximum": MAX_VLAN}

@@ -1,4 +1,4 @@
-"""Who has which VLAN: the account of VLANs, and what changes it; pure.
+"""The account of VLANs: the owners of each VLAN, and pure changes of it.
 
 The account maps a VLAN to its holders. A holder is one start of one server, on behalf of a user or a group (its
 owner). All holders of a VLAN have the same owner, unless the administrator's mapping gives one VLAN to several. A VLAN
@@ -51,7 +51,7 @@ class Holder:
     note: str = ""
 
 
-#: VLAN -> those who use it.
+#: VLAN -> its leases.
 Leases = Mapping[int, tuple[Holder, ...]]
 
 
@@ -70,7 +70,7 @@ class VlanPod:
 
 
 class VlanRefusal(StrEnum):
-    """Why somebody gets no VLAN."""
+    """Reason for a refused VLAN."""
 
     NO_GROUP = "in none of the groups"
     NOT_MAPPED = "none set up"
@@ -95,14 +95,14 @@ class Assignment:
 
 
 class LeasesCorrupt(ValueError):
-    """The account cannot be read; nobody may write over it."""
+    """Raised where the account cannot be read; it must not be overwritten."""
 
 
 # Who it is for
 
 
 def vlan_owner(policy: VlanPolicy, user: str, groups: Collection[str]) -> str | VlanRefused:
-    """Name of the user or group whose VLAN a user gets, or why there is none."""
+    """The owner (user or group) of a user's VLAN, or the reason for none."""
     if policy.by is OwnerKind.USER:
         name = user
     else:
@@ -146,7 +146,7 @@ def assign(
     holder = Holder(owner, server, start, until)
     mapped = policy.mapping.get(name)
     if mapped is not None:
-        # The mapping may give one VLAN to several; nobody else may be in it.
+        # The mapping may give one VLAN to several owners; no other owner may use it.
         allowed = {policy.owner(each) for each, entry in policy.mapping.items() if entry.vlan == mapped.vlan}
         if not all(each.owner in allowed for each in leases.get(mapped.vlan, ())):
             sentence = (
@@ -156,7 +156,7 @@ def assign(
         return Assignment(mapped.vlan, _with(leases, mapped.vlan, holder))
     held = _of_owner(leases, owner)
     mine = [vlan for vlan, each in held if (each.server, each.start) == (server, start)]
-    # Where others are, too (by hand, or by an earlier mapping), nobody is added.
+    # A VLAN with other owners (by hand, or by an earlier mapping) gets no new one.
     pinned = [
         vlan
         for vlan, each in held
@@ -172,7 +172,7 @@ def assign(
 
 
 def release(leases: Leases, server: str, start: str | None, pods: Collection[VlanPod]) -> Leases:
-    """The account without a server's start, or without all of them (``None``); those that have a pod still stay."""
+    """The account without a server's start, or without all its starts (``None``); starts with a pod stay."""
 
     def goes(vlan: int, holder: Holder) -> bool:
         of_it = holder.server == server and (start is None or holder.start == start)
@@ -200,7 +200,7 @@ def reconcile(leases: Leases, pods: Collection[VlanPod], now: datetime) -> Lease
 
 
 def contested(leases: Leases, before: Leases) -> tuple[int, ...]:
-    """VLANs in which an account newly has several owners; only somebody's hand can have brought that about."""
+    """VLANs that newly have several owners, which only a manual change of the account can cause."""
     return tuple(
         vlan
         for vlan, holders in sorted(leases.items())

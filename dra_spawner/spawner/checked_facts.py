@@ -13,7 +13,7 @@ from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
-from dra_spawner.profiles.lint import Inventory, Report, check_choice, check_choices
+from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
 from dra_spawner.spawner.facts import read_facts
 
 __all__ = ["CheckedFacts"]
@@ -65,7 +65,7 @@ class CheckedFacts:
         """What was last read."""
         return self._inventory.facts
 
-    async def check_all(self, listed: Iterable[ListedChoice]) -> Report:
+    async def check_all(self, listed: Iterable[ListedChoice]) -> CheckReport:
         """All choices of a list, against facts that are read for it."""
         await self._read_now()
         async with self._turn:

@@ -12,10 +12,10 @@ from dra_spawner import names
 from dra_spawner.fit.reading import Progress
 from dra_spawner.kube.api import KubernetesApi, KubernetesError
 from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect
-from dra_spawner.uninstall.executor import GONE_SECONDS, Executor
+from dra_spawner.uninstall.executor import GONE_SECONDS, RemovalExecutor
 from dra_spawner.uninstall.leaders import Leader, find_leaders
 from dra_spawner.uninstall.plan import Plan, plan_removal
-from dra_spawner.uninstall.report import Report
+from dra_spawner.uninstall.report import UninstallReport
 from dra_spawner.uninstall.survey import Survey, Troubles
 
 __all__ = ["UninstallOptions", "run_uninstall"]
@@ -74,7 +74,7 @@ def run_uninstall(options: UninstallOptions, output: TextIO, messages: TextIO) -
     return 1 if refused or report.problems else 0
 
 
-async def _uninstall(options: UninstallOptions, progress: Progress) -> Report:
+async def _uninstall(options: UninstallOptions, progress: Progress) -> UninstallReport:
     address = ClusterAddress(kubeconfig=options.kubeconfig, context=options.context)
     async with await _connected(address) as api:
         return await _Uninstallation(options, api, progress).run()
@@ -95,9 +95,9 @@ class _Uninstallation:
         self._options = options
         self._troubles = Troubles()
         self._survey = Survey(api, options.namespaces, options.lease, self._troubles, progress.show)
-        self._executor = Executor(api, self._troubles, progress.show, options.gone_seconds)
+        self._executor = RemovalExecutor(api, self._troubles, progress.show, options.gone_seconds)
 
-    async def run(self) -> Report:
+    async def run(self) -> UninstallReport:
         options = self._options
         try:
             found = await find_leaders(self._survey, _now())
@@ -136,8 +136,8 @@ class _Uninstallation:
         used_by = elsewhere[0].name if elsewhere else ""
         return plan_removal(surveyed, _now(), force=self._options.force, nodes_used_by=used_by)
 
-    def _report(self, plan: Plan, leaders: list[str] | tuple[str, ...]) -> Report:
-        return Report(
+    def _report(self, plan: Plan, leaders: list[str] | tuple[str, ...]) -> UninstallReport:
+        return UninstallReport(
             dry_run=self._options.dry_run,
             removed=self._executor.removed,
             unmarked=self._executor.unmarked,

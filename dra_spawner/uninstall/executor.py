@@ -7,11 +7,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
-from dra_spawner.uninstall.found import Found
+from dra_spawner.uninstall.found_objects import FoundObject
 from dra_spawner.uninstall.plan import Plan, Release, Removal, Unmarking
 from dra_spawner.uninstall.survey import LEASES, PODS, Survey, Troubles
 
-__all__ = ["GONE_SECONDS", "Executor"]
+__all__ = ["GONE_SECONDS", "RemovalExecutor"]
 
 GONE_SECONDS: Final = 60.0
 """Time that a deleted object may take to disappear."""
@@ -21,7 +21,7 @@ _POLL_SECONDS: Final = 0.5
 _TRIES: Final = 4
 
 
-class Executor:
+class RemovalExecutor:
     """Deletes objects and removes labels and annotations; one failure does not stop the rest.
 
     Attributes
@@ -41,7 +41,7 @@ class Executor:
     ) -> None:
         self.removed: list[Removal] = []
         self.unmarked: list[Unmarking] = []
-        self.contested: list[Found] = []
+        self.contested: list[FoundObject] = []
         self._api = api
         self._troubles = troubles
         self._progress = progress
@@ -137,7 +137,7 @@ class Executor:
             if not (error.not_found or error.other_uid or error.conflict):
                 raise
 
-    async def _until_gone(self, survey: Survey, objects: Sequence[Found]) -> None:
+    async def _until_gone(self, survey: Survey, objects: Sequence[FoundObject]) -> None:
         """Wait until deleted objects are gone; report each one that stays, and what holds it."""
         clock = asyncio.get_running_loop().time
         end = clock() + self._gone_seconds
@@ -161,10 +161,10 @@ class Executor:
         self.removed = [each for each in self.removed if each.object.uid not in staying]
 
 
-def _not_ended(found: Found) -> str:
+def _not_ended(found: FoundObject) -> str:
     return "its node has not reported that it ended" if found.kind == PODS else "the reason is unknown"
 
 
-def _path(found: Found, subresource: str | None = None) -> str:
+def _path(found: FoundObject, subresource: str | None = None) -> str:
     kind = found.kind
     return resource_path(kind.api_version, kind.plural, found.namespace or None, found.name, subresource)

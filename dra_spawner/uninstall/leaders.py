@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from dra_spawner.uninstall.found import Lease
+from dra_spawner.uninstall.found_objects import FoundLease
 from dra_spawner.uninstall.survey import Survey
 
 __all__ = ["Leader", "find_leaders"]
@@ -27,7 +27,7 @@ class Leader:
         Time at which its Lease expires without a renewal; None where this machine's clock cannot tell.
     """
 
-    lease: Lease
+    lease: FoundLease
     until: datetime | None
 
     @property
@@ -64,7 +64,7 @@ async def find_leaders(survey: Survey, now: datetime) -> list[Leader]:
     return leaders
 
 
-def _fresh_until(lease: Lease, now: datetime) -> datetime | None:
+def _fresh_until(lease: FoundLease, now: datetime) -> datetime | None:
     try:
         until = datetime.fromisoformat(lease.renewed) + timedelta(seconds=lease.seconds)
     except (ValueError, OverflowError):
@@ -73,5 +73,5 @@ def _fresh_until(lease: Lease, now: datetime) -> datetime | None:
     return until if until > now else None
 
 
-def _was_renewed(lease: Lease, before: Sequence[Lease]) -> bool:
+def _was_renewed(lease: FoundLease, before: Sequence[FoundLease]) -> bool:
     return any(each.found.uid == lease.found.uid and each.found.version != lease.found.version for each in before)

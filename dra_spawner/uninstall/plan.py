@@ -13,7 +13,7 @@ from typing import Final
 
 from dra_spawner import names
 from dra_spawner.uninstall import marks
-from dra_spawner.uninstall.found import Found, Pod, Surveyed
+from dra_spawner.uninstall.found_objects import FoundObject, FoundPod, SurveyedObjects
 
 __all__ = ["Left", "Plan", "Release", "Removal", "Unmarking", "plan_removal"]
 
@@ -34,7 +34,7 @@ class Removal:
         Whether to delete it only in the version that was found, as a start may use it meanwhile.
     """
 
-    object: Found
+    object: FoundObject
     reason: str
     as_found: bool = False
 
@@ -43,7 +43,7 @@ class Removal:
 class Unmarking:
     """Labels and annotations to remove from an object that stays."""
 
-    object: Found
+    object: FoundObject
     labels: tuple[str, ...] = ()
     annotations: tuple[str, ...] = ()
 
@@ -52,7 +52,7 @@ class Unmarking:
 class Release:
     """Consumers to remove from a claim; no controller knows them, so they would hold it for ever."""
 
-    claim: Found
+    claim: FoundObject
     consumers: tuple[str, ...]
     """Uids of the consumers."""
 
@@ -61,7 +61,7 @@ class Release:
 class Left:
     """An object that stays, the reason, and what removes it."""
 
-    object: Found
+    object: FoundObject
     reason: str
     how: str
     is_administrators: bool = False
@@ -82,7 +82,7 @@ class Plan:
         return not (self.removals or self.unmarkings or self.releases)
 
 
-def plan_removal(surveyed: Surveyed, now: datetime, *, force: bool = False, nodes_used_by: str = "") -> Plan:
+def plan_removal(surveyed: SurveyedObjects, now: datetime, *, force: bool = False, nodes_used_by: str = "") -> Plan:
     """Decide about every object.
 
     Parameters
@@ -97,7 +97,7 @@ def plan_removal(surveyed: Surveyed, now: datetime, *, force: bool = False, node
 
 @dataclass
 class _Planning:
-    surveyed: Surveyed
+    surveyed: SurveyedObjects
     now: datetime
     force: bool
     nodes_used_by: str
@@ -105,9 +105,9 @@ class _Planning:
     unmarkings: list[Unmarking] = field(default_factory=list)
     releases: list[Release] = field(default_factory=list)
     left: list[Left] = field(default_factory=list)
-    _servers: dict[tuple[str, str, str], list[Pod]] = field(default_factory=lambda: defaultdict(list))
+    _servers: dict[tuple[str, str, str], list[FoundPod]] = field(default_factory=lambda: defaultdict(list))
     """Pods that use an object, by its namespace, kind and name."""
-    _servers_of_node: dict[str, list[Pod]] = field(default_factory=lambda: defaultdict(list))
+    _servers_of_node: dict[str, list[FoundPod]] = field(default_factory=lambda: defaultdict(list))
 
     def plan(self) -> Plan:
         placeholders = []
@@ -142,7 +142,7 @@ class _Planning:
 
     # Pods
 
-    def _decide_about_server(self, pod: Pod) -> None:
+    def _decide_about_server(self, pod: FoundPod) -> None:
         found = pod.found
         if pod.is_over:
             labels = tuple(key for key in marks.POD_LABELS if key in found.labels)
@@ -165,7 +165,7 @@ class _Planning:
             self._servers_of_node[pod.node].append(pod)
             self.left.append(Left(found, "a server", _STOP))
 
-    def _decide_about_placeholder(self, pod: Pod, left: dict[tuple[str, str], Left]) -> None:
+    def _decide_about_placeholder(self, pod: FoundPod, left: dict[tuple[str, str], Left]) -> None:
         """Keep a placeholder if its deletion could harm a server that is starting with its claim."""
         namespace = pod.found.namespace
         for name in sorted(pod.claims):
@@ -182,7 +182,7 @@ class _Planning:
 
     # Objects
 
-    def _decide_about_object(self, found: Found) -> None:
+    def _decide_about_object(self, found: FoundObject) -> None:
         part = found.labels.get(names.PART, "")
         if found.kind.plural == "configmaps" and not part:
             self._decide_about_config_map(found)
@@ -195,7 +195,7 @@ class _Planning:
             reason = f"it is labelled {names.MANAGED_BY}: {names.MANAGER}, but dra-spawner makes nothing of this kind"
             self.left.append(Left(found, reason, how, is_administrators=True))
 
-    def _decide_about_config_map(self, found: Found) -> None:
+    def _decide_about_config_map(self, found: FoundObject) -> None:
         if found.name == names.SHAPES_CONFIG_MAP or names.PUBLISHER in found.annotations:
             self.removals.append(Removal(found, "what the hub published of its profiles"))
         elif found.name != names.VLANS_CONFIG_MAP:
@@ -207,7 +207,7 @@ class _Planning:
         else:
             self.removals.append(Removal(found, "the account of VLANs, of which no server uses one"))
 
-    def _decide_about_claim(self, found: Found) -> None:
+    def _decide_about_claim(self, found: FoundObject) -> None:
         users = self._users(found)
         foreign = [c for c in found.consumers if c.resource != "pods" or c.group]
         ours = tuple(c.uid for c in foreign if c.group == names.CONSUMER_GROUP)
@@ -221,7 +221,7 @@ class _Planning:
         if ours and (users or len(self.removals) > before):
             self.releases.append(Release(found, ours))
 
-    def _decide_about_part(self, found: Found, users: list[Pod]) -> None:
+    def _decide_about_part(self, found: FoundObject, users: list[FoundPod]) -> None:
         """Decide about a claim, a template or a companion object."""
         is_standing = found.labels.get(names.PART) == "standing"
         if users:
@@ -235,7 +235,7 @@ class _Planning:
             reason = f"{_PARTS[found.labels[names.PART]]}; no server uses it"
             self.removals.append(Removal(found, reason, as_found=is_standing))
 
-    def _users(self, found: Found) -> list[Pod]:
+    def _users(self, found: FoundObject) -> list[FoundPod]:
         """The servers and other pods that use an object."""
         keys = [("uid", uid) for uid in found.owners]
         if found.kind.plural == "resourceclaims":
@@ -248,7 +248,7 @@ class _Planning:
         users = {pod.found.name: pod for key in keys for pod in self._servers.get((found.namespace, *key), ())}
         return [users[name] for name in sorted(users)]
 
-    def _may_be_used_until(self, found: Found) -> datetime | None:
+    def _may_be_used_until(self, found: FoundObject) -> datetime | None:
         """The time until which a start may begin to use an object without users; None if it is over."""
         times = [_time(found.annotations[names.START_PREFIX + start]) for start in _starts_of(found)]
         # A start's own objects have an owner as soon as its pod exists.
@@ -258,7 +258,7 @@ class _Planning:
             times.append(_seconds(found.labels.get(names.RESERVED_UNTIL, "")))
         return max((each for each in times if each is not None and each > self.now), default=None)
 
-    def _decide_about_node(self, node: Found) -> None:
+    def _decide_about_node(self, node: FoundObject) -> None:
         labels = tuple(key for key in marks.NODE_LABELS if key in node.labels)
         if labels and self.nodes_used_by:
             reason = f"a service elsewhere leads ({self.nodes_used_by}) and uses its labels {', '.join(labels)}"
@@ -275,28 +275,28 @@ class _Planning:
             self.unmarkings.append(Unmarking(node, labels))
 
 
-def _starts_of(found: Found) -> list[str]:
+def _starts_of(found: FoundObject) -> list[str]:
     begin = names.START_PREFIX
     return [key.removeprefix(begin) for key in found.annotations if key.startswith(begin)]
 
 
-def _order(found: Found) -> tuple[str, str, str]:
+def _order(found: FoundObject) -> tuple[str, str, str]:
     return found.namespace, found.kind.plural, found.name
 
 
-def _resource(found: Found) -> str:
+def _resource(found: FoundObject) -> str:
     """The resource as kubectl takes it, with its group."""
     group = found.kind.api_version.rpartition("/")[0]
     return f"{found.kind.plural}.{group}" if group else found.kind.plural
 
 
-def _names(pods: Iterable[Pod]) -> str:
+def _names(pods: Iterable[FoundPod]) -> str:
     titles = sorted(f"{pod.found.namespace}/{pod.found.name}" for pod in pods)
     more = len(titles) - _MOST_NAMED
     return ", ".join(titles[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
-def _uses(pods: list[Pod]) -> str:
+def _uses(pods: list[FoundPod]) -> str:
     return "uses" if len(pods) == 1 else "use"
 
 

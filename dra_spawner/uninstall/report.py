@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_spawner import names
-from dra_spawner.uninstall.found import Found
+from dra_spawner.uninstall.found_objects import FoundObject
 from dra_spawner.uninstall.plan import Left, Removal, Unmarking
 
-__all__ = ["Report"]
+__all__ = ["UninstallReport"]
 
 _NOTES = (
     "The hub, servers' pods, home volumes and namespaces that the hub made are the hub's, and are not touched.",
@@ -20,7 +20,7 @@ _NOTES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class UninstallReport:
     """What an uninstallation did, or would do.
 
     Attributes
@@ -82,7 +82,7 @@ class Report:
         return "\n".join(part for part in parts if part)
 
 
-def _named(found: Found) -> dict[str, str]:
+def _named(found: FoundObject) -> dict[str, str]:
     return {
         "apiVersion": found.kind.api_version,
         "kind": found.kind.name,

@@ -12,13 +12,13 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.rights import MissingRight, missing_rule
 from dra_spawner.uninstall import marks
-from dra_spawner.uninstall.found import Found, Kind, Lease, Pod, Surveyed
+from dra_spawner.uninstall.found_objects import ApiKind, FoundLease, FoundObject, FoundPod, SurveyedObjects
 
 __all__ = ["LEASES", "PODS", "Survey", "Troubles"]
 
-PODS: Final = Kind("v1", "pods", "Pod")
-NODES: Final = Kind("v1", "nodes", "Node", namespaced=False)
-LEASES: Final = Kind(names.COORDINATION_API, "leases", "Lease")
+PODS: Final = ApiKind("v1", "pods", "Pod")
+NODES: Final = ApiKind("v1", "nodes", "Node", namespaced=False)
+LEASES: Final = ApiKind(names.COORDINATION_API, "leases", "Lease")
 
 _PAGE_SIZE: Final = 500
 _AT_ONCE: Final = 6
@@ -97,7 +97,7 @@ class Survey:
         self._progress = progress
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
-    async def look(self) -> Surveyed | None:
+    async def look(self) -> SurveyedObjects | None:
         """List objects that may belong to this project; None if pods cannot be listed, so that nothing may be removed.
 
         Raises
@@ -107,7 +107,7 @@ class Survey:
         """
         kinds = await self._kinds()
         try:
-            pods = await self._list(PODS, Pod.of)
+            pods = await self._list(PODS, FoundPod.of)
         except KubernetesError as error:
             self._troubles.note(error)
             return None
@@ -115,13 +115,13 @@ class Survey:
         labelled = [kind for kind in kinds if kind.namespaced and kind.plural not in _NOT_BY_LABEL]
         by_hand = [kind for kind in kinds if (kind.api_version, kind.plural) in marks.ADMINISTRATORS_KINDS]
         nodes, leases, objects, administrators = await asyncio.gather(
-            self._try(self._list(NODES, Found.of)),
+            self._try(self._list(NODES, FoundObject.of)),
             self.leases(),
-            self._all(self._list(kind, Found.of, label_selector=_OURS) for kind in labelled),
+            self._all(self._list(kind, FoundObject.of, label_selector=_OURS) for kind in labelled),
             self._all(self._by_hand(kind) for kind in by_hand),
         )
         ours = {found.uid for found in objects}
-        return Surveyed(
+        return SurveyedObjects(
             pods=tuple(pods),
             nodes=tuple(node for node in nodes if node.labels.keys() & {*marks.NODE_LABELS}),
             objects=tuple(objects),
@@ -129,23 +129,23 @@ class Survey:
             administrators=tuple(found for found in administrators if found.uid not in ours),
         )
 
-    async def leases(self, *, everywhere: bool = False) -> list[Lease]:
+    async def leases(self, *, everywhere: bool = False) -> list[FoundLease]:
         """The services' Leases, of all namespaces if the account may read them."""
         if everywhere:
             try:
-                found = await self._list(LEASES, Lease.of, scopes=(None,))
+                found = await self._list(LEASES, FoundLease.of, scopes=(None,))
             except KubernetesError as error:
                 if error.status != 403:
                     raise
-                found = await self._try(self._list(LEASES, Lease.of))
+                found = await self._try(self._list(LEASES, FoundLease.of))
         else:
-            found = await self._try(self._list(LEASES, Lease.of))
+            found = await self._try(self._list(LEASES, FoundLease.of))
         return [each for each in found if each.found.name == self._lease or names.LEADER_URL in each.found.annotations]
 
-    async def still_there(self, objects: Iterable[Found]) -> list[Found]:
+    async def still_there(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
         """The objects that still exist."""
         wanted = {found.uid: found for found in objects}
-        there: list[Found] = []
+        there: list[FoundObject] = []
         for kind in sorted({found.kind for found in wanted.values()}):
             # Leases have no label of this project.
             selector = "" if kind == LEASES else _OURS
@@ -153,12 +153,12 @@ class Survey:
             scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)
             there += [
                 found
-                for found in await self._list(kind, Found.of, label_selector=selector, scopes=scopes)
+                for found in await self._list(kind, FoundObject.of, label_selector=selector, scopes=scopes)
                 if found.uid in wanted
             ]
         return there
 
-    async def _kinds(self) -> list[Kind]:
+    async def _kinds(self) -> list[ApiKind]:
         """Every kind that can be listed and deleted, in the preferred version of its group if that has it."""
         self._progress("listing the kinds of the cluster")
         groups = (await self._api.get("/apis"))["groups"]
@@ -169,8 +169,8 @@ class Survey:
         found = await asyncio.gather(*(self._kinds_of(each) for each in versions))
         return [kind for kinds in found for kind in kinds]
 
-    async def _kinds_of(self, versions: Sequence[str]) -> list[Kind]:
-        kinds: dict[str, Kind] = {}
+    async def _kinds_of(self, versions: Sequence[str]) -> list[ApiKind]:
+        kinds: dict[str, ApiKind] = {}
         for version in versions:
             path = f"/api/{version}" if "/" not in version else f"/apis/{version}"
             try:
@@ -183,13 +183,13 @@ class Survey:
                 continue
             for each in resources:
                 if "/" not in each["name"] and {"list", "delete"} <= {*each["verbs"]}:
-                    kinds.setdefault(each["name"], Kind(version, each["name"], each["kind"], each["namespaced"]))
+                    kinds.setdefault(each["name"], ApiKind(version, each["name"], each["kind"], each["namespaced"]))
         return list(kinds.values())
 
-    async def _by_hand(self, kind: Kind) -> list[Found]:
+    async def _by_hand(self, kind: ApiKind) -> list[FoundObject]:
         """Objects that an administrator applied; only one ConfigMap is listed, as they may be large and many."""
         selector = f"metadata.name={names.MANAGER}-service" if kind.plural == "configmaps" else ""
-        found = await self._list(kind, Found.of, field_selector=selector)
+        found = await self._list(kind, FoundObject.of, field_selector=selector)
         return [each for each in found if marks.is_administrators_name(each.name)]
 
     async def _all(self, listings: Iterable[Awaitable[list[T]]]) -> list[T]:
@@ -206,8 +206,8 @@ class Survey:
 
     async def _list(
         self,
-        kind: Kind,
-        decode: Callable[[Kind, JsonObject], T],
+        kind: ApiKind,
+        decode: Callable[[ApiKind, JsonObject], T],
         *,
         label_selector: str = "",
         field_selector: str = "",

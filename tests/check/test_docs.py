@@ -8,7 +8,7 @@ import jsonschema
 
 from dra_spawner.profiles.lint import all_rules
 from dra_spawner.spawner.checked_spawner import CheckedSpawner
-from tests.check.test_check import OUTPUT_SCHEMA
+from tests.check.test_check_command import OUTPUT_SCHEMA
 
 TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
 

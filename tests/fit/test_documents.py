@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dra_spawner.fit.documents import read_documents
-from dra_spawner.fit.errors import InputError
+from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import CLUSTER_FILES
 
 LIMITS = replace(CLUSTER_FILES, levels=5, repeated_characters=1_000)

@@ -12,7 +12,7 @@ import yaml
 import dra_spawner
 from dra_spawner import names
 from dra_spawner.uninstall import marks
-from dra_spawner.uninstall.found import Found, Kind, Pod, Surveyed
+from dra_spawner.uninstall.found_objects import ApiKind, FoundObject, FoundPod, SurveyedObjects
 from dra_spawner.uninstall.plan import Unmarking, plan_removal
 
 PACKAGE = Path(dra_spawner.__file__).parent
@@ -43,18 +43,18 @@ def test_uninstalling_knows_every_name():
 
 @pytest.mark.parametrize("label", marks.NODE_LABELS)
 def test_a_label_of_nodes_is_taken_off(label: str):
-    node = Found(Kind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {label: "", "mine": "yes"})
-    plan = plan_removal(Surveyed(nodes=(node,)), NOW)
+    node = FoundObject(ApiKind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {label: "", "mine": "yes"})
+    plan = plan_removal(SurveyedObjects(nodes=(node,)), NOW)
     assert plan.unmarkings == (Unmarking(node, (label,)),)
 
 
 @pytest.mark.parametrize("key", [*marks.POD_LABELS, *marks.POD_ANNOTATIONS])
 def test_a_mark_of_pods_is_taken_off_when_the_pod_is_over_and_told_before(key: str):
-    found = Found(Kind("v1", "pods", "Pod"), "ns", "jupyter-ada", "u", "1", {key: "1"}, {key: "1"})
-    over = plan_removal(Surveyed(pods=(Pod(found, phase="Succeeded"),)), NOW)
+    found = FoundObject(ApiKind("v1", "pods", "Pod"), "ns", "jupyter-ada", "u", "1", {key: "1"}, {key: "1"})
+    over = plan_removal(SurveyedObjects(pods=(FoundPod(found, phase="Succeeded"),)), NOW)
     (unmarking,) = over.unmarkings
     assert key in unmarking.labels + unmarking.annotations
-    running = plan_removal(Surveyed(pods=(Pod(found, phase="Running"),)), NOW)
+    running = plan_removal(SurveyedObjects(pods=(FoundPod(found, phase="Running"),)), NOW)
     assert running.changes_nothing
     assert [(each.object, each.reason) for each in running.left] == [(found, "a server")]
 

@@ -9,15 +9,22 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.uninstall import marks
-from dra_spawner.uninstall.found import Consumer, Found, Kind, Lease, Pod, Surveyed
+from dra_spawner.uninstall.found_objects import (
+    ApiKind,
+    ClaimConsumer,
+    FoundLease,
+    FoundObject,
+    FoundPod,
+    SurveyedObjects,
+)
 from dra_spawner.uninstall.plan import Plan, plan_removal
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 LATER, EARLIER = (NOW + timedelta(minutes=5)).isoformat(), (NOW - timedelta(minutes=5)).isoformat()
-PODS = Kind("v1", "pods", "Pod")
-CLAIMS = Kind("resource.k8s.io/v1", "resourceclaims", "ResourceClaim")
-TEMPLATES = Kind("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate")
-CONFIG_MAPS = Kind("v1", "configmaps", "ConfigMap")
+PODS = ApiKind("v1", "pods", "Pod")
+CLAIMS = ApiKind("resource.k8s.io/v1", "resourceclaims", "ResourceClaim")
+TEMPLATES = ApiKind("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate")
+CONFIG_MAPS = ApiKind("v1", "configmaps", "ConfigMap")
 OURS = {names.MANAGED_BY: names.MANAGER}
 WARM = {**OURS, names.COMPONENT: names.PLACEHOLDER, names.SHAPE: "s"}
 MADE = {**OURS, names.PART: "device-claim"}
@@ -25,26 +32,26 @@ STANDING = {**OURS, names.PART: "standing"}
 
 
 def found(
-    kind: Kind, name: str, labels: dict[str, str], annotations: dict[str, str] | None = None, **more: Any
-) -> Found:
-    return Found(kind, "ns", name, f"uid-of-{name}", "7", labels, annotations or {}, **more)
+    kind: ApiKind, name: str, labels: dict[str, str], annotations: dict[str, str] | None = None, **more: Any
+) -> FoundObject:
+    return FoundObject(kind, "ns", name, f"uid-of-{name}", "7", labels, annotations or {}, **more)
 
 
-def pod(name: str, *claims: str, phase: str = "Running", node: str = "n1", **annotations: str) -> Pod:
+def pod(name: str, *claims: str, phase: str = "Running", node: str = "n1", **annotations: str) -> FoundPod:
     marked = {names.START: annotations["start"]} if "start" in annotations else {}
-    return Pod(found(PODS, name, {names.SHAPE: "s"}, marked), frozenset(claims), frozenset(), node, phase)
+    return FoundPod(found(PODS, name, {names.SHAPE: "s"}, marked), frozenset(claims), frozenset(), node, phase)
 
 
-def placeholder(*claims: str) -> Pod:
-    return Pod(found(PODS, "placeholder-1", WARM), frozenset(claims), frozenset(), "n1", "Running")
+def placeholder(*claims: str) -> FoundPod:
+    return FoundPod(found(PODS, "placeholder-1", WARM), frozenset(claims), frozenset(), "n1", "Running")
 
 
-def of_pods(*pods: str) -> tuple[Consumer, ...]:
-    return tuple(Consumer("", "pods", name, f"uid-of-{name}") for name in pods)
+def of_pods(*pods: str) -> tuple[ClaimConsumer, ...]:
+    return tuple(ClaimConsumer("", "pods", name, f"uid-of-{name}") for name in pods)
 
 
-def decide(*objects: Found, pods: tuple[Pod, ...] = (), **more: Any) -> Plan:
-    return plan_removal(Surveyed(pods=pods, objects=objects), NOW, **more)
+def decide(*objects: FoundObject, pods: tuple[FoundPod, ...] = (), **more: Any) -> Plan:
+    return plan_removal(SurveyedObjects(pods=pods, objects=objects), NOW, **more)
 
 
 def removed(plan: Plan) -> set[str]:
@@ -102,7 +109,7 @@ def test_a_reservation_stays_until_it_is_over(until: str, goes: bool):
 
 
 def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes_or_stays():
-    promise = Consumer(names.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
+    promise = ClaimConsumer(names.CONSUMER_GROUP, "promises", "jupyter-ada", "its-own")
     going = found(CLAIMS, "a", WARM, consumers=(promise,))
     staying = found(CLAIMS, "b", {**WARM, **MADE}, consumers=(promise, *of_pods("jupyter-ada")))
     plan = decide(going, staying, pods=(pod("jupyter-ada", "b"),))
@@ -111,16 +118,16 @@ def test_a_consumer_that_no_controller_knows_is_taken_off_whether_the_claim_goes
 
 
 def test_a_claim_that_something_else_uses_stays():
-    other = Consumer("example.com", "jobs", "job", "u")
+    other = ClaimConsumer("example.com", "jobs", "job", "u")
     plan = decide(found(CLAIMS, "a", STANDING, consumers=(other,)))
     assert left(plan) == {"a": "jobs job uses it"}
 
 
 @pytest.mark.parametrize("kind", [CLAIMS, TEMPLATES, CONFIG_MAPS], ids=lambda kind: kind.plural)
-def test_what_a_start_made(kind: Kind):
+def test_what_a_start_made(kind: ApiKind):
     labels = MADE if kind != CONFIG_MAPS else {**OURS, names.PART: "companion"}
 
-    def plan(ends: str, owners: frozenset[str] = frozenset(), pods: tuple[Pod, ...] = ()) -> Plan:
+    def plan(ends: str, owners: frozenset[str] = frozenset(), pods: tuple[FoundPod, ...] = ()) -> Plan:
         marked = {names.START: "1", names.START_ENDS: ends}
         return decide(found(kind, "x", labels, marked, owners=owners), pods=pods)
 
@@ -147,13 +154,13 @@ def test_what_is_shared_goes_only_as_it_was_found():
 
 def test_the_account_of_vlans_stays_while_a_server_is_in_one():
     account = found(CONFIG_MAPS, names.VLANS_CONFIG_MAP, OURS)
-    server = Pod(found(PODS, "jupyter-ada", {names.VLAN: "100"}), phase="Running")
+    server = FoundPod(found(PODS, "jupyter-ada", {names.VLAN: "100"}), phase="Running")
     assert "ns/jupyter-ada uses" in left(decide(account, pods=(server,)))[names.VLANS_CONFIG_MAP]
     assert removed(decide(account)) == {names.VLANS_CONFIG_MAP}
 
 
 def test_what_only_looks_like_ours_is_left_and_told():
-    strange = [found(Kind("v1", "secrets", "Secret"), "mine", OURS), found(CONFIG_MAPS, "mine-too", OURS)]
+    strange = [found(ApiKind("v1", "secrets", "Secret"), "mine", OURS), found(CONFIG_MAPS, "mine-too", OURS)]
     plan = decide(*strange)
     assert set(left(plan)) == {"mine", "mine-too"}
     assert all(each.is_administrators for each in plan.left)
@@ -168,18 +175,20 @@ def test_times_that_make_no_sense_keep_nothing(text: str):
 
 
 def test_labels_of_nodes_stay_where_another_service_goes_by_them():
-    node = Found(Kind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {marks.NODE_LABELS[0]: "true"})
-    plan = plan_removal(Surveyed(nodes=(node,)), NOW, nodes_used_by="other/dra-spawner")
+    node = FoundObject(
+        ApiKind("v1", "nodes", "Node", namespaced=False), "", "n1", "u", "1", {marks.NODE_LABELS[0]: "true"}
+    )
+    plan = plan_removal(SurveyedObjects(nodes=(node,)), NOW, nodes_used_by="other/dra-spawner")
     assert plan.changes_nothing
     assert "(other/dra-spawner)" in left(plan)["n1"]
 
 
 def test_the_label_that_servers_require_stays_where_they_run():
     """A kubelet that restarts would end them (tests/node/test_readiness.py)."""
-    kind = Kind("v1", "nodes", "Node", namespaced=False)
+    kind = ApiKind("v1", "nodes", "Node", namespaced=False)
     marked = dict.fromkeys(marks.NODE_LABELS, "true")
-    nodes = tuple(Found(kind, "", name, name, "1", marked) for name in ("n1", "n2"))
-    plan = plan_removal(Surveyed(pods=(pod("ada"), pod("bob", node="n2", phase="Failed")), nodes=nodes), NOW)
+    nodes = tuple(FoundObject(kind, "", name, name, "1", marked) for name in ("n1", "n2"))
+    plan = plan_removal(SurveyedObjects(pods=(pod("ada"), pod("bob", node="n2", phase="Failed")), nodes=nodes), NOW)
     assert {each.object.name: each.labels for each in plan.unmarkings if each.object.kind == kind} == {
         "n1": tuple(each for each in marks.NODE_LABELS if each != names.IMAGES_READY),
         "n2": marks.NODE_LABELS,
@@ -188,5 +197,5 @@ def test_the_label_that_servers_require_stays_where_they_run():
 
 
 def test_a_lease_goes():
-    lease = Lease(found(Kind("coordination.k8s.io/v1", "leases", "Lease"), "dra-spawner", {}))
-    assert removed(plan_removal(Surveyed(leases=(lease,)), NOW)) == {"dra-spawner"}
+    lease = FoundLease(found(ApiKind("coordination.k8s.io/v1", "leases", "Lease"), "dra-spawner", {}))
+    assert removed(plan_removal(SurveyedObjects(leases=(lease,)), NOW)) == {"dra-spawner"}

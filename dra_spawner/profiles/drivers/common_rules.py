@@ -1,4 +1,4 @@
-"""Rules that hold for every driver; what they compare with stands in its description."""
+"""Rules for every driver, based on its description."""
 
 from __future__ import annotations
 

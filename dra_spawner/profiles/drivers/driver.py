@@ -1,4 +1,4 @@
-"""What is known of one DRA driver, and how it is asked."""
+"""The description of a DRA driver."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from dra_spawner.profiles.problems import Problem, shown
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A choice before a driver's rules.
+    """The input of a driver's rules: a choice and the cluster.
 
     Attributes
     ----------
     choice
-        With its settings, for rules about the pod.
+        The choice with its settings, for rules about the pod.
     claims
         Its claims that have a spec.
     published
-        What is known of the cluster.
+        Facts of the cluster.
     """
 
     choice: Choice
@@ -60,7 +60,7 @@ class Situation:
 
 
 DriverRule = Callable[["Driver", Situation], Iterator[Finding]]
-#: What is asked, the device's type, and the parameters that are for it.
+#: Finds the enforcement of a request's share.
 EnforcementRule = Callable[["Driver", AskedClaim, AskedRequest, Published], ShareEnforcement | None]
 
 
@@ -77,21 +77,21 @@ class Driver:
     name
         As in ``spec.driver`` of its ResourceSlices.
     title
-        For messages.
+        Name in messages.
     classes
-        DeviceClasses that its installation brings; clusters may have others.
+        DeviceClasses of its installation; clusters may have others.
     attributes, capacities
-        What its devices have, as far as it is known; a device may have more.
+        Known attributes and capacities of its devices; a device may have more.
     parameter_kinds
-        Opaque parameters that it understands; none: it reads no parameters.
+        Kinds of its opaque parameters; empty if it reads none.
     node_tolerations
-        Of nodes with its devices: taints that are usual there, as a pod tolerates them.
+        Tolerations of the usual taints of nodes with its devices.
     visible_devices
-        Environment variables by which a container gets devices that it did not claim, past the driver.
+        Environment variables that give a container devices without a claim.
     equal_sharers
         Whether all claims on one device must carry equal parameters.
     share
-        How firmly the share of a request is one; ``None``: the request gets devices for itself.
+        Function that finds the enforcement of a request's share; it returns ``None`` for whole devices.
     rules
         Functions that find what else is wrong in a choice, beyond the parameters.
     own_rules
@@ -116,16 +116,16 @@ class Driver:
         object.__setattr__(self, "class_types", {each.name: each.device_type for each in self.classes})
 
     def findings(self, choice: Choice, facts: ClusterFacts | None) -> Iterator[Finding]:
-        """What the driver would refuse, or not do as meant, of what a choice asks."""
+        """Findings about a choice: values that the driver would refuse, or handle otherwise than meant."""
         yield from self.findings_of(Situation(choice, asked_claims(choice), published(facts)))
 
     def findings_of(self, situation: Situation) -> Iterator[Finding]:
-        """The same for a situation that is already known."""
+        """Findings about a situation."""
         for rule in self.rules:
             yield from rule(self, situation)
 
     def enforcement(self, claim: DeviceClaim, facts: ClusterFacts | None) -> ShareEnforcement | None:
-        """How firmly the shares of a claim are shares: the weakest of its requests for this driver.
+        """The weakest enforcement of the shares of a claim's requests for this driver.
 
         Returns
         -------
@@ -173,7 +173,7 @@ class Driver:
         return None
 
     def problems_of_parameters(self, parameters: Mapping[str, Any], path: str) -> Iterator[Problem]:
-        """What the driver would refuse of its opaque parameters."""
+        """Problems of opaque parameters that the driver would refuse."""
         kind = self.kind_of(parameters)
         if kind is not None:
             own = {} if not kind.kind else {"apiVersion", "kind"}

@@ -1,4 +1,4 @@
-"""The words in which drivers are described."""
+"""The types of a driver's description."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dra_spawner.profiles.drivers.parameters import Fields
 
 
 class Enforcement(StrEnum):
-    """What keeps the users of one device apart."""
+    """The part that enforces shares of a device."""
 
     #: The device itself: its parts are as separate as devices.
     HARDWARE = "hardware"
-    #: A library in each user's programs; who takes care to avoid it can.
+    #: A library in each user's programs; a user can avoid it on purpose.
     LIBRARY = "library"
     #: A process of the driver that the programs work through.
     DAEMON = "daemon"
-    #: Nothing: the share is a promise for the scheduler alone.
+    #: Nothing: only the scheduler knows the share.
     NONE = "none"
 
 
@@ -27,14 +27,14 @@ WEAKEST_FIRST = (Enforcement.NONE, Enforcement.LIBRARY, Enforcement.DAEMON, Enfo
 
 @dataclass(frozen=True, slots=True)
 class ShareEnforcement:
-    """How firmly a share is one.
+    """Enforcement of a share.
 
     Attributes
     ----------
     enforcement
-        What keeps users apart.
+        The part that enforces the share.
     sentence
-        The same for a user, in one plain sentence.
+        One plain sentence for the user.
     """
 
     enforcement: Enforcement
@@ -54,11 +54,11 @@ class Presence(StrEnum):
     """Which devices have an attribute or a capacity."""
 
     ALWAYS = "always"
-    #: Some devices or configurations have it.
+    #: Only some devices or configurations have it.
     OPTIONAL = "optional"
     #: Only newer releases of the driver.
     NEWER = "newer"
-    #: Only older ones: it was taken away.
+    #: Only older releases: it was removed.
     DROPPED = "dropped"
 
 
@@ -72,7 +72,7 @@ class PublishedAttribute:
     types: frozenset[str] = frozenset()
     """Types of devices that have it; empty: all."""
     values: tuple[str, ...] = ()
-    """All values there are, where they are few."""
+    """All possible values, if they are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class PublishedCapacity:
 
 @dataclass(frozen=True, slots=True)
 class KnownClass:
-    """A DeviceClass that a driver's installation brings.
+    """A DeviceClass of a driver's installation.
 
     Attributes
     ----------

@@ -40,7 +40,7 @@ class Inventory:
     Parameters
     ----------
     facts
-        What is known of the cluster.
+        Facts of the cluster.
     """
 
     def __init__(self, facts: ClusterFacts) -> None:
@@ -53,8 +53,8 @@ class Inventory:
 
     @property
     def is_known(self) -> bool:
-        """Whether it is known what is published."""
-        return self.facts.slices is not None and self.facts.device_classes is not None
+        """Whether the cluster's devices and their classes are known."""
+        return self.facts.knows_devices
 
     def device_class(self, name: str) -> DeviceClass | None:
         return (self.facts.device_classes or {}).get(name)

@@ -1,4 +1,4 @@
-"""All rules over all choices."""
+"""The check of choices against all rules."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ from dra_spawner.profiles.lint.wants import WantedClaim, wanted_claims
 from dra_spawner.profiles.problems import Problem
 from dra_spawner.profiles.vlan_findings import vlan_findings
 
-__all__ = ["CheckedChoice", "Report", "check_choice", "check_choices", "problem_finding"]
+__all__ = ["CheckReport", "CheckedChoice", "check_choice", "check_choices", "problem_finding"]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedChoice:
-    """A choice of the list and what was found."""
+    """A choice of the list, with its findings."""
 
     listed: ListedChoice
     findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What was found in a list of choices.
+class CheckReport:
+    """Findings in a list of choices.
 
     Attributes
     ----------
     general
-        What is about no single choice.
+        Findings about no single choice.
     choices
-        In the order of the list; what several have in common stands with each.
+        Choices in the order of the list; a shared finding is listed with each.
     """
 
     general: tuple[Finding, ...]
@@ -57,22 +57,22 @@ class Report:
         return tuple(dict.fromkeys((*self.general, *found)))
 
     def count(self, level: Level) -> int:
-        """How many findings of a level there are."""
+        """Number of findings of a level."""
         return sum(1 for finding in self.findings if finding.level is level)
 
 
 def problem_finding(problem: Problem) -> Finding:
-    """What the language refuses, as a finding."""
+    """A problem of the language as a finding."""
     return rules.PROFILE_LANGUAGE.finding(problem.path, problem.message)
 
 
 def check_choice(choice: Choice, inventory: Inventory, ignored: Collection[str] = ()) -> tuple[Finding, ...]:
-    """What is wrong, or worth knowing, in one choice on this cluster; each thing once, errors first.
+    """Findings in one choice on this cluster, each once, errors first.
 
     Parameters
     ----------
     ignored
-        Names of rules that do not count.
+        Names of ignored rules.
     """
     return _in_order(_findings(choice, wanted_claims(choice), inventory), ignored)
 
@@ -82,13 +82,13 @@ def check_choices(
     facts: ClusterFacts | Inventory,
     general: Iterable[Finding] = (),
     ignored: Collection[str] = (),
-) -> Report:
-    """The same for all choices, and for those that can meet on one device.
+) -> CheckReport:
+    """Findings in all choices, including choices that can share one device.
 
     Parameters
     ----------
     general
-        What was found besides, about no single choice.
+        Further findings, about no single choice.
     """
     inventory = facts if isinstance(facts, Inventory) else Inventory(facts)
     checked: list[tuple[ListedChoice, list[Finding]]] = []
@@ -104,7 +104,7 @@ def check_choices(
     if inventory.is_known:
         for position, finding in meeting_findings(claims, inventory):
             checked[position][1].append(finding)
-    return Report(
+    return CheckReport(
         _in_order(general, ignored),
         tuple(CheckedChoice(item, _in_order(found, ignored)) for item, found in checked),
     )
@@ -124,15 +124,15 @@ def _findings(choice: Choice, claims: Sequence[WantedClaim], inventory: Inventor
     for finding in _single_findings(choice, claims, inventory):
         found.append(finding)
         yield finding
-    # What is wrong with one of several alternatives explains nothing; what an optional device lacks is a warning, too.
+    # A problem of one alternative explains nothing; a problem of an optional device is a warning, too.
     levels = {Level.ERROR, certain if choice.plan.fallback is None else Level.WARNING}
     explained = any(finding.level in levels and finding.rule in _EXPLAINS for finding in found)
     if inventory.is_known and not explained:
-        # Only where nothing better explains it.
+        # Only where no other finding explains it.
         yield from fit_findings(choice, claims, inventory, certain)
 
 
-#: Rules whose findings say already why nothing fits.
+#: Rules whose findings already explain why no node fits.
 _EXPLAINS = frozenset(
     rule.name
     for rule in (
@@ -174,17 +174,17 @@ def _single_findings(choice: Choice, claims: Sequence[WantedClaim], inventory: I
 
 
 def _class_level(choice: Choice, claim: WantedClaim) -> Level:
-    """Level of what is wrong with a claim for good: a server can do without an optional one."""
+    """Level of a permanent problem of a claim: a server can start without an optional one."""
     least = choice.plan.fallback
     return Level.ERROR if least is None or least.specs.get(claim.claim.name) == claim.spec else Level.WARNING
 
 
 def _certain(choice: Choice, claim: WantedClaim, inventory: Inventory) -> Level:
-    """Level of what no present device can do for a claim."""
+    """Level of a problem of a claim with all present devices."""
     return Level.WARNING if inventory.facts.nodes_may_be_added else _class_level(choice, claim)
 
 
 def _where_written(choice: Choice, finding: Finding) -> Finding:
-    """A finding at the place of the choice's claims, put where the value really was written."""
+    """A finding with the path at which its value was written."""
     below = finding.path.removeprefix(choice.claims_path)
     return replace(finding, path=choice.path_of(below)) if below != finding.path else finding

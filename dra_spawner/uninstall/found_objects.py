@@ -9,11 +9,11 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.uninstall import marks
 
-__all__ = ["Consumer", "Found", "Kind", "Lease", "Pod", "Surveyed"]
+__all__ = ["ApiKind", "ClaimConsumer", "FoundLease", "FoundObject", "FoundPod", "SurveyedObjects"]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Kind:
+class ApiKind:
     """A resource of the API.
 
     Attributes
@@ -29,7 +29,7 @@ class Kind:
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class ClaimConsumer:
     """An entry of a claim's ``status.reservedFor``."""
 
     group: str
@@ -39,7 +39,7 @@ class Consumer:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundObject:
     """An object that may belong to this project.
 
     Attributes
@@ -52,7 +52,7 @@ class Found:
         Whether it is terminating: deleted, and still held by a finalizer or its node.
     """
 
-    kind: Kind
+    kind: ApiKind
     namespace: str
     name: str
     uid: str
@@ -61,11 +61,11 @@ class Found:
     annotations: Mapping[str, str] = field(default_factory=dict)
     owners: frozenset[str] = frozenset()
     finalizers: tuple[str, ...] = ()
-    consumers: tuple[Consumer, ...] = ()
+    consumers: tuple[ClaimConsumer, ...] = ()
     is_going: bool = False
 
     @classmethod
-    def of(cls, kind: Kind, obj: JsonObject) -> Found:
+    def of(cls, kind: ApiKind, obj: JsonObject) -> FoundObject:
         """Reduce an API object."""
         metadata = obj["metadata"]
         reserved = (obj.get("status") or {}).get("reservedFor") or () if kind.plural == "resourceclaims" else ()
@@ -80,7 +80,8 @@ class Found:
             owners=frozenset(each["uid"] for each in metadata.get("ownerReferences") or ()),
             finalizers=tuple(metadata.get("finalizers") or ()),
             consumers=tuple(
-                Consumer(each.get("apiGroup", ""), each["resource"], each["name"], each["uid"]) for each in reserved
+                ClaimConsumer(each.get("apiGroup", ""), each["resource"], each["name"], each["uid"])
+                for each in reserved
             ),
             is_going="deletionTimestamp" in metadata,
         )
@@ -98,7 +99,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Pod:
+class FoundPod:
     """A pod and the claims that it references.
 
     Attributes
@@ -107,21 +108,21 @@ class Pod:
         Names of its claims, including claims created from templates, and of its templates.
     """
 
-    found: Found
+    found: FoundObject
     claims: frozenset[str] = frozenset()
     templates: frozenset[str] = frozenset()
     node: str = ""
     phase: str = ""
 
     @classmethod
-    def of(cls, kind: Kind, obj: JsonObject) -> Pod:
+    def of(cls, kind: ApiKind, obj: JsonObject) -> FoundPod:
         """Reduce a pod of the API."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         entries = spec.get("resourceClaims") or ()
         made = status.get("resourceClaimStatuses") or ()
         claims = {each.get("resourceClaimName") for each in (*entries, *made)}
         return cls(
-            found=Found.of(kind, obj),
+            found=FoundObject.of(kind, obj),
             claims=frozenset(name for name in claims if name),
             templates=frozenset(name for each in entries if (name := each.get("resourceClaimTemplateName"))),
             node=spec.get("nodeName", ""),
@@ -147,7 +148,7 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True)
-class Lease:
+class FoundLease:
     """A Lease of the service, for leader election.
 
     Attributes
@@ -158,17 +159,17 @@ class Lease:
         Time of the last renewal by the holder's clock, and for how many seconds it is valid.
     """
 
-    found: Found
+    found: FoundObject
     holder: str = ""
     renewed: str = ""
     seconds: int = 0
 
     @classmethod
-    def of(cls, kind: Kind, obj: JsonObject) -> Lease:
+    def of(cls, kind: ApiKind, obj: JsonObject) -> FoundLease:
         """Reduce a Lease of the API."""
         spec = obj.get("spec") or {}
         return cls(
-            Found.of(kind, obj),
+            FoundObject.of(kind, obj),
             spec.get("holderIdentity") or "",
             spec.get("renewTime") or "",
             spec.get("leaseDurationSeconds") or 0,
@@ -176,7 +177,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Surveyed:
+class SurveyedObjects:
     """Objects that a survey found in a cluster.
 
     Attributes
@@ -193,8 +194,8 @@ class Surveyed:
         Objects that an administrator applied from helm-values/.
     """
 
-    pods: tuple[Pod, ...] = ()
-    nodes: tuple[Found, ...] = ()
-    objects: tuple[Found, ...] = ()
-    leases: tuple[Lease, ...] = ()
-    administrators: tuple[Found, ...] = ()
+    pods: tuple[FoundPod, ...] = ()
+    nodes: tuple[FoundObject, ...] = ()
+    objects: tuple[FoundObject, ...] = ()
+    leases: tuple[FoundLease, ...] = ()
+    administrators: tuple[FoundObject, ...] = ()
