@@ -157,7 +157,7 @@ class NodeFigures:
             "consumed": {name: str(amount) for name, amount in sorted((part.consumed_capacity or {}).items())},
             "admin_access": part.admin_access,
             "pods": pods,
-            "promised_to": reservation.pod if reservation is not None and reservation.pod not in pods else "",
+            "reserved_for": reservation.pod if reservation is not None and reservation.pod not in pods else "",
         }
 
     def _holders(self) -> _Holders:

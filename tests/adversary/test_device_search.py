@@ -13,7 +13,8 @@ import pytest
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim, ResourceSlice
 from dra_spawner.kube.api import resource_path
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.search_ledger import FIRST_REST, MOST_OF_A_PART, MOST_OF_A_SEARCH
 from dra_spawner.placeholders.planner.undecided import Unknown
 from dra_spawner.profiles.facts import ClusterFacts

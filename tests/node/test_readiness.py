@@ -165,7 +165,7 @@ async def test_a_server_comes_while_the_kubelet_is_away(node: RealNode, node_clu
         await place.until_label(names.TRUE)
 
 
-async def test_a_cordoned_place_is_promised_to_no_server(node: RealNode, node_cluster: ClusterUnderTest):
+async def test_a_cordoned_place_is_reserved_for_no_server(node: RealNode, node_cluster: ClusterUnderTest):
     async with watched(node, node_cluster, 1) as place:
         world, path = place.world, f"/api/v1/nodes/{node.name}"
         await world.until(lambda: bool(world.warm(WANTED)))

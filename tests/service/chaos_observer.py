@@ -11,7 +11,7 @@ from time import monotonic
 from dra_spawner import names
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
-from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.view import Reservation, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim

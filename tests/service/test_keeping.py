@@ -58,7 +58,7 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
             each: metric_value(service, "dra_spawner_placeholder_claims", state=each) for each in ("free", "taken")
         }
         assert claims == {"free": 1, "taken": 1}
-        assert metric_value(service, "dra_spawner_placeholders", profile="gpu-whole", state="used") == 1
+        assert metric_value(service, "dra_spawner_servers", profile="gpu-whole") == 1
         assert metric_value(service, "dra_spawner_placeholders_target", profile="gpu-whole", source="configured") == 1
         assert metric_value(service, "dra_spawner_placements_total", kind="warm") == 1
         ended = "dra_spawner_evictions_total"
@@ -85,7 +85,7 @@ async def test_nothing_is_promised_while_nothing_is_decided(
             503,
             "Nothing is promised at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
         )
-        refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-promise")
+        refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-reservation")
         assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [
             ("frozen", answer["message"][0].lower() + answer["message"][1:])
         ]
@@ -229,12 +229,12 @@ async def test_a_placeholder_says_why_it_waits(cluster: ClusterUnderTest) -> Non
     await publish_shapes(cluster, SHAPES)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
         await service.until(
-            lambda: any(each["waits_because"] for each in placeholders_json(service.controller, service.context)),
+            lambda: any(each["pending_because"] for each in placeholders_json(service.controller, service.context)),
             "it waits",
         )
         (kept,) = placeholders_json(service.controller, service.context)
         assert kept["state"] == "pending"
-        assert "cannot allocate all claims" in kept["waits_because"]
+        assert "cannot allocate all claims" in kept["pending_because"]
         assert (await profiles_json(service.context))[1]["availability"]["kind"] == "scale-up"
         found = await cluster.admin.get("/api/v1/nodes/node-a")
         assert found["metadata"]["labels"][names.IMAGES_READY] == "true"

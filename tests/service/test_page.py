@@ -42,8 +42,8 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         text = text_of(page)
         assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
-        assert "promised to jupyter-ada until" in text
-        assert f"gpu.example.com promised to jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
+        assert "reserved for jupyter-ada until" in text
+        assert f"gpu.example.com reserved for jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
         assert "gpu-slice and 3 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
         assert "create-placeholder" in text
         assert "2 wanted, 0 there" in text
@@ -56,7 +56,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert reservation["reason"].startswith(told)
         assert told in text
         assert (await service.ask({"shape": HUGE.id, "pod": "eve", "namespace": cluster.namespace}))[0] == 200
-        (line,) = (await service.get_json("decisions?kind=refuse-promise"))["items"]
+        (line,) = (await service.get_json("decisions?kind=refuse-reservation"))["items"]
         assert (line["subject"], line["code"]) == (f"Pod {cluster.namespace}/eve", "scale-up")
         assert line["reason"] in text_of(await service.get("page"))
 
@@ -69,23 +69,23 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert by_name["gpu-slice/memory=small"]["replicas"] is None
         assert by_name["gpu-slice/memory=small"]["placeholders"]["warm"] == 1
         assert by_name["gpu-whole"]["placeholders"] == {
-            "warm": 1, "warming": 0, "pending": 1, "promised": 1, "terminating": 0
+            "pending": 1, "starting": 0, "warm": 1, "reserved": 1, "terminating": 0
         }  # fmt: skip
         kept = json.loads(await service.get("placeholders"))
         reason = "no placeholder is moved while a placeholder waits for a node"
         assert kept["stop"] == {"rule": "pending", "reason": reason, "nothing_is_decided": False}
         assert kept["frozen"] == ""
         assert reason in text
-        reserved = [each for each in kept["items"] if each["promised_to"]]
-        assert [each["promised_to"] for each in reserved] == ["jupyter-ada"]
+        reserved = [each for each in kept["items"] if each["reserved_for"]]
+        assert [each["reserved_for"] for each in reserved] == ["jupyter-ada"]
         assert (reserved[0]["name"], reserved[0]["node"]) == (placeholder, "node-a")
         assert reserved[0]["claims"] == answer["claims"]
-        assert reserved[0]["promised_until"][:19] == answer["until"][:19]
+        assert reserved[0]["reserved_until"][:19] == answer["until"][:19]
         metrics = await service.get("metrics")
         for line in (
-            'dra_spawner_placeholders{profile="gpu-whole",state="held"} 1.0',
-            'dra_spawner_placeholders{profile="gpu-slice",state="used"} 0.0',
-            'dra_spawner_placeholder_claims{state="promised"} 1.0',
+            'dra_spawner_placeholders{profile="gpu-whole",state="reserved"} 1.0',
+            'dra_spawner_servers{profile="gpu-slice"} 0.0',
+            'dra_spawner_placeholder_claims{state="reserved"} 1.0',
             'dra_spawner_evictions_held_total{rule="floor"} 0.0',
             "dra_spawner_handover_seconds_count 0.0",
             'dra_spawner_idle_device_seconds_total{class="gpu.example.com"} 0.0',
@@ -114,8 +114,8 @@ async def test_combinations_are_told_of_where_there_is_something(embedded_cluste
         (asked,) = json.loads(await service.get("profiles?name=gpu-slice/b=1,a=2"))["items"]
         assert (asked["name"], asked["shape"], asked["availability"]["kind"]) == ("gpu-slice/a=2,b=1", idle.id, "fresh")
         metrics = await service.get("metrics")
-        assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="free"} 1.0' in metrics
-        assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=2",state="used"} 1.0' in metrics
+        assert 'dra_spawner_placeholders{profile="gpu-slice/a=1,b=1",state="warm"} 1.0' in metrics
+        assert 'dra_spawner_servers{profile="gpu-slice/a=1,b=2"} 1.0' in metrics
         assert "a=2,b=1" not in metrics
 
 
@@ -126,8 +126,8 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1, "max": 1}}) as service:
         await service.until(lambda: any(each.node for each in service.placeholders().values()), "it has a node")
         (kept,) = json.loads(await service.get("placeholders"))["items"]
-        assert (kept["state"], kept["stays_because"]) == ("warming", "")
-        assert kept["warming_because"] == "1 image to be pulled (example.com/notebook:1)"
+        assert (kept["state"], kept["stays_because"]) == ("starting", "")
+        assert kept["starting_because"] == "1 image to be pulled (example.com/notebook:1)"
         text = text_of(await service.get("page"))
         assert "node-a not for users yet: 1 image to be pulled (example.com/notebook:1)" in text
         assert "not for users yet something is missing" in text, "what is said of nodes is explained"
@@ -138,7 +138,7 @@ async def test_why_a_place_is_not_warm_yet(embedded_cluster: ClusterUnderTest) -
         await cluster.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": images}})
         await service.until_warm(GPU, 1)
         (kept,) = json.loads(await service.get("placeholders"))["items"]
-        assert (kept["state"], kept["warming_because"]) == ("warm", "")
+        assert (kept["state"], kept["starting_because"]) == ("warm", "")
         assert "node-a ready for users" in text_of(await service.get("page"))
 
 

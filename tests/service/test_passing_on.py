@@ -133,7 +133,7 @@ async def test_what_a_stranger_got_opens_nothing(embedded_cluster: ClusterUnderT
                 assert status in (401, 503), refused
         assert (await send(leader, signed, body))[0] == 401
         reserved = await leader.get_json("placeholders")
-        assert [each["promised_to"] for each in reserved["items"] if each["promised_to"]] == []
+        assert [each["reserved_for"] for each in reserved["items"] if each["reserved_for"]] == []
 
 
 async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
@@ -155,7 +155,7 @@ async def test_a_question_for_the_leader_is_answered_once_and_with_its_body(
         assert (status, answer["kind"]) == (200, "warm")
         assert (await send(leader, second, body))[0] == 401
         reserved = await leader.get_json("placeholders")
-        assert [each["promised_to"] for each in reserved["items"] if each["promised_to"]] == ["ada"]
+        assert [each["reserved_for"] for each in reserved["items"] if each["reserved_for"]] == ["ada"]
 
 
 async def test_what_was_passed_on_is_not_passed_on_again(

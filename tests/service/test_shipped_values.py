@@ -15,11 +15,11 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.availability import PlaceholderState
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.reconciler import KINDS_OF_DECISIONS
 from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.placeholders.planner.actions import Cause, Hold
+from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
@@ -167,7 +167,6 @@ def test_settings_that_are_documented_are_there() -> None:
         "is_known",
         "enable_user_namespaces",
         "there_because",
-        "in_flight",
         "intel_gas",
         "left_out",
         "node_selector",

@@ -20,7 +20,7 @@ from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
-from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.hypothetical_pods import simulated_placeholder
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange

@@ -8,60 +8,33 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.quantity import Quantity, QuantityError
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.choice_names import find_choice, is_combination
 from dra_spawner.placeholders.planner.placement import Placement, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import Placeholder, View, is_ready_for_users
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = [
     "Availability",
     "ChoiceAvailability",
     "PlaceholderCounts",
-    "PlaceholderState",
     "count_placeholders",
-    "state_of",
 ]
 
 _PARTS = re.compile("[/=,]")
 
 
-class PlaceholderState(StrEnum):
-    """How far a placeholder is."""
-
-    #: It runs, on a node that is ready for users.
-    WARM = "warm"
-    #: It has a node that is not ready yet, or does not run there yet.
-    WARMING = "warming"
-    #: It waits for a node.
-    PENDING = "pending"
-    #: Its place is promised to a server.
-    PROMISED = "promised"
-    #: It is being deleted.
-    TERMINATING = "terminating"
-
-
-def state_of(view: View, placeholder: Placeholder) -> PlaceholderState:
-    """How far a placeholder is that is not on its way out."""
-    if placeholder.reservation is not None:
-        return PlaceholderState.PROMISED
-    if placeholder.is_pending:
-        return PlaceholderState.PENDING
-    is_ready = is_ready_for_users(view.snapshot.nodes.get(placeholder.node))
-    return PlaceholderState.WARM if is_ready and placeholder.is_proven else PlaceholderState.WARMING
-
-
 @dataclass(frozen=True, slots=True)
 class PlaceholderCounts:
-    """Places of one shape.
+    """Placeholders and servers of one shape.
 
     Attributes
     ----------
@@ -79,12 +52,12 @@ class PlaceholderCounts:
 
 
 def count_placeholders(view: View) -> dict[str, PlaceholderCounts]:
-    """Places by shape."""
+    """Placeholders and servers by shape."""
     states: dict[str, Counter[PlaceholderState]] = {}
     used: Counter[str] = Counter()
     waiting: Counter[str] = Counter()
     for placeholder in view.placeholders.values():
-        states.setdefault(placeholder.shape, Counter())[state_of(view, placeholder)] += 1
+        states.setdefault(placeholder.shape, Counter())[placeholder.state] += 1
     for pod in view.terminating:
         states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.TERMINATING] += 1
     for pod in view.users.values():

@@ -20,7 +20,7 @@ from dra_spawner.placeholders.planner.actions import (
 __all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "RESERVATION", "decision_of"]
 
 RESERVATION = "reserve-placeholder"
-REFUSAL = "refuse-promise"
+REFUSAL = "refuse-reservation"
 
 KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), RESERVATION, REFUSAL)
 """What `Decision.kind` may be."""

@@ -1,4 +1,4 @@
-"""What can be decided. Every action says why; carrying it out is another room's task."""
+"""What can be decided. Every action says why; the controller's executor carries it out."""
 
 from __future__ import annotations
 
@@ -7,38 +7,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
+from dra_spawner.placeholders.lifecycle import PLACEHOLDER, ActionKind, Cause, PlaceholderState, after
 from dra_spawner.simulator.claims import ObjectKey
-
-
-class Cause(StrEnum):
-    """Why a placeholder ends."""
-
-    #: A user's pod has taken over its claims.
-    HANDED_OVER = "handed-over"
-    #: A user's pod fits without it.
-    PREEMPTED = "preempted"
-    #: The user's pod that it was kept for did not come.
-    EXPIRED = "expired"
-    #: It moves to a new, empty node.
-    REBALANCE = "rebalance"
-    #: Its node is to become empty.
-    DRAIN = "drain"
-    #: There are more than are wanted.
-    SURPLUS = "surplus"
-    #: No choice of any profile has its shape any more.
-    OUTDATED = "outdated"
-    #: It has failed, or what it keeps is gone.
-    BROKEN = "broken"
-
-    @property
-    def is_eviction(self) -> bool:
-        """Whether it costs a budget: users and clean-up do not wait for budgets."""
-        return self in (Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
-
-    @property
-    def is_of_users(self) -> bool:
-        """Whether a user's server has, needs or was to have its place."""
-        return self in (Cause.HANDED_OVER, Cause.PREEMPTED, Cause.EXPIRED)
+from dra_spawner.simulator.pods import Pod
 
 
 class Hold(StrEnum):
@@ -97,7 +68,7 @@ class CreatePlaceholder:
         Nodes that it goes to only if it has no room elsewhere: others have failed there.
     """
 
-    kind: ClassVar = "create-placeholder"
+    kind: ClassVar = ActionKind.CREATE_PLACEHOLDER
     shape: str
     reason: str
     for_pending_pod: ObjectKey | None = None
@@ -112,24 +83,39 @@ class CreatePlaceholder:
 class DeletePlaceholder:
     """Delete a placeholder's pod, and with it the claims that nobody else uses."""
 
-    kind: ClassVar = "delete-placeholder"
+    kind: ClassVar = ActionKind.DELETE_PLACEHOLDER
     key: ObjectKey
     uid: str
     cause: Cause
     reason: str
     pod: ObjectKey | None = None
-    """The user's pod that it makes way for."""
+    """The user's pod that it is deleted for."""
 
     @property
     def subject(self) -> str:
         return f"Pod {self.key}"
 
 
+def delete_placeholder(
+    pod: Pod, state: PlaceholderState, cause: Cause, reason: str, for_pod: ObjectKey | None = None
+) -> DeletePlaceholder:
+    """The deletion that an event of a placeholder's life asks for.
+
+    Raises
+    ------
+    IllegalEvent
+        When a placeholder in this state must not be deleted for this cause.
+    """
+    action = after(PLACEHOLDER, state, cause).action
+    assert action is DeletePlaceholder.kind
+    return DeletePlaceholder(ObjectKey.of(pod), pod.uid, cause, reason, for_pod)
+
+
 @dataclass(frozen=True, slots=True)
 class LabelNode:
     """Set a node's label, or remove it (value None)."""
 
-    kind: ClassVar = "label-node"
+    kind: ClassVar = ActionKind.LABEL_NODE
     node: str
     label: str
     value: str | None
@@ -144,7 +130,7 @@ class LabelNode:
 class LabelPod:
     """Set a label of a user's pod."""
 
-    kind: ClassVar = "label-pod"
+    kind: ClassVar = ActionKind.LABEL_POD
     key: ObjectKey
     uid: str
     label: str
@@ -166,7 +152,7 @@ class AddConsumer:
         Which of the two the pod is not yet.
     """
 
-    kind: ClassVar = "add-consumer"
+    kind: ClassVar = ActionKind.ADD_CONSUMER
     claim: ObjectKey
     pod: ObjectKey
     pod_uid: str
@@ -183,7 +169,7 @@ class AddConsumer:
 class DeleteClaim:
     """Delete a warm claim that nobody uses and nobody is going to use."""
 
-    kind: ClassVar = "delete-claim"
+    kind: ClassVar = ActionKind.DELETE_CLAIM
     claim: ObjectKey
     uid: str
     reason: str

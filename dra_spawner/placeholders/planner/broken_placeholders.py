@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.simulator.claims import ObjectKey
@@ -31,7 +32,9 @@ def _failed(view: View) -> Iterator[DeletePlaceholder]:
     """Pods that the kubelet has ended, as their node was short of something; as objects they stay for ever."""
     for pod in view.terminating:
         if pod.is_finished and not pod.is_deleted and not _takes_others_claims_along(view, pod):
-            yield DeletePlaceholder(ObjectKey.of(pod), pod.uid, Cause.BROKEN, f"it has ended by itself ({pod.phase})")
+            yield delete_placeholder(
+                pod, PlaceholderState.TERMINATING, Cause.BROKEN, f"it has ended by itself ({pod.phase})"
+            )
 
 
 def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[DeletePlaceholder]:
@@ -48,7 +51,7 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
             reason = f"its container does not run after {minutes:g} minutes on node {pod.node_name}{devices}"
         else:
             continue
-        yield DeletePlaceholder(key, pod.uid, Cause.BROKEN, reason)
+        yield delete_placeholder(pod, placeholder.state, Cause.BROKEN, reason)
 
 
 def _devices(view: View, placeholder: Placeholder) -> str:
@@ -75,7 +78,7 @@ def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) ->
         gone = _gone_claims(view, policy, placeholder)
         if gone and key not in ending:
             reason = f"claim {', '.join(each.name for each in gone)} is gone"
-            yield DeletePlaceholder(key, placeholder.pod.uid, Cause.BROKEN, reason)
+            yield delete_placeholder(placeholder.pod, placeholder.state, Cause.BROKEN, reason)
 
 
 def _gone_claims(view: View, policy: Policy, placeholder: Placeholder) -> list[ObjectKey]:

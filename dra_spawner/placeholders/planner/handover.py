@@ -15,7 +15,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from dra_spawner.placeholders.planner.actions import Action, AddConsumer, Cause, DeleteClaim, DeletePlaceholder
+from dra_spawner.placeholders.lifecycle import (
+    RESERVATION,
+    Cause,
+    ReservationEvent,
+    ReservationState,
+    after,
+    following,
+)
+from dra_spawner.placeholders.planner.actions import (
+    Action,
+    AddConsumer,
+    DeleteClaim,
+    DeletePlaceholder,
+    delete_placeholder,
+)
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View, age, reservation_of
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
@@ -37,15 +51,16 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
             actions += _handover(view, policy, placeholder, pod)
         elif any(claim.is_deleted for claim in _claims(view, placeholder)):
             # By the hub, whose start has failed: the device is free again as soon as the placeholder is gone.
-            actions.append(DeletePlaceholder(key, placeholder.pod.uid, Cause.BROKEN, "its claim is being deleted"))
+            reason = "its claim is being deleted"
+            actions.append(delete_placeholder(placeholder.pod, placeholder.state, Cause.BROKEN, reason))
         elif (
             placeholder.reservation is not None
             and _is_over(placeholder.reservation, view, policy)
             and not _has_others(_claims(view, placeholder), placeholder.pod)
         ):
             # Its pod may still come, late; nobody else must have the claim then.
-            reason = f"was kept for {placeholder.reservation.pod}, which did not come in time"
-            actions.append(DeletePlaceholder(key, placeholder.pod.uid, Cause.EXPIRED, reason))
+            reason = f"was reserved for {placeholder.reservation.pod}, which did not come in time"
+            actions.append(_end(view, placeholder, ReservationEvent.TIME_OVER, reason))
     actions += _of_leaving(view)
     actions += _unowned(view, policy)
     actions += _orphans(view, policy)
@@ -61,14 +76,16 @@ def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tupl
         Placeholders that end in this round for other reasons, for this very pod above all.
     """
     return tuple(
-        DeletePlaceholder(
-            key,
-            placeholder.pod.uid,
-            Cause.EXPIRED,
-            f"was kept for {placeholder.reservation.pod}, which came with claims of its own",
+        _end(
+            view,
+            placeholder,
+            ReservationEvent.NOT_PREEMPTED,
+            f"was reserved for {placeholder.reservation.pod}, which came with claims of its own",
         )
         for key, placeholder in view.placeholders.items()
-        if placeholder.reservation is not None and key not in ending and view.reservation_unused(placeholder)
+        if placeholder.reservation is not None
+        and key not in ending
+        and reservation_state(view, placeholder) is ReservationState.UNUSED
     )
 
 
@@ -121,12 +138,37 @@ def _handover(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) ->
         return
     yield from _add_consumers(_claims(view, placeholder), placeholder.pod, pod)
     if pod.is_running:
-        reason = f"{pod} runs with what it kept"
+        event, reason = ReservationEvent.POD_RUNS, f"{pod} runs with its claims"
     elif not pod.node_name and view.scheduler_says(pod):
-        reason = f"{pod} takes over what it kept, and finds no room beside it"
+        event, reason = ReservationEvent.NO_ROOM_BESIDE, f"{pod} takes over its claims, and finds no room beside it"
     else:
         return  # the scheduler may bind it beside this at any moment
-    yield DeletePlaceholder(placeholder.key, placeholder.pod.uid, Cause.HANDED_OVER, reason, ObjectKey.of(pod))
+    yield _end(view, placeholder, event, reason, pod)
+
+
+def reservation_state(view: View, placeholder: Placeholder, taker: Pod | None = None) -> ReservationState:
+    """How far a placeholder's reservation is.
+
+    Parameters
+    ----------
+    taker
+        The user's pod that names its claims: a handover, whether they were reserved for this pod or not.
+    """
+    if taker is not None:
+        return following(RESERVATION, ReservationState.OPEN, ReservationEvent.POD_NAMES_CLAIMS)
+    if view.reservation_unused(placeholder):
+        return following(RESERVATION, ReservationState.OPEN, ReservationEvent.POD_HAS_OTHER_CLAIMS)
+    return ReservationState.OPEN
+
+
+def _end(
+    view: View, placeholder: Placeholder, event: ReservationEvent, reason: str, taker: Pod | None = None
+) -> DeletePlaceholder:
+    """The end of a placeholder that an event of its reservation asks for."""
+    cause = after(RESERVATION, reservation_state(view, placeholder, taker), event).cause
+    assert cause is not None
+    key = ObjectKey.of(taker) if taker is not None else None
+    return delete_placeholder(placeholder.pod, placeholder.state, cause, reason, key)
 
 
 def _of_leaving(view: View) -> Iterator[AddConsumer]:

@@ -9,7 +9,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, DeletePlaceholder, Hold
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import (
+    Action,
+    CreatePlaceholder,
+    DeletePlaceholder,
+    Hold,
+    delete_placeholder,
+)
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
@@ -37,7 +44,7 @@ def decide_outdated(
         for shape, there in view.placeholders_of_shape.items()
         if shape not in policy.shapes and policy.is_complete
         for each in there
-        if each.reservation is None and each.key not in ending
+        if each.may_end(Cause.OUTDATED) and each.key not in ending
     ]
     since = {shape: planner_state.outdated.get(shape, view.now) for shape in sorted({each.shape for each in old})}
     planner_state = replace(planner_state, outdated=since)
@@ -102,4 +109,4 @@ def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
 
 def _end(placeholder: Placeholder) -> DeletePlaceholder:
     reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
-    return DeletePlaceholder(placeholder.key, placeholder.pod.uid, Cause.OUTDATED, reason)
+    return delete_placeholder(placeholder.pod, placeholder.state, Cause.OUTDATED, reason)

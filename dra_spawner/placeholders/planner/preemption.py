@@ -13,7 +13,8 @@ from itertools import combinations
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.planner.actions import Action, Cause, DeletePlaceholder, LabelPod
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import Action, LabelPod, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import FailedFits
 from dra_spawner.placeholders.planner.policy import Policy
@@ -278,10 +279,10 @@ class _Preemptions:
             self._free.pop(each.key, None)
             self._unused_reservations.pop(each.key, None)
             reason = f"{pod} fits on node {preemption.node} without it"
-            self.actions.append(DeletePlaceholder(each.key, each.pod.uid, Cause.PREEMPTED, reason, key))
+            self.actions.append(delete_placeholder(each.pod, each.state, Cause.PREEMPTED, reason, key))
         for each in preemption.nominated_pods:
             reason = f"would take what becomes free on node {preemption.node} for {pod}"
-            self.actions.append(DeletePlaceholder(each.key, each.pod.uid, Cause.PREEMPTED, reason, key))
+            self.actions.append(delete_placeholder(each.pod, each.state, Cause.PREEMPTED, reason, key))
         return self._told_of_room(pod, preemption.node, done)
 
     def _take(self, pod: Pod, preemption: Preemption) -> None:

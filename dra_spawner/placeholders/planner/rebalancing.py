@@ -15,7 +15,8 @@ from datetime import timedelta
 
 from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold, LabelNode
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold, LabelNode, delete_placeholder
 from dra_spawner.placeholders.planner.busyness import DAEMONS, NodesBusyness
 from dra_spawner.placeholders.planner.hypothetical_pods import pods_by_kind, simulated_placeholder
 from dra_spawner.placeholders.planner.planner_state import PlannerState
@@ -180,7 +181,7 @@ def _may_drain(
     if figure is None or float(figure) > policy.drain_below:
         return False
     held = view.placeholders_of_node.get(name, ())
-    return bool(held) and all(each.reservation is None and _may_rebalance(view, policy, each.shape) for each in held)
+    return bool(held) and all(each.may_end(Cause.DRAIN) and _may_rebalance(view, policy, each.shape) for each in held)
 
 
 def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
@@ -263,7 +264,7 @@ def decide_rebalancing(
             to = f"node {goal}" if goal else "another node"
             why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is to become empty"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
-            ended.append(DeletePlaceholder(placeholder.key, placeholder.pod.uid, cause, reason))
+            ended.append(delete_placeholder(placeholder.pod, placeholder.state, cause, reason))
     return tuple(ended), evictions.tokens, denied
 
 
@@ -277,7 +278,11 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
     found: list[tuple[Placeholder, Cause, str]] = []
     goal = _new_empty_node(view, policy)
     for placeholder in view.placeholders.values():
-        if not placeholder.is_free or placeholder.key in ending or placeholder.shape not in policy.shapes:
+        if (
+            not placeholder.may_end(Cause.REBALANCE)
+            or placeholder.key in ending
+            or placeholder.shape not in policy.shapes
+        ):
             continue
         if is_labelled(view.snapshot.nodes.get(placeholder.node), names.DRAINING):
             found.append((placeholder, Cause.DRAIN, ""))

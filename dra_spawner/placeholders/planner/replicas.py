@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, delete_placeholder
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
@@ -71,7 +72,7 @@ def _of_shape(
     waiting: list[ObjectKey],
     warm: frozenset[ObjectKey],
 ) -> list[Action]:
-    free = [each for each in there if each.reservation is None]
+    free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
     # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
     wanted = max(replicas.min, len(free) - len(pending) + len(waiting) if waiting else 0)
@@ -97,4 +98,4 @@ def _create(shape: str, minimum: int, there: int, waiting: list[ObjectKey]) -> C
 
 def _surplus(placeholder: Placeholder, replicas: ReplicaRange) -> DeletePlaceholder:
     reason = f"{replicas.min} wanted, {replicas.max} at most"
-    return DeletePlaceholder(placeholder.key, placeholder.pod.uid, Cause.SURPLUS, reason)
+    return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from dra_spawner import names
 from dra_spawner.dra.node_selector import NodeSelector
 from dra_spawner.dra.taints import tolerates
+from dra_spawner.placeholders.lifecycle import PLACEHOLDER, Cause, PlaceholderState, seen_state
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.shapes import is_extended_resource
@@ -19,6 +20,7 @@ from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
 
+_FREE = (PlaceholderState.STARTING, PlaceholderState.WARM)
 _NO_PLACE = ("NoSchedule", "NoExecute")
 
 
@@ -43,10 +45,11 @@ class Reservation:
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """A placeholder's pod, with what it keeps."""
+    """A placeholder's pod and its warm claims."""
 
     pod: Pod
     shape: str
+    state: PlaceholderState
     claims: tuple[ObjectKey, ...] = ()
     reservation: Reservation | None = None
 
@@ -70,12 +73,16 @@ class Placeholder:
     @property
     def is_proven(self) -> bool:
         """Whether its container runs: its node could do what a server needs there, preparing its devices included."""
-        return self.pod.is_running and not self.pod.has_unhealthy_device
+        return _is_proven(self.pod)
+
+    def may_end(self, cause: Cause) -> bool:
+        """Whether it may be deleted for a cause."""
+        return cause in PLACEHOLDER[self.state]
 
     @property
     def is_free(self) -> bool:
-        """Whether it holds a place for whoever comes."""
-        return not self.is_pending and self.reservation is None
+        """Whether it has a node and is reserved for nobody."""
+        return self.state in _FREE
 
 
 class View:
@@ -212,12 +219,8 @@ class View:
         return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
 
     def warm(self, shape: str) -> list[Placeholder]:
-        """Free placeholders of a shape that run, on nodes that are ready for users."""
-        return [
-            each
-            for each in self.placeholders_of_shape.get(shape, ())
-            if each.is_free and each.is_proven and is_ready_for_users(self.snapshot.nodes.get(each.node))
-        ]
+        """Warm placeholders of a shape: they run, on nodes that are ready for users, and are reserved for nobody."""
+        return [each for each in self.placeholders_of_shape.get(shape, ()) if each.state is PlaceholderState.WARM]
 
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
         """All claims that were made for placeholders, by their labels and their namespace."""
@@ -230,8 +233,14 @@ class View:
     def _placeholder(self, pod: Pod, reserved: Reservation | None) -> Placeholder:
         keys = tuple(ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim)
         reservations = (reservation_of(self.snapshot.claims.get(key)) for key in keys)
-        reservation = next((each for each in reservations if each is not None), None)
-        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), keys, reservation or reserved)
+        reservation = next((each for each in reservations if each is not None), None) or reserved
+        state = seen_state(
+            is_scheduled=bool(pod.node_name),
+            is_started=_is_proven(pod) and is_ready_for_users(self.snapshot.nodes.get(pod.node_name)),
+            is_reserved=reservation is not None,
+            is_ended=False,
+        )
+        return Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 
@@ -251,6 +260,10 @@ class View:
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
         """Nodes that have one of the labels that are given to few, whatever its value."""
         return [(name, self.snapshot.nodes[name]) for name in sorted(self.index.labelled[label])]
+
+
+def _is_proven(pod: Pod) -> bool:
+    return pod.is_running and not pod.has_unhealthy_device
 
 
 def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:

@@ -10,9 +10,10 @@ from tornado.web import HTTPError
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import Decision
-from dra_spawner.placeholders.controller.availability import ChoiceAvailability, PlaceholderState, state_of
+from dra_spawner.placeholders.controller.availability import ChoiceAvailability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
+from dra_spawner.placeholders.lifecycle import PlaceholderState
 from dra_spawner.placeholders.planner.placement import Placement
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.readiness import why_not_ready
@@ -101,8 +102,7 @@ def placeholders_json(controller: PlaceholderController, context: ServiceContext
     view = controller.view()
     decided = _last_decisions(context)
     found = [
-        _placeholder_json(controller, view, each.pod, state_of(view, each), each, decided)
-        for each in view.placeholders.values()
+        _placeholder_json(controller, view, each.pod, each.state, each, decided) for each in view.placeholders.values()
     ]
     found += [
         _placeholder_json(controller, view, pod, PlaceholderState.TERMINATING, None, decided)
@@ -137,21 +137,21 @@ def _placeholder_json(
         "created": created,
         "age_seconds": round(age(created, controller.now()).total_seconds()),
         "claims": {each.name: each.claim for each in pod.claims if each.claim},
-        "promised_to": reservation.pod if reservation is not None else "",
-        "promised_until": _iso(reservation.until) if reservation is not None else None,
+        "reserved_for": reservation.pod if reservation is not None else "",
+        "reserved_until": _iso(reservation.until) if reservation is not None else None,
         # Who decided may have been the leader before this one: the pod itself says why it was made.
         "reason": last.reason if last is not None else made_because,
         "there_because": explain_scheduling(view, pod),
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
         "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
-        "warming_because": _warming_because(controller, view, pod) if state is PlaceholderState.WARMING else "",
-        "waits_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
+        "starting_because": _starting_because(controller, view, pod) if state is PlaceholderState.STARTING else "",
+        "pending_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
 
 
-def _warming_because(controller: PlaceholderController, view: View, pod: Pod) -> str:
-    """Why a placeholder is not offered yet."""
+def _starting_because(controller: PlaceholderController, view: View, pod: Pod) -> str:
+    """Why a placeholder is not warm yet."""
     if why := not_ready_because(controller, view, pod.node_name):
         return why
     return "a device of it is not healthy" if pod.has_unhealthy_device else "its container does not run yet"

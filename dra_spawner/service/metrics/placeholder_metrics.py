@@ -9,9 +9,10 @@ from prometheus_client import CollectorRegistry, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from dra_spawner.placeholders.controller.availability import PlaceholderCounts, PlaceholderState, count_placeholders
+from dra_spawner.placeholders.controller.availability import PlaceholderCounts, count_placeholders
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.planner.actions import Cause, Hold
+from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
+from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.choice_names import is_combination
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import View, reservation_of
@@ -20,22 +21,14 @@ __all__ = ["register_placeholders"]
 
 _PREFIX = "dra_spawner_"
 _BUCKETS = (0.1, 0.2, 0.3, 0.5, 0.75, 1, 1.5, 2, 3, 5, 10, 20, 30, 60)
-#: Which state of a seat each state of a placeholder is.
-_SEATS = {
-    PlaceholderState.WARM: "free",
-    PlaceholderState.WARMING: "in_flight",
-    PlaceholderState.PENDING: "in_flight",
-    PlaceholderState.PROMISED: "held",
-}
-_SEAT_STATES = ("free", "held", "in_flight", "used")
-_CLAIM_STATES = ("free", "promised", "taken", "unallocated")
+_CLAIM_STATES = ("free", "reserved", "taken", "unallocated")
 
 
 def register_placeholders(registry: CollectorRegistry, controller: PlaceholderController) -> None:
-    """Let a registry show what is kept."""
+    """Let a registry show placeholders."""
     histogram = Histogram(
         f"{_PREFIX}handover_seconds",
-        "From the promise of a warm claim to the server's pod on its node",
+        "From the reservation of a warm claim to the server's pod on its node",
         buckets=_BUCKETS,
         registry=registry,
     )
@@ -49,7 +42,7 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         view = self._controller.view()
-        yield self._counts_of_states(count_placeholders(view))
+        yield from self._by_choice(count_placeholders(view))
         yield self._targets()
         yield _claims(view)
         yield from self._counts()
@@ -60,14 +53,11 @@ class _Collector(Collector):
             value=latest is not None and bool(latest.frozen),
         )
 
-    def _counts_of_states(self, counts: dict[str, PlaceholderCounts]) -> Metric:
-        family = GaugeMetricFamily(
-            f"{_PREFIX}placeholders",
-            "Places by choice: kept and free, promised (held), waiting for a node or its images (in_flight), used",
-            labels=["profile", "state"],
-        )
+    def _by_choice(self, counts: dict[str, PlaceholderCounts]) -> Iterator[Metric]:
+        placeholders: Counter[tuple[str, PlaceholderState]] = Counter()
+        servers: Counter[str] = Counter()
         # Every shape of a choice, and every shape of which there is something: a dashboard misses no series. Of
-        # combinations of options there would be too many.
+        # combinations of options there would be too many. Shapes that nobody publishes any more have one name.
         controller = self._controller
         named = {
             shape
@@ -75,18 +65,24 @@ class _Collector(Collector):
             if (name := controller.name_of(shape)) in controller.replicas or not is_combination(name)
         }
         for shape in sorted({*named, *counts}):
-            found = counts.get(shape, PlaceholderCounts())
-            numbers = Counter({"used": found.used})
-            for each, number in found.placeholders.items():
-                numbers[_SEATS.get(each, "")] += number
-            name = self._controller.name_of(shape) or "other"
-            for state in _SEAT_STATES:
-                family.add_metric([name, state], numbers[state])
-        return _summed(family)
+            found, name = counts.get(shape, PlaceholderCounts()), controller.name_of(shape) or "other"
+            servers[name] += found.used
+            for state in PlaceholderState:
+                placeholders[name, state] += found.placeholders[state]
+        family = GaugeMetricFamily(
+            f"{_PREFIX}placeholders", "Placeholders by choice and state", labels=["profile", "state"]
+        )
+        for (name, state), number in placeholders.items():
+            family.add_metric([name, state], number)
+        yield family
+        family = GaugeMetricFamily(f"{_PREFIX}servers", "Users' servers with a node, by choice", labels=["profile"])
+        for name, number in servers.items():
+            family.add_metric([name], number)
+        yield family
 
     def _targets(self) -> Metric:
         family = GaugeMetricFamily(
-            f"{_PREFIX}placeholders_target", "Places wanted at all times, by choice", labels=["profile", "source"]
+            f"{_PREFIX}placeholders_target", "Placeholders wanted at all times, by choice", labels=["profile", "source"]
         )
         for name, replicas in sorted(self._controller.settings.replicas.items()):
             family.add_metric([name, "configured"], replicas.min)
@@ -95,7 +91,7 @@ class _Collector(Collector):
     def _counts(self) -> Iterator[Metric]:
         counts = self._controller.counts
         for name, text, label, values, found in (
-            ("placements", "Answers to where a server gets its place", "kind", PlacementKind, counts.placements),
+            ("placements", "Answers to where a server would run", "kind", PlacementKind, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
             ("evictions_held", "Placeholders that should go and may not yet", "rule", Hold, counts.denials),
         ):
@@ -112,7 +108,7 @@ def _claims(view: View) -> Metric:
         if tracked.key not in held:
             numbers["taken"] += 1
         elif reservation_of(tracked) is not None:
-            numbers["promised"] += 1
+            numbers["reserved"] += 1
         else:
             numbers["free" if tracked.claim.is_allocated else "unallocated"] += 1
     family = GaugeMetricFamily(
@@ -120,16 +116,4 @@ def _claims(view: View) -> Metric:
     )
     for state in _CLAIM_STATES:
         family.add_metric([state], numbers[state])
-    return family
-
-
-def _summed(family: GaugeMetricFamily) -> GaugeMetricFamily:
-    """With one sample for each set of labels: shapes that nobody publishes any more have one name."""
-    values: Counter[tuple[tuple[str, str], ...]] = Counter()
-    for sample in family.samples:
-        values[tuple(sorted(sample.labels.items()))] += int(sample.value)
-    family.samples = []
-    for labels, value in values.items():
-        known = dict(labels)
-        family.add_metric([known["profile"], known["state"]], value)
     return family

@@ -11,7 +11,8 @@ import pytest
 from dra_spawner.kube.errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller import reservations
 from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
-from dra_spawner.placeholders.planner.actions import Action, AddConsumer, Cause, DeleteClaim, DeletePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import Action, AddConsumer, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape

@@ -71,7 +71,7 @@ def test_who_gets_nothing_that_is_kept_finds_the_reason(kind: PlacementKind) -> 
     written = Written()
     written.answer("ada", kind, "another node must come")
     (line,) = written.lines
-    assert (line.kind, line.code, line.subject) == ("refuse-promise", kind, "Pod hub/ada")
+    assert (line.kind, line.code, line.subject) == ("refuse-reservation", kind, "Pod hub/ada")
     assert line.reason == "no place is kept for it: another node must come"
 
 

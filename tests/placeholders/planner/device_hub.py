@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey

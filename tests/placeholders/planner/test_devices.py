@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Reservation

@@ -11,7 +11,8 @@ from datetime import timedelta
 import pytest
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelNode
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey

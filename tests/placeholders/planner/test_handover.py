@@ -7,7 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import AddConsumer, Cause, CreatePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.view import Placeholder
 from tests.placeholders.planner.device_hub import ended, hub, placement

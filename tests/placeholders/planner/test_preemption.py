@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelPod
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.world import GPU, NAMESPACE, SHARE, gpu_claim, share_claim, user_shape

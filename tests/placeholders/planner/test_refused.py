@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Action, Cause, CreatePlaceholder, DeletePlaceholder, LabelPod
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, LabelPod
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Grace, Policy, ReplicaRange
 from dra_spawner.placeholders.planner.preemption import PendingUser

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import Cause, DeletePlaceholder, Hold
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.rebalancing import should_rebalance

@@ -11,8 +11,9 @@ import pytest
 from dra_spawner import names
 from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
+from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner import pod_shapes
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeleteClaim, DeletePlaceholder
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex, Namespaces
 from dra_spawner.placeholders.planner.handover import is_under_way
 from dra_spawner.placeholders.planner.placeholder_objects import (

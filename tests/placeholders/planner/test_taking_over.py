@@ -6,13 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from dra_spawner.placeholders.planner.actions import (
-    AddConsumer,
-    Cause,
-    CreatePlaceholder,
-    DeleteClaim,
-    DeletePlaceholder,
-)
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import AddConsumer, CreatePlaceholder, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.shapes import Shape

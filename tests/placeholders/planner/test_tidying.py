@@ -7,7 +7,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 from dra_spawner import names
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder, DeletePlaceholder, LabelNode
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, LabelNode
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Budget, Policy, ReplicaRange

@@ -1,0 +1,324 @@
+"""The life of a placeholder and of a reservation: two tables, state x event -> next state and action.
+
+Two rules hold, as in h11's ``_state.py``:
+
+1. Every transition is in these tables. Nobody else says which state follows which, or what may end a placeholder.
+2. This module knows no object of the cluster. `planner.view` says which events it sees there, the planner says which
+   events it decides on, and both ask here what follows.
+
+The service holds no state between rounds that it could not see in the cluster. So a state is derived anew each round:
+the events that are seen are applied to the first state, in the order in which they happen. A decision is one more
+event. Where the table has no entry for it, it is an `IllegalEvent`, and nothing changes.
+
+The diagrams in ``docs/placeholders.md`` are made from these tables by `lifecycle_diagram`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Final, Generic, TypeAlias, TypeVar
+
+__all__ = [
+    "PLACEHOLDER",
+    "RESERVATION",
+    "ActionKind",
+    "Cause",
+    "IllegalEvent",
+    "PlaceholderEvent",
+    "PlaceholderSeen",
+    "PlaceholderState",
+    "ReservationEvent",
+    "ReservationState",
+    "Transition",
+    "after",
+    "following",
+    "seen_state",
+]
+
+StateT = TypeVar("StateT", bound=StrEnum)
+EventT = TypeVar("EventT", bound=StrEnum)
+
+
+class ActionKind(StrEnum):
+    """What the executor can do; the kind of each class of `planner.actions`."""
+
+    CREATE_PLACEHOLDER = "create-placeholder"
+    RESERVE_PLACEHOLDER = "reserve-placeholder"
+    DELETE_PLACEHOLDER = "delete-placeholder"
+    ADD_CONSUMER = "add-consumer"
+    DELETE_CLAIM = "delete-claim"
+    LABEL_NODE = "label-node"
+    LABEL_POD = "label-pod"
+
+
+class PlaceholderState(StrEnum):
+    """How far a placeholder is. API, page and metrics show these states."""
+
+    #: It has no node.
+    PENDING = "pending"
+    #: It has a node. Its container does not run yet, or the node is not ready for users.
+    STARTING = "starting"
+    #: Its container runs, on a node that is ready for users.
+    WARM = "warm"
+    #: It is set aside for one server.
+    RESERVED = "reserved"
+    #: It is being deleted, or has ended by itself.
+    TERMINATING = "terminating"
+
+
+class PlaceholderSeen(StrEnum):
+    """What the cluster shows of a placeholder."""
+
+    #: The scheduler has bound it.
+    SCHEDULED = "scheduled"
+    #: Its container runs, on a node that is ready for users.
+    STARTED = "started"
+    #: Its container, its devices or its node cease to be ready.
+    STOPPED = "stopped"
+    #: The executor is about to write a reservation, or the claims show one.
+    RESERVED = "reserved"
+    #: A reservation without claims is over.
+    RELEASED = "released"
+    #: It is being deleted, or its pod has ended.
+    ENDED = "ended"
+    #: The pod is no longer there.
+    GONE = "gone"
+
+
+class Cause(StrEnum):
+    """Why the planner deletes a placeholder; each is an event of its life."""
+
+    #: A user's pod has taken over its claims.
+    HANDED_OVER = "handed-over"
+    #: A user's pod fits without it.
+    PREEMPTED = "preempted"
+    #: The user's pod that it was reserved for did not come.
+    EXPIRED = "expired"
+    #: It moves to a new, empty node.
+    REBALANCE = "rebalance"
+    #: Its node is to become empty.
+    DRAIN = "drain"
+    #: There are more than are wanted.
+    SURPLUS = "surplus"
+    #: No choice of any profile has its shape any more.
+    OUTDATED = "outdated"
+    #: It has failed, or its claims are gone.
+    BROKEN = "broken"
+
+    @property
+    def is_eviction(self) -> bool:
+        """Whether it costs a budget: users and clean-up do not wait for budgets."""
+        return self in (Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
+
+    @property
+    def is_of_users(self) -> bool:
+        """Whether a user's server has, needs or was to have its devices."""
+        return self in (Cause.HANDED_OVER, Cause.PREEMPTED, Cause.EXPIRED)
+
+
+PlaceholderEvent: TypeAlias = PlaceholderSeen | Cause
+
+
+class ReservationState(StrEnum):
+    """How far a reservation is."""
+
+    #: The executor writes it on the claims.
+    WRITING = "writing"
+    #: The claims are reserved, and the server's pod is not there yet.
+    OPEN = "open"
+    #: The server's pod names the claims: the handover.
+    TAKEN = "taken"
+    #: The server's pod has come with claims of its own.
+    UNUSED = "unused"
+    #: It is over, and the claims are never reserved again.
+    ENDED = "ended"
+
+
+class ReservationEvent(StrEnum):
+    """What happens to a reservation."""
+
+    #: All claims show it.
+    WRITTEN = "written"
+    #: Another writer has changed a claim.
+    LOST = "lost"
+    #: The API server has refused it.
+    REFUSED = "refused"
+    #: The server's pod names the claims.
+    POD_NAMES_CLAIMS = "pod-names-claims"
+    #: The server's pod names none of the claims.
+    POD_HAS_OTHER_CLAIMS = "pod-has-other-claims"
+    #: The pod has not come in time.
+    TIME_OVER = "time-over"
+    #: The containers of the server's pod run.
+    POD_RUNS = "pod-runs"
+    #: The scheduler finds no room for the server's pod beside the placeholder.
+    NO_ROOM_BESIDE = "no-room-beside"
+    #: Nothing else has ended the placeholder in this round.
+    NOT_PREEMPTED = "not-preempted"
+
+
+@dataclass(frozen=True)  # a generic class with slots cannot be subscripted and called on Python 3.11
+class Transition(Generic[StateT]):
+    """What follows from an event.
+
+    Attributes
+    ----------
+    state
+        The next state; None once the object is gone.
+    action
+        What the executor does; None if nothing.
+    cause
+        The event that a reservation's transition is for its placeholder; None if it stays.
+    """
+
+    state: StateT | None
+    action: ActionKind | None = None
+    cause: Cause | None = None
+
+
+class IllegalEvent(Exception):
+    """An event that a state has no transition for. The state is as before.
+
+    Attributes
+    ----------
+    state, event
+        Which they are.
+    """
+
+    def __init__(self, state: StrEnum, event: StrEnum) -> None:
+        super().__init__(f"{type(event).__name__} {event.value} is illegal in {type(state).__name__} {state.value}")
+        self.state = state
+        self.event = event
+
+
+_P = PlaceholderState
+_S = PlaceholderSeen
+_R = ReservationState
+_E = ReservationEvent
+_Placeholder = Transition[PlaceholderState]
+_Reservation = Transition[ReservationState]
+
+_Transitions = Mapping[PlaceholderEvent, Transition[PlaceholderState]]
+
+_DELETE: Final = _Placeholder(_P.TERMINATING, ActionKind.DELETE_PLACEHOLDER)
+_ANY_TIME: Final[_Transitions] = dict.fromkeys((Cause.HANDED_OVER, Cause.PREEMPTED, Cause.BROKEN), _DELETE)
+_NOT_FOR_A_USER: Final[_Transitions] = {**_ANY_TIME, Cause.SURPLUS: _DELETE, Cause.OUTDATED: _DELETE}
+_ON_A_NODE: Final[_Transitions] = {**_NOT_FOR_A_USER, Cause.REBALANCE: _DELETE, Cause.DRAIN: _DELETE}
+_ENDED: Final[_Transitions] = {_S.ENDED: _Placeholder(_P.TERMINATING)}
+
+PLACEHOLDER: Final[Mapping[PlaceholderState, _Transitions]] = {
+    _P.PENDING: {
+        _S.SCHEDULED: _Placeholder(_P.STARTING),
+        _S.RESERVED: _Placeholder(_P.RESERVED),  # by another writer: the planner reserves warm ones only
+        **_ENDED,
+        **_NOT_FOR_A_USER,
+    },
+    _P.STARTING: {
+        _S.STARTED: _Placeholder(_P.WARM),
+        _S.RESERVED: _Placeholder(_P.RESERVED),
+        **_ENDED,
+        **_ON_A_NODE,
+    },
+    _P.WARM: {
+        _S.STOPPED: _Placeholder(_P.STARTING),
+        _S.RESERVED: _Placeholder(_P.RESERVED, ActionKind.RESERVE_PLACEHOLDER),
+        **_ENDED,
+        **_ON_A_NODE,
+    },
+    _P.RESERVED: {
+        _S.RELEASED: _Placeholder(_P.WARM),
+        **_ENDED,
+        **_ANY_TIME,
+        Cause.EXPIRED: _DELETE,
+    },
+    _P.TERMINATING: {
+        _S.GONE: _Placeholder(None),
+        Cause.BROKEN: _DELETE,  # a pod that has ended by itself stays as an object
+    },
+}
+"""The first state is `PlaceholderState.PENDING`."""
+
+RESERVATION: Final[Mapping[ReservationState, Mapping[ReservationEvent, Transition[ReservationState]]]] = {
+    _R.WRITING: {
+        _E.WRITTEN: _Reservation(_R.OPEN),
+        _E.LOST: _Reservation(_R.ENDED),
+        _E.REFUSED: _Reservation(_R.ENDED),
+    },
+    _R.OPEN: {
+        _E.POD_NAMES_CLAIMS: _Reservation(_R.TAKEN, ActionKind.ADD_CONSUMER),
+        _E.POD_HAS_OTHER_CLAIMS: _Reservation(_R.UNUSED),
+        _E.TIME_OVER: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.EXPIRED),
+    },
+    _R.TAKEN: {
+        _E.POD_RUNS: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
+        _E.NO_ROOM_BESIDE: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
+    },
+    _R.UNUSED: {
+        _E.NOT_PREEMPTED: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.EXPIRED),
+        _E.TIME_OVER: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.EXPIRED),
+    },
+    _R.ENDED: {},
+}
+"""The first state is `ReservationState.WRITING`."""
+
+
+def after(
+    table: Mapping[StateT, Mapping[EventT, Transition[StateT]]], state: StateT, event: EventT
+) -> Transition[StateT]:
+    """What follows from an event.
+
+    Raises
+    ------
+    IllegalEvent
+        When the table has no such transition.
+    """
+    found = table[state].get(event)
+    if found is None:
+        raise IllegalEvent(state, event)
+    return found
+
+
+def following(table: Mapping[StateT, Mapping[EventT, Transition[StateT]]], state: StateT, event: EventT) -> StateT:
+    """The next state.
+
+    Raises
+    ------
+    IllegalEvent
+        As `after`, and when the event is the end of the object.
+    """
+    found = after(table, state, event).state
+    if found is None:
+        raise IllegalEvent(state, event)
+    return found
+
+
+def seen_state(*, is_scheduled: bool, is_started: bool, is_reserved: bool, is_ended: bool) -> PlaceholderState:
+    """The state of a placeholder of which these events are seen.
+
+    Parameters
+    ----------
+    is_started
+        Only counts with `is_scheduled`.
+    """
+    return _SEEN_STATES[is_scheduled, is_started, is_reserved, is_ended]
+
+
+def _apply(facts: tuple[bool, ...]) -> PlaceholderState:
+    state = PlaceholderState.PENDING
+    is_scheduled, is_started, is_reserved, is_ended = facts
+    for event, is_seen in (
+        (_S.SCHEDULED, is_scheduled),
+        (_S.STARTED, is_scheduled and is_started),
+        (_S.RESERVED, is_reserved),
+        (_S.ENDED, is_ended),
+    ):
+        if is_seen:
+            state = following(PLACEHOLDER, state, event)
+    return state
+
+
+_SEEN_STATES: Final = {facts: _apply(facts) for facts in product((False, True), repeat=4)}
+"""All answers of `seen_state`: each round asks for each placeholder."""

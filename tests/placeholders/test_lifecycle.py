@@ -1,0 +1,110 @@
+"""The tables of the life cycle: complete, reachable, used by every action, and drawn in the documentation."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.placeholders.lifecycle import (
+    PLACEHOLDER,
+    RESERVATION,
+    ActionKind,
+    Cause,
+    IllegalEvent,
+    PlaceholderSeen,
+    PlaceholderState,
+    ReservationEvent,
+    ReservationState,
+    after,
+    following,
+    seen_state,
+)
+from dra_spawner.placeholders.lifecycle_diagram import with_diagrams
+from dra_spawner.placeholders.planner.actions import ACTIONS, delete_placeholder
+from dra_spawner.simulator.pods import Pod
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "placeholders.md"
+
+
+def test_the_documentation_has_the_diagrams_of_the_tables() -> None:
+    text = DOCUMENT.read_text()
+    assert text == with_diagrams(text), (
+        "renew: python -m dra_spawner.placeholders.lifecycle_diagram docs/placeholders.md"
+    )
+
+
+def test_a_document_without_the_marks_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 times"):
+        with_diagrams("# Placeholders\n")
+
+
+@pytest.mark.parametrize(
+    ("table", "states", "events"),
+    [
+        pytest.param(PLACEHOLDER, PlaceholderState, {*PlaceholderSeen, *Cause}, id="placeholder"),
+        pytest.param(RESERVATION, ReservationState, {*ReservationEvent}, id="reservation"),
+    ],
+)
+def test_every_state_is_reached_and_every_event_is_used(table, states, events) -> None:  # type: ignore[no-untyped-def]
+    assert table.keys() == set(states)
+    reached, new = set(), {next(iter(table))}
+    while new:
+        reached |= new
+        new = {each.state for state in new for each in table[state].values() if each.state is not None} - reached
+    assert reached == set(states)
+    assert {event for transitions in table.values() for event in transitions} == events
+
+
+def test_every_kind_of_action_has_one_class() -> None:
+    assert sorted(each.kind for each in ACTIONS) == sorted({*ActionKind} - {ActionKind.RESERVE_PLACEHOLDER})
+
+
+@pytest.mark.parametrize(
+    ("state", "cause"),
+    [(state, cause) for state, cause in product(PlaceholderState, Cause) if cause not in PLACEHOLDER[state]],
+)
+def test_no_placeholder_is_deleted_for_another_cause(state: PlaceholderState, cause: Cause) -> None:
+    pod = Pod.from_json({"metadata": {"name": "p", "namespace": "hub", "uid": "u"}, "spec": {"containers": []}})
+    with pytest.raises(IllegalEvent) as caught:
+        delete_placeholder(pod, state, cause, "because")
+    assert (caught.value.state, caught.value.event) == (state, cause)
+
+
+def test_a_reserved_placeholder_is_never_evicted_to_tidy_up() -> None:
+    assert not [cause for cause in Cause if cause.is_eviction and cause in PLACEHOLDER[PlaceholderState.RESERVED]]
+
+
+def test_only_a_warm_placeholder_is_reserved_by_the_executor() -> None:
+    assert [
+        state
+        for state, transitions in PLACEHOLDER.items()
+        if any(each.action is ActionKind.RESERVE_PLACEHOLDER for each in transitions.values())
+    ] == [PlaceholderState.WARM]
+
+
+def test_the_end_of_an_object_is_no_state() -> None:
+    assert after(PLACEHOLDER, PlaceholderState.TERMINATING, PlaceholderSeen.GONE).state is None
+    with pytest.raises(IllegalEvent, match="gone is illegal in PlaceholderState terminating"):
+        following(PLACEHOLDER, PlaceholderState.TERMINATING, PlaceholderSeen.GONE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "state"),
+    [
+        ((False, False, False, False), PlaceholderState.PENDING),
+        ((False, True, False, False), PlaceholderState.PENDING),
+        ((True, False, False, False), PlaceholderState.STARTING),
+        ((True, True, False, False), PlaceholderState.WARM),
+        ((True, True, True, False), PlaceholderState.RESERVED),
+        ((True, False, True, False), PlaceholderState.RESERVED),
+        ((False, False, True, False), PlaceholderState.RESERVED),
+        ((True, True, True, True), PlaceholderState.TERMINATING),
+        ((False, False, False, True), PlaceholderState.TERMINATING),
+    ],
+)
+def test_the_state_follows_from_what_is_seen(facts: tuple[bool, ...], state: PlaceholderState) -> None:
+    is_scheduled, is_started, is_reserved, is_ended = facts
+    seen = seen_state(is_scheduled=is_scheduled, is_started=is_started, is_reserved=is_reserved, is_ended=is_ended)
+    assert seen is state
