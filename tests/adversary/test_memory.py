@@ -13,8 +13,8 @@ from tornado.web import Application, RequestHandler
 from dra_spawner import names
 from dra_spawner.dra.claims import ResourceClaim
 from dra_spawner.kube.api import resource_path
+from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import _MOST_ANSWERS
-from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
 from dra_spawner.placeholders.planner import cluster_index as known_module
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
@@ -113,12 +113,12 @@ def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_names_of_shapes_that_nobody_wants_any_more() -> None:
     now = [0.0]
-    names = UncertainNames(clock=lambda: now[0])
+    names = Expectations(clock=lambda: now[0])
     for number in range(MANY // 10):
-        names.put(f"shape-{number}", "placeholder")
+        names.keep_unanswered(f"shape-{number}", "placeholder")
         now[0] += 1
-    assert len(names._names) <= 121
-    assert names.take(f"shape-{MANY // 10 - 1}") == "placeholder"
+    assert len(names._unanswered) <= 121
+    assert names.take_unanswered(f"shape-{MANY // 10 - 1}") == "placeholder"
 
 
 def request(**headers: str) -> RequestHandler:

@@ -39,6 +39,7 @@ from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.planner_state import PlannerState
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
@@ -97,12 +98,14 @@ def ask_for_places(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
     # What is followed is no cluster: it is never seen whole.
     policy = Policy(shapes=follower.hub.unkept, stale_after=timedelta.max)
-    reconciler = Reconciler(
-        follower.watch, lambda: policy, ActionExecutor.__new__(ActionExecutor), DecisionLog(), frozenset((NAMESPACE,))
+    executor = ActionExecutor(
+        KubernetesApi(ApiClient.__new__(ApiClient)),  # nothing is reserved
+        PlaceholderSettings(),
+        may_act=lambda: None,
+        new_name=lambda shape: "",
     )
-    reservations = Reservations(
-        KubernetesApi(ApiClient.__new__(ApiClient)), reconciler, lambda: None
-    )  # nothing is promised
+    reconciler = Reconciler(follower.watch, lambda: policy, executor, DecisionLog(), frozenset((NAMESPACE,)))
+    reservations = Reservations(reconciler)
     shapes = list(policy.shapes.values())
 
     async def ask() -> tuple[float, float, float]:
@@ -111,7 +114,7 @@ def ask_for_places(follower: Follower) -> None:
         warmed = time.perf_counter()
         one = await reservations.place(shapes[0], NAMESPACE, "one")
         answered = time.perf_counter()
-        reconciler.changes += 1
+        reconciler.expectations.version += 1
         reconciler.is_running = True
         users = (
             reservations.place(shapes[number % len(shapes)], NAMESPACE, f"user-{number}") for number in range(ASKERS)

@@ -152,7 +152,7 @@ class Bench:
         """Have so many warm placeholders of a shape."""
         self.wanted[wanted.id] = (wanted, count)
         self.filling = True
-        self.reconciler.reserved.clear()
+        self.reconciler.expectations.reserved.clear()
         self.reconciler.wake()
         await self.until(
             lambda: len(self.reconciler.view().warm(wanted.id)) == count, f"{count} warm placeholders", 120
@@ -278,7 +278,7 @@ async def running(plane: ControlPlane, roomy: int, tight: int, *, refills: bool)
         )
         bench: Bench
         reconciler = Reconciler(watch, lambda: bench.policy(), executor, DecisionLog(), frozenset((NAMESPACE,)))
-        bench = Bench(api, watch, reconciler, Reservations(api, reconciler, lambda: None), refills)
+        bench = Bench(api, watch, reconciler, Reservations(reconciler), refills)
         watch.on_change(bench.note)
         await watch.wait_synced()
         await bench.nodes(ROOMY, roomy)

@@ -230,7 +230,7 @@ async def _record(
                     while any(len(reconciler.view().warm(each)) < placeholders for each in wanted.shapes):  # noqa: ASYNC110 (no change is awaited)
                         await asyncio.sleep(0.1)
                 watch.has_begun = True
-                reservations = Reservations(api, reconciler, lambda: None)
+                reservations = Reservations(reconciler)
                 for _ in range(coming):
                     await asyncio.gather(cluster.arrive(reservations), cluster.leave(), asyncio.sleep(0.1))
                 await asyncio.sleep(2)

@@ -101,7 +101,7 @@ class Ours(ClusterWorld):
         self.reconciler = Reconciler(
             watch, lambda: self.policy, executor, self.decisions, frozenset((namespace,)), now=clock.now
         )
-        self.reservations = Reservations(api, self.reconciler, lambda: None)
+        self.reservations = Reservations(self.reconciler)
         self.rounds = Rounds(self.reconciler)
         self.quiet.is_busy = self.rounds.has_work
 

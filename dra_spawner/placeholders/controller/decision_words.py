@@ -15,14 +15,15 @@ from dra_spawner.placeholders.planner.actions import (
     CreatePlaceholder,
     DeletePlaceholder,
     LabelNode,
+    ReservePlaceholder,
 )
+from dra_spawner.placeholders.planner.placement import PlacementKind
 
-__all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "RESERVATION", "decision_of"]
+__all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "decision_of"]
 
-RESERVATION = "reserve-placeholder"
 REFUSAL = "refuse-reservation"
 
-KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), RESERVATION, REFUSAL)
+KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL)
 """What `Decision.kind` may be."""
 
 
@@ -51,6 +52,12 @@ def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Cal
         case LabelNode():
             node = action.node
             code = f"{action.label}={action.value}" if action.value is not None else f"{action.label}-"
+        case ReservePlaceholder():
+            node, shape, code = action.node, action.shape, PlacementKind.WARM.value
+            details["placeholder"] = str(action.placeholder)
+            if action.claims:
+                details["until"] = action.until.isoformat()
+                details |= {f"claim.{each.entry}": each.key.name for each in action.claims}
         case AddConsumer():
             details["for"] = str(action.pod)
         case _:

@@ -1,4 +1,4 @@
-"""One decision, as requests to the API server. Nothing is decided here."""
+"""One action, as requests to the API server. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
+from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.planner.actions import (
     Action,
     AddConsumer,
@@ -22,6 +21,8 @@ from dra_spawner.placeholders.planner.actions import (
     DeletePlaceholder,
     LabelNode,
     LabelPod,
+    ReservedClaim,
+    ReservePlaceholder,
 )
 from dra_spawner.placeholders.planner.placeholder_objects import (
     PlaceholderSettings,
@@ -29,32 +30,21 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
     placeholder_pod,
 )
 from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import label_of
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["ActionExecutor", "Expectation"]
+__all__ = ["ActionExecutor", "ReservationLost"]
 
 log = logging.getLogger(__name__)
 
 _CLAIMS: Final = "resourceclaims"
+#: Others may write to a claim that is being reserved; then the next version is looked at.
+_TRIES: Final = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What the watch must show before it is decided anew, so that nothing is decided twice.
-
-    Attributes
-    ----------
-    is_met
-        Whether it does.
-    is_new
-        Whether it is an object that was made.
-    """
-
-    kind: Kind
-    key: ObjectKey
-    is_met: Callable[[ClusterWatch], bool]
-    is_new: bool = False
+class ReservationLost(Exception):
+    """Another writer was quicker: a claim has been reserved, is being deleted, or is gone."""
 
 
 class _OfOthers(Exception):
@@ -62,7 +52,7 @@ class _OfOthers(Exception):
 
 
 class ActionExecutor:
-    """Carries out decisions.
+    """Carries out actions.
 
     Parameters
     ----------
@@ -86,12 +76,18 @@ class ActionExecutor:
     ) -> None:
         self._api = api
         self._settings = settings
-        self._may_act = may_act
+        self.may_act = may_act
         self._new_name = new_name
-        self._uncertain = UncertainNames()
 
-    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
-        """Carry out one decision. What is so already is as good as done.
+    async def do(
+        self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
+    ) -> tuple[Expectation, ...]:
+        """Carry out one action. Idempotent.
+
+        Parameters
+        ----------
+        expectations
+            Of the process. Knows which creations were not answered.
 
         Returns
         -------
@@ -102,10 +98,14 @@ class ActionExecutor:
         ------
         KubernetesError
             As the API server answered. Whatever was done by then, the next decision sees it.
+        ReservationLost
+            When a placeholder cannot be reserved any more.
         """
         match action:
             case CreatePlaceholder():
-                return await self._create(shapes[action.shape], action)
+                return await self._create(shapes[action.shape], action, expectations)
+            case ReservePlaceholder():
+                return tuple([await self._reserve(each, action) for each in action.claims])
             case DeletePlaceholder():
                 return await self._end(action.key, action.uid)
             case LabelNode():
@@ -114,19 +114,27 @@ class ActionExecutor:
                 body = {"metadata": {"uid": action.uid, "labels": {action.label: action.value}}}
                 return await self._patch(Kind.POD, "v1", "pods", action.key, body)
             case AddConsumer():
-                return await self._reserve(action)
+                return await self._add_consumer(action)
             case DeleteClaim():
                 return await self._delete_claim(action.claim, action.uid)
 
-    async def _create(self, shape: Shape, action: CreatePlaceholder) -> tuple[Expectation, ...]:
+    async def _create(
+        self, shape: Shape, action: CreatePlaceholder, expectations: Expectations
+    ) -> tuple[Expectation, ...]:
         """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
-        while (name := self._uncertain.take(shape.id)) is not None:
+        while (name := expectations.take_unanswered(shape.id)) is not None:
             with contextlib.suppress(_OfOthers):
-                return await self._create_named(name, shape, action, is_uncertain=True)
-        return await self._create_named(self._new_name(shape), shape, action)
+                return await self._create_named(name, shape, action, expectations, is_again=True)
+        return await self._create_named(self._new_name(shape), shape, action, expectations)
 
     async def _create_named(
-        self, name: str, shape: Shape, action: CreatePlaceholder, *, is_uncertain: bool = False
+        self,
+        name: str,
+        shape: Shape,
+        action: CreatePlaceholder,
+        expectations: Expectations,
+        *,
+        is_again: bool = False,
     ) -> tuple[Expectation, ...]:
         namespace = self._settings.namespace
         manifests = placeholder_claims(shape, name, self._settings)
@@ -144,9 +152,9 @@ class ActionExecutor:
                     raise _OfOthers
             pod, _ = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
         except KubernetesError as error:
-            if error.retryable or is_uncertain:
+            if error.retryable or is_again:
                 # The pod may be there all the same: one more of another name would be one too many.
-                self._uncertain.put(shape.id, name)
+                expectations.keep_unanswered(shape.id, name)
             if not error.retryable:
                 # Claims that were there before may be those of a placeholder that lives.
                 await self._undo(made)
@@ -160,13 +168,13 @@ class ActionExecutor:
 
     async def _create_or_find(self, path: str, manifest: JsonObject) -> tuple[JsonObject, bool]:
         """The object of a name, and whether it was made here and now."""
-        self._may_act()
+        self.may_act()
         try:
             return await self._api.create(path, manifest), True
         except KubernetesError as error:
             if not error.already_exists:
                 raise
-        self._may_act()
+        self.may_act()
         # To change pods is among this account's rights, to read one is not; that nothing is to change writes nothing.
         name = manifest["metadata"]["name"]
         return await self._api.patch(f"{path}/{name}", {}, patch_type=PatchType.MERGE), False
@@ -183,7 +191,7 @@ class ActionExecutor:
             {"op": "test", "path": "/metadata/labels", "value": claim["labels"]},
             {"op": "add", "path": "/metadata/ownerReferences", "value": [_owner(pod["name"], pod["uid"])]},
         ]
-        self._may_act()
+        self.may_act()
         path = resource_path(names.RESOURCE_API, _CLAIMS, self._settings.namespace, claim["name"])
         try:
             await self._api.patch(path, body, patch_type=PatchType.JSON)
@@ -194,7 +202,7 @@ class ActionExecutor:
 
     async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
         """Delete a placeholder, with the grace of its own: its devices are free when its kubelet says so."""
-        self._may_act()
+        self.may_act()
         try:
             await self._api.delete(resource_path("v1", "pods", key.namespace, key.name), uid=uid, missing_ok=True)
         except KubernetesError as error:
@@ -206,7 +214,7 @@ class ActionExecutor:
         body = {"metadata": {"labels": {action.label: action.value}}}
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
-    async def _reserve(self, action: AddConsumer) -> tuple[Expectation, ...]:
+    async def _add_consumer(self, action: AddConsumer) -> tuple[Expectation, ...]:
         """Append to the owners and to the consumers, whatever others there are, in two requests side by side.
 
         Both are lists by uid in the API, which a strategic merge patch adds to without looking.
@@ -218,7 +226,7 @@ class ActionExecutor:
             bodies["status"] = {"status": {"reservedFor": [consumer]}}
         if action.owner:
             bodies[None] = {"metadata": {"ownerReferences": [_owner(pod.name, uid)]}}
-        self._may_act()
+        self.may_act()
         requests = (
             self._api.patch(
                 resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name, subresource),
@@ -239,7 +247,7 @@ class ActionExecutor:
             return False
         if error.not_found:
             return True
-        self._may_act()
+        self.may_act()
         try:
             claim = await self._api.get(resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name))
         except KubernetesError as gone:
@@ -248,8 +256,50 @@ class ActionExecutor:
             raise
         return "deletionTimestamp" in claim["metadata"] or "allocation" not in (claim.get("status") or {})
 
+    async def _reserve(self, claim: ReservedClaim, action: ReservePlaceholder) -> Expectation:
+        """Write on a claim for whom it is reserved, by compare-and-swap.
+
+        Raises
+        ------
+        ReservationLost
+        KubernetesError
+        """
+        key, version = claim.key, claim.version
+        path = resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name)
+        # Without an owner it does not go with the placeholder, which the scheduler may preempt at any time.
+        written: JsonObject = {
+            "labels": {
+                names.RESERVED_FOR: action.pod.name,
+                names.RESERVED_SINCE: label_of(action.since),
+                names.RESERVED_UNTIL: label_of(action.until),
+            },
+            "ownerReferences": None,
+        }
+        for _ in range(_TRIES if version else 0):
+            self.may_act()
+            try:
+                changed = await self._api.patch(path, {"metadata": {"resourceVersion": version, **written}})
+            except KubernetesError as error:
+                if error.not_found:
+                    break
+                if not error.conflict:
+                    raise
+            else:
+                return _written(Kind.RESOURCE_CLAIM, changed)
+            # It has changed since it was seen: in what matters, or otherwise.
+            try:
+                metadata = (await self._api.get(path))["metadata"]
+            except KubernetesError as error:
+                if error.not_found:
+                    break
+                raise
+            if names.RESERVED_FOR in metadata.get("labels", {}) or "deletionTimestamp" in metadata:
+                break
+            version = metadata["resourceVersion"]
+        raise ReservationLost(f"another writer was quicker: claim={key}")
+
     async def _delete_claim(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
-        self._may_act()
+        self.may_act()
         try:
             await self._api.delete(
                 resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name), uid=uid, missing_ok=True
@@ -274,7 +324,7 @@ class ActionExecutor:
         key: ObjectKey,
         body: JsonObject,
     ) -> tuple[Expectation, ...]:
-        self._may_act()
+        self.may_act()
         try:
             changed = await self._api.patch(
                 resource_path(api, plural, key.namespace or None, key.name), body, patch_type=PatchType.MERGE

@@ -267,7 +267,7 @@ class PlaceholderController:
             on_denial=self._count_denial,
         )
         self._reconciler = reconciler
-        self._reservations = Reservations(self._api, reconciler, may_act, self.settings.reservation)
+        self._reservations = Reservations(reconciler, self.settings.reservation)
         try:
             await reconciler.run()
         finally:

@@ -15,12 +15,12 @@ from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.kube.leader import NotLeading
-from dra_spawner.placeholders.controller.api_failures import ApiFailures
+from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
-from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
-from dra_spawner.placeholders.controller.refusals import Refusals
-from dra_spawner.placeholders.controller.unseen import Unseen
+from dra_spawner.placeholders.controller.executor import ActionExecutor, ReservationLost
+from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
+from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
 from dra_spawner.placeholders.planner.actions import (
     Action,
     AddConsumer,
@@ -29,6 +29,7 @@ from dra_spawner.placeholders.planner.actions import (
     Hold,
     LabelNode,
     LabelPod,
+    ReservePlaceholder,
     in_chains,
 )
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
@@ -40,7 +41,7 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.search_ledger import SearchLedger
 from dra_spawner.placeholders.planner.undecided import Unknown
-from dra_spawner.placeholders.planner.view import Reservation, View
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
@@ -121,33 +122,33 @@ class Reconciler:
     on_denial: Callable[[Hold], None] = lambda denial: None
     latest: Decisions | None = None
     """What was decided last."""
-    reserved: dict[ObjectKey, Reservation] = field(default_factory=dict)
-    """Placeholders that were promised to somebody a moment ago."""
-    _ending: set[ObjectKey] = field(default_factory=set)
+    expectations: Expectations = field(default_factory=Expectations)
+    """What was done and is not seen yet, by rounds and by reservations."""
     _index: ClusterIndex = field(default_factory=ClusterIndex)
     _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
     _undecided: frozenset[ObjectKey] = frozenset()
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
-    changes: int = 0
-    """How often anything has changed that decisions depend on; counted while `run` runs."""
+    _changes: int = 0
     is_running: bool = False
     _bug: str = ""
     _took: float = 0.0
     _frozen: str = ""
     _planner_state: PlannerState = field(init=False)
-    _failures: ApiFailures = field(init=False)
-    _unseen: Unseen = field(init=False)
-    _refusals: Refusals = field(init=False)
+    backoff: Backoff = field(init=False)
+    """What failed and is not tried again yet, by rounds and by reservations."""
     _waiting_shapes: PendingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._planner_state = PlannerState.fresh(self.now())
-        self._failures = ApiFailures(self.times.pause, clock=_loop_time)
-        self._unseen = Unseen(self.watch, clock=_loop_time)
-        self._refusals = Refusals(self.times.first_refusal, self.times.longest_refusal)
+        self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
         trusts_servers = Namespaces.of(self.namespaces).servers is not None
         self._waiting_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
+
+    @property
+    def changes(self) -> int:
+        """How often anything has changed that decisions depend on; counted while `run` runs."""
+        return self._changes + self.expectations.version
 
     def wake(self) -> None:
         """Decide soon."""
@@ -218,7 +219,7 @@ class Reconciler:
         if self._frozen:
             found.append(f"Placeholders: {self._frozen}.")
         found += (f"Placeholders: {each}." for each in self._planner_state.creations.problems(self.now(), self.name_of))
-        return (*found, *(f"Placeholders: {each}." for each in self._refusals.problems()))
+        return (*found, *(f"Placeholders: {each}." for each in self.backoff.problems()))
 
     async def round(self) -> None:
         """One round: decide, act, and wait until what was done can be seen."""
@@ -237,41 +238,40 @@ class Reconciler:
         self._note_denials(decided.denied)
         self._note_undecided(decided.waiting)
         try:
-            expected = await self._act(self._unseen.without_more(decided.actions), policy)
+            expected = await self._act(self.expectations.allowed(decided.actions, self.watch), policy)
             await self._until_seen(expected)
         finally:
-            self._note_ending(set())
+            self.expectations.expect_deletions(())
         if decided.is_unfinished:
             self._woken.set()
 
     def view(self) -> View:
-        """The cluster as it is known now, with what was promised and what is being done."""
+        """The cluster as it is known now, with what is expected."""
         now = self.now()
-        for key in [key for key, each in self.reserved.items() if now >= each.until]:
-            del self.reserved[key]
+        self.expectations.forget_ended_reservations(now)
         stale = min(self.watch.staleness_seconds(), 10.0**6)
         return View(
             self.watch.snapshot,
             now,
             namespaces=self.namespaces,
             stale=timedelta(seconds=stale),
-            problem=self._failures.problem,
+            problem=self.backoff.api_problem,
             index=self._index,
-            reserved=self.reserved,
-            ending=self._ending,
+            reserved=self.expectations.reserved,
+            ending=self.expectations.deleting,
             scheduler_says=self.watch.scheduler_says,
+            version_of=self._version_of,
             searches=self._searches,
         )
 
-    def _note_ending(self, ending: set[ObjectKey]) -> None:
-        if ending != self._ending:
-            self._ending = ending
-            self.changes += 1
+    def _version_of(self, claim: ObjectKey) -> str:
+        seen = self.watch.observed(Kind.RESOURCE_CLAIM, claim)
+        return seen.resource_version if seen is not None else ""
 
     def _note(self, change: Change) -> None:
         if not change.decides:
             return
-        self.changes += 1
+        self._changes += 1
         self._woken.set()
 
     def _note_denials(self, denied: Mapping[ObjectKey, Hold]) -> None:
@@ -287,16 +287,51 @@ class Reconciler:
             log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
         self._undecided = frozenset(stopped)
 
+    async def reserve(self, action: ReservePlaceholder) -> bool:
+        """Reserve a placeholder at once, beside the rounds.
+
+        Returns
+        -------
+        bool
+            Whether it is reserved. If not, another writer was quicker; it counts as reserved all the same.
+
+        Raises
+        ------
+        NotLeading
+        KubernetesError
+            As the API server answered.
+        """
+        # From here on neither another reservation nor a round touches it, although the watch shows nothing yet.
+        self.expectations.expect_reservation(action)
+        event = ReservationEvent.WRITTEN
+        try:
+            await self.executor.do(action, {}, self.expectations)
+        except ReservationLost as error:
+            log.info(
+                "A placeholder is not reserved: placeholder=%s pod=%s because=%s", action.placeholder, action.pod, error
+            )
+            event = ReservationEvent.LOST
+        except KubernetesError as error:
+            self.backoff.failed(action, error)
+            if not error.retryable:
+                # What was written before, on another of its claims, is to be seen there.
+                self.expectations.forget_reservation(action)
+            raise
+        self.backoff.worked(action)
+        if following(RESERVATION, ReservationState.WRITING, event) is ReservationState.ENDED:
+            return False
+        decision = decision_of(action, self.watch, self.now(), self.name_of)
+        self.decisions.append(replace(decision, outcome="done"), of_round=False)
+        return True
+
     async def _act(self, actions: tuple[Action, ...], policy: Policy) -> list[Expectation]:
         limit = asyncio.Semaphore(_AT_ONCE)
-        allowed = frozenset(map(id, self._refusals.without(actions)))
+        allowed = frozenset(map(id, self.backoff.allowed(actions)))
         chains, rest = in_chains(actions)
         # What is tried again later holds up what comes after it, too.
         steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
         rest = tuple(each for each in rest if id(each) in allowed)
-        self._note_ending(
-            {each.key for each in (*itertools.chain(*steps), *rest) if isinstance(each, DeletePlaceholder)}
-        )
+        self.expectations.expect_deletions((*itertools.chain(*steps), *rest))
         expected: list[Expectation] = []
         # What users wait for, and what comes before other things, is done first; the rest goes side by side.
         for group in in_order(steps, rest):
@@ -322,7 +357,7 @@ class Reconciler:
     async def _end_instead(self, failed: Action, chain: tuple[Action, ...], policy: Policy) -> tuple[Expectation, ...]:
         """Help a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
         end = next((each for each in chain if isinstance(each, DeletePlaceholder)), None)
-        if end is None or not isinstance(failed, AddConsumer) or not self._refusals.is_known(failed):
+        if end is None or not isinstance(failed, AddConsumer) or not self.backoff.is_refused(failed):
             return ()
         reason = f"{failed.pod} takes over what it kept, although that may not be reserved for it before"
         return await self._do(replace(end, reason=reason), policy) or ()
@@ -333,15 +368,14 @@ class Reconciler:
         found: tuple[Expectation, ...] | None = None
         decision = decision_of(action, self.watch, self.now(), self.name_of)
         try:
-            found = await self.executor.do(action, policy.shapes)
+            found = await self.executor.do(action, policy.shapes, self.expectations)
         except NotLeading as error:
             outcome = str(error)
         except Exception as error:  # of one action, which the others have nothing to do with
             outcome = str(error) if isinstance(error, KubernetesError) else f"{type(error).__name__}: {error}"
             self._note_failure(action, error)
         else:
-            self._failures.forget()
-            self._refusals.forget(action)
+            self.backoff.worked(action)
         if isinstance(action, CreatePlaceholder):
             made = next((each.key for each in found or () if each.kind is Kind.POD), None)
             if made is not None:
@@ -350,9 +384,8 @@ class Reconciler:
         return found
 
     def _note_failure(self, action: Action, error: Exception) -> None:
-        problem = self._refusals.note(action, error) or str(error)
+        problem = self.backoff.failed(action, error) or str(error)
         if isinstance(error, KubernetesError):
-            self._failures.note(error)
             log.warning("Could not carry out a decision: kind=%s problem=%s", action.kind, problem)
         else:
             log.error("Could not carry out a decision: kind=%s", action.kind, exc_info=error)
@@ -367,17 +400,13 @@ class Reconciler:
             if loop.time() >= end:
                 names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
                 log.warning("What was written is not seen in time: %s", names)
-                self._unseen.note(expected, self.times.never)
+                self.expectations.keep_creations(expected, self.times.never)
                 return
             self._woken.clear()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(min(1.0, end - loop.time())):
                     await self._woken.wait()
         self._woken.set()
-
-
-def _loop_time() -> float:
-    return asyncio.get_running_loop().time()
 
 
 def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:

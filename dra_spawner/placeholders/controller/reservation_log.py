@@ -1,15 +1,16 @@
-"""Promises among the decisions: to whom what was promised, and why others got nothing that was kept."""
+"""Refused reservations among the decisions: why servers got no warm placeholder."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
-from dra_spawner.placeholders.controller.decision_words import REFUSAL, RESERVATION
+from dra_spawner.placeholders.controller.decision_words import REFUSAL
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
+from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shapes import Shape
 
@@ -26,7 +27,7 @@ _Same = tuple[str, str, str]
 
 @dataclass
 class ReservationLog:
-    """Notes what servers that are about to start were answered. What they find free anyway is not worth a line.
+    """Notes why servers that are about to start get no warm placeholder. What they find free is not worth a line.
 
     Attributes
     ----------
@@ -45,26 +46,23 @@ class ReservationLog:
     """Of what comes in numbers: when the last one was noted, and how many were not since then."""
 
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
-        """A server was told where it gets its place."""
+        """A question was answered."""
         placement = reservation.placement
         match placement.kind:
-            case PlacementKind.WARM:
-                self._reserved(shape, namespace, pod, reservation)
-            case PlacementKind.FRESH:
-                pass
+            case PlacementKind.WARM | PlacementKind.FRESH:
+                pass  # the reconciler has noted the reservation; what is free is not worth a line
             case _:
-                reason = f"no place is kept for it: {placement.reason}"
+                reason = f"no placeholder is warm for it: {placement.reason}"
                 self.refused(shape.id, namespace, pod, placement.kind, reason, node=placement.node)
 
     def failed(self, shape: Shape, namespace: str, pod: str, error: str) -> None:
-        """The API server did not let anything be promised."""
-        decision = Decision(
-            self.now(), RESERVATION, f"Pod {namespace}/{pod}", "it was to get a place that is kept", outcome=error
-        )
+        """The API server refused a reservation."""
+        reason = "it was to get a warm placeholder"
+        decision = Decision(self.now(), ReservePlaceholder.kind, f"Pod {namespace}/{pod}", reason, outcome=error)
         self._note_once((shape.id, namespace, error), decision)
 
     def refused(self, shape: str, namespace: str, pod: str, code: str, reason: str, *, node: str = "") -> None:
-        """Nothing was promised."""
+        """Nothing was reserved."""
         decision = Decision(self.now(), REFUSAL, f"Pod {namespace}/{pod}", reason, code, node, outcome="done")
         self._note_once((shape, namespace, code), decision)
 
@@ -81,29 +79,6 @@ class ReservationLog:
             return
         self._noted[same] = now, 0
         self._note(replace(decision, details={"alike_before": unnoted} if unnoted else {}), same[0])
-
-    def _reserved(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
-        placement, placeholder = reservation.placement, reservation.placement.placeholder
-        assert placeholder is not None
-        details = {"placeholder": str(placeholder.key)}
-        reason = f"it gets the place of {placeholder.key.name} on node {placement.node}"
-        if reservation.until is not None:
-            details |= {"until": reservation.until.isoformat()}
-            details |= {f"claim.{entry}": claim for entry, claim in reservation.claims.items()}
-            reason += f", with its devices, if it is there by {reservation.until.astimezone(UTC):%H:%M:%S} UTC"
-        self._note(
-            Decision(
-                self.now(),
-                RESERVATION,
-                f"Pod {namespace}/{pod}",
-                reason,
-                placement.kind,
-                placement.node,
-                outcome="done",
-                details=details,
-            ),
-            shape.id,
-        )
 
     def _note(self, decision: Decision, shape: str) -> None:
         details = {**decision.details, "shape": shape}

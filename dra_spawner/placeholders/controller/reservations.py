@@ -1,31 +1,26 @@
-"""Promises: which place a server gets that is about to start, and that nobody else gets it."""
+"""Questions of servers that are about to start: each gets a placement and, where one is warm, a placeholder."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
-from dra_spawner import names
 from dra_spawner.dra.budget import SearchStopped
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.reservation import decide_reservation
 from dra_spawner.placeholders.planner.safeguards import frozen_because
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.placeholders.planner.view import Placeholder, Reservation, label_of
+from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["Frozen", "Reservations", "ReservedPlacement"]
 
-log = logging.getLogger(__name__)
-
-#: Others may want the same claim at the same time; then the next one is tried.
+#: Others may want the same placeholder at the same time; then the next one is tried.
 _TRIES: Final = 5
 #: For so long at most an answer is given again.
 _SAME_SECONDS: Final = 1.0
@@ -51,8 +46,8 @@ class ReservedPlacement:
 
 
 class Frozen(Exception):
-    """Nothing is promised: what is known of the cluster is too old, its API fails, or a search for devices was stopped.
-    The message says which.
+    """Nothing is reserved at present. The message says why: what is known of the cluster is too old, its API fails, it
+    refused the same a moment ago, or a search for devices was stopped.
     """
 
 
@@ -68,68 +63,60 @@ def _is_same(before: _Ground, now: _Ground) -> bool:
 
 @dataclass
 class Reservations:
-    """Gives promises while this process leads.
+    """Answers while this process leads.
+
+    Decided on the present view at once, and executed at once: no answer waits for a round.
 
     Attributes
     ----------
     reconciler
-        Of this process: it knows the cluster, and must know what was promised.
+        Of this process: it has the view, the executor, the expectations and the back-off.
     lasting
-        How long a promise holds.
+        How long a reservation lasts.
     """
 
-    api: KubernetesApi
     reconciler: Reconciler
-    may_act: Callable[[], None]
     lasting: timedelta = timedelta(seconds=30)
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> ReservedPlacement:
-        """Where a server gets its place; what a placeholder keeps is promised to it from here on.
+        """Where a server gets its place; a warm placeholder is reserved for it from here on.
 
         Raises
         ------
         NotLeading
             When another replica must be asked.
         Frozen
-            When the cluster is not known well enough.
+            When nothing is reserved at present.
         KubernetesError
-            When the API server cannot be reached.
+            When the API server refuses the reservation or cannot be reached.
         """
         for _ in range(_TRIES):
-            self.may_act()
-            reconciler = self.reconciler
-            placement = self._find(shape, namespace)
-            if placement.kind is not PlacementKind.WARM or placement.placeholder is None:
+            self.reconciler.executor.may_act()
+            placement, view = self._find(shape, namespace)
+            action = decide_reservation(view, placement, ObjectKey(namespace, pod), self.lasting) if view else None
+            if action is None:
                 return ReservedPlacement(placement)
-            placeholder = placement.placeholder
-            now = reconciler.now()
-            until = now + self.lasting
-            # From here on neither another promise nor a decision touches it, although the watch shows nothing yet.
-            reconciler.reserved[placeholder.key] = Reservation(pod, until, now)
-            if not placeholder.claims:
-                # It has no device: the scheduler preempts it for CPU and memory.
-                return ReservedPlacement(placement)
-            try:
-                is_promised = await self._reserve(placeholder, pod, now)
-            except KubernetesError as error:
-                if not error.retryable:
-                    # It was refused. What was written before, on another of its claims, is to be seen there.
-                    reconciler.reserved.pop(placeholder.key, None)
-                raise
-            if is_promised:
-                return ReservedPlacement(placement, _entries(placeholder), until)
-            log.info("Somebody else was quicker: placeholder=%s pod=%s", placeholder.key, pod)
+            if problem := self.reconciler.backoff.problem_of(action):
+                raise Frozen(f"it was refused a moment ago: {problem}")
+            if await self.reconciler.reserve(action):
+                claims = {each.entry: each.key.name for each in action.claims}
+                return ReservedPlacement(placement, claims, action.until if claims else None)
         return ReservedPlacement(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
 
-    def _find(self, shape: Shape, namespace: str) -> Placement:
-        """Many ask at once in the morning. What is not promised is the same for all of them while nothing changes."""
+    def _find(self, shape: Shape, namespace: str) -> tuple[Placement, View | None]:
+        """A placement and the view that it was found in; without the view when it is one that was found before.
+
+        Many ask at once in the morning. A placement that reserves nothing is the same for all of them while nothing
+        changes.
+        """
         reconciler = self.reconciler
         policy = reconciler.policy()
-        ground = (reconciler.changes, policy, frozenset(reconciler.reserved), asyncio.get_running_loop().time())
+        reserved = frozenset(reconciler.expectations.reserved)
+        ground = (reconciler.changes, policy, reserved, asyncio.get_running_loop().time())
         answer = self._answers.get((shape.id, namespace))
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
-            return answer[1]
+            return answer[1], None
         view = reconciler.view()
         if reason := frozen_because(view, policy):
             raise Frozen(reason)
@@ -144,51 +131,4 @@ class Reservations:
             if len(self._answers) >= _MOST_ANSWERS:
                 self._answers.clear()
             self._answers[shape.id, namespace] = ground, placement
-        return placement
-
-    async def _reserve(self, placeholder: Placeholder, pod: str, now: datetime) -> bool:
-        """Write on all claims for whom they are kept; whether nobody has done so before."""
-        for key in placeholder.claims:
-            seen = self.reconciler.watch.observed(Kind.RESOURCE_CLAIM, key)
-            if seen is None:
-                return False
-            if not await self._reserve_claim(key, pod, now, seen.resource_version):
-                return False
-        return True
-
-    async def _reserve_claim(self, key: ObjectKey, pod: str, now: datetime, version: str) -> bool:
-        path = resource_path(names.RESOURCE_API, "resourceclaims", key.namespace, key.name)
-        # From now on it does not go with the placeholder, which the scheduler may preempt at any time.
-        written = {
-            "labels": {
-                names.RESERVED_FOR: pod,
-                names.RESERVED_SINCE: label_of(now),
-                names.RESERVED_UNTIL: label_of(now + self.lasting),
-            },
-            "ownerReferences": None,
-        }
-        for _ in range(_TRIES):
-            self.may_act()
-            try:
-                await self.api.patch(path, {"metadata": {"resourceVersion": version, **written}})
-                return True
-            except KubernetesError as error:
-                if error.not_found:
-                    return False
-                if not error.conflict:
-                    raise
-            # It changed since it was last seen: in what matters, or otherwise.
-            try:
-                metadata = (await self.api.get(path))["metadata"]
-            except KubernetesError as error:
-                if error.not_found:
-                    return False
-                raise
-            if names.RESERVED_FOR in metadata.get("labels", {}) or "deletionTimestamp" in metadata:
-                return False
-            version = metadata["resourceVersion"]
-        return False
-
-
-def _entries(placeholder: Placeholder) -> dict[str, str]:
-    return {each.name: each.claim for each in placeholder.pod.claims if each.claim}
+        return placement, view

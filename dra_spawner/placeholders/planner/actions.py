@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import ClassVar, Final, get_args
 
@@ -179,7 +180,53 @@ class DeleteClaim:
         return f"ResourceClaim {self.claim}"
 
 
-Action = CreatePlaceholder | DeletePlaceholder | LabelNode | LabelPod | AddConsumer | DeleteClaim
+@dataclass(frozen=True, slots=True)
+class ReservedClaim:
+    """A warm claim to reserve.
+
+    Attributes
+    ----------
+    entry
+        Of the pod's ``resourceClaims``.
+    version
+        The claim's ``resourceVersion`` as it was decided on; empty if the claim was not seen.
+    """
+
+    entry: str
+    key: ObjectKey
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReservePlaceholder:
+    """Set a warm placeholder aside for a server whose pod is about to be made.
+
+    Attributes
+    ----------
+    claims
+        All of its claims. Without devices it has none: nothing is written, and the scheduler preempts it for the pod.
+    pod
+        The server's.
+    since, until
+        The pod must be there by then.
+    """
+
+    kind: ClassVar = ActionKind.RESERVE_PLACEHOLDER
+    placeholder: ObjectKey
+    shape: str
+    node: str
+    claims: tuple[ReservedClaim, ...]
+    pod: ObjectKey
+    since: datetime
+    until: datetime
+    reason: str
+
+    @property
+    def subject(self) -> str:
+        return f"Pod {self.pod}"
+
+
+Action = CreatePlaceholder | ReservePlaceholder | DeletePlaceholder | LabelNode | LabelPod | AddConsumer | DeleteClaim
 """Each says what ``kind`` it is of, and what object it is about (its ``subject``)."""
 
 ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)

@@ -106,6 +106,8 @@ class View:
         Placeholders that are being deleted, which it may not show yet, either.
     scheduler_says
         Why the scheduler found no node for a pod; empty if it says nothing.
+    version_of
+        A claim's ``resourceVersion``; empty if it is not seen.
     problem
         Why the cluster cannot be trusted at present (its API fails); empty if it can.
     searches
@@ -124,6 +126,7 @@ class View:
         reserved: Mapping[ObjectKey, Reservation] = MappingProxyType({}),
         ending: Collection[ObjectKey] = (),
         scheduler_says: Callable[[Pod], str] = lambda pod: "",
+        version_of: Callable[[ObjectKey], str] = lambda claim: "",
         searches: SearchLedger | None = None,
     ) -> None:
         self.snapshot = snapshot
@@ -131,6 +134,7 @@ class View:
         self.searches.begin(now)
         snapshot.limit_searches(self.searches)
         self.scheduler_says = scheduler_says
+        self.version_of = version_of
         self.now = now
         self.stale = stale
         self.problem = problem

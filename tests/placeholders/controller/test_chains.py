@@ -10,7 +10,8 @@ import pytest
 
 from dra_spawner.kube.errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller import reservations
-from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
+from dra_spawner.placeholders.controller.executor import ActionExecutor
+from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, AddConsumer, DeleteClaim, DeletePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
@@ -34,7 +35,9 @@ class Failing(ActionExecutor):
         self.failing = failing
         self.tried: list[Action] = []
 
-    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
+    async def do(
+        self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
+    ) -> tuple[Expectation, ...]:
         self.tried.append(action)
         if isinstance(action, self.failing):
             target = RequestTarget("patch", "ResourceClaim", "hub", "claim")
@@ -101,5 +104,5 @@ async def test_a_claim_that_is_being_deleted_is_nobodys(prepared: ClusterUnderTe
         world.reconciler.executor = Failing(DeleteClaim)  # it only looks on from here on
         await prepared.admin.delete(path)
         reserve = AddConsumer(kept.claims[0], ObjectKey(prepared.namespace, "ada"), "uid-ada", "x", owner=False)
-        assert await do(reserve, {}) == ()
+        assert await do(reserve, {}, Expectations()) == ()
         assert "deletionTimestamp" in (await prepared.admin.get(path))["metadata"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.placeholders.controller.executor import ActionExecutor
+from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.planner.actions import DeleteClaim
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings, placeholder_claims
 from dra_spawner.simulator.claims import ObjectKey
@@ -25,8 +26,8 @@ async def test_a_claim_of_the_same_name_that_came_after_it_stays(cluster: Cluste
         (second,) = await cluster.publish(manifest)
         before, after = first["metadata"]["uid"], second["metadata"]["uid"]
         assert before != after
-        await executor.do(DeleteClaim(key, before, "nobody uses it"), {})
+        await executor.do(DeleteClaim(key, before, "nobody uses it"), {}, Expectations())
         assert (await cluster.admin.get(path))["metadata"]["uid"] == after
-        await executor.do(DeleteClaim(key, after, "nobody uses it"), {})
+        await executor.do(DeleteClaim(key, after, "nobody uses it"), {}, Expectations())
         left = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
         assert left == []

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from dra_spawner.kube.errors import KubernetesError, RequestTarget
-from dra_spawner.placeholders.controller.api_failures import ApiFailures
-from dra_spawner.placeholders.controller.executor import ActionExecutor, Expectation
+from dra_spawner.placeholders.controller.executor import ActionExecutor
+from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
@@ -29,11 +28,13 @@ class Buggy(ActionExecutor):
         self.other = other
         self.tried = 0
 
-    async def do(self, action: Action, shapes: Mapping[str, Shape]) -> tuple[Expectation, ...]:
+    async def do(
+        self, action: Action, shapes: Mapping[str, Shape], expectations: Expectations
+    ) -> tuple[Expectation, ...]:
         if isinstance(action, CreatePlaceholder) and action.shape == BAD.id:
             self.tried += 1
             raise LookupError("a mistake")
-        return await self.other.do(action, shapes)
+        return await self.other.do(action, shapes, expectations)
 
 
 async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderTest) -> None:
@@ -74,23 +75,3 @@ async def test_a_round_that_goes_wrong_has_spent_what_it_did(prepared: ClusterUn
         await world.until(lambda: len(world.reconciler.view().placeholders) == 3)
         await world.until(lambda: bool(world.reconciler.problems()))
         assert world.reconciler._planner_state.creations.spent > 2.9
-
-
-def failure(status: int) -> KubernetesError:
-    return KubernetesError(RequestTarget("create", "pods"), status=status, reason="X", message="no")
-
-
-def test_the_api_fails_when_it_fails_three_times_in_a_row() -> None:
-    now = [0.0]
-    failures = ApiFailures(10, clock=lambda: now[0])
-    for status in (503, 503, 403, 503, 503):
-        failures.note(failure(status))
-        assert not failures.problem, "a refusal is an answer"
-    failures.note(failure(503))
-    assert failures.problem == f"the API server fails: {failure(503)}"
-    now[0] = 10
-    assert not failures.problem, "it is tried again"
-    failures.note(failure(503))
-    assert failures.problem
-    failures.forget()
-    assert not failures.problem

@@ -12,9 +12,9 @@ import pytest
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ClusterWatch
+from dra_spawner.placeholders.controller.backoff import Backoff
+from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
-from dra_spawner.placeholders.controller.refusals import Refusals
-from dra_spawner.placeholders.controller.uncertain_names import UncertainNames
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.cluster_objects import Kind
@@ -72,7 +72,7 @@ async def blind(proxy: FaultProxy, world: PlaceholderWorld, *others: str) -> Non
     await world.watch.wait_synced()
     world.reconciler.times = ReconcilerTimes(idle=0.05, unseen=0.2)
     # What is refused is tried again at once: else the test would be over before.
-    world.reconciler._refusals = Refusals(0.05, 0.05)
+    world.reconciler.backoff = Backoff(0.05, 0.05, 10)
     for resource in ("pods", "resourceclaims", *others):
         proxy.fail(Fault.refuse(), verb="watch", resource=resource, times=None)
     proxy.cut()
@@ -178,11 +178,11 @@ async def test_a_refusal_after_a_lost_answer_destroys_nothing(cluster: ClusterUn
 
 def test_a_name_is_taken_once_and_not_for_ever() -> None:
     now = [0.0]
-    names = UncertainNames(clock=lambda: now[0])
-    assert names.take("a") is None
-    names.put("a", "one")
-    names.put("a", "two")
-    names.put("b", "three")
-    assert [names.take("a"), names.take("a"), names.take("a")] == ["one", "two", None]
+    names = Expectations(clock=lambda: now[0])
+    assert names.take_unanswered("a") is None
+    names.keep_unanswered("a", "one")
+    names.keep_unanswered("a", "two")
+    names.keep_unanswered("b", "three")
+    assert [names.take_unanswered("a"), names.take_unanswered("a"), names.take_unanswered("a")] == ["one", "two", None]
     now[0] += 121
-    assert names.take("b") is None
+    assert names.take_unanswered("b") is None

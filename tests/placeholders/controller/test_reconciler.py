@@ -9,6 +9,7 @@ from typing import Any
 import pytest_asyncio
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
@@ -153,7 +154,7 @@ async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None
     async with at_work(prepared, (gpu, ReplicaRange(2, 2))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 2)
         # As if two replicas led: what one promised the other does not know.
-        other = Reservations(world.api, replace(world.reconciler, reserved={}), lambda: None)
+        other = Reservations(replace(world.reconciler, expectations=Expectations()))
         asked = [
             each.place(gpu, prepared.namespace, f"user-{number}")
             for number, each in enumerate([world.reservations, other] * 4)

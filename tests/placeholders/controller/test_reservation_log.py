@@ -1,4 +1,4 @@
-"""Promises and refusals among the decisions, in virtual time."""
+"""Refused reservations among the decisions, in virtual time."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
 from dra_spawner.placeholders.controller.reservations import ReservedPlacement
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind
-from dra_spawner.placeholders.planner.view import Placeholder
-from dra_spawner.simulator.pods import Pod
-from tests.placeholders.planner.world import GPU, PLAIN
+from tests.placeholders.planner.world import GPU
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -33,51 +31,19 @@ class Written:
         return [each.decision for each in reversed(self.log.newest(1000))]
 
 
-def test_a_promise_says_for_whom_of_what_and_until_when() -> None:
-    written = Written()
-    placeholder = Placeholder(Pod("placeholder-1", "hub", "uid-1"), GPU.id)
-    placement = Placement(PlacementKind.WARM, "kept ready on node node-a", "node-a", placeholder)
-    until = START + timedelta(seconds=30)
-    written.record.answered(
-        GPU, "hub", "jupyter-ada", ReservedPlacement(placement, {"gpu": "placeholder-1-gpu"}, until)
-    )
-    # Without devices the place is taken by preemption: nothing is handed over, and nothing ends.
-    written.record.answered(PLAIN, "hub", "jupyter-bob", ReservedPlacement(placement))
-    first, second = written.lines
-    assert (first.kind, first.code, first.subject, first.node) == (
-        "reserve-placeholder",
-        "warm",
-        "Pod hub/jupyter-ada",
-        "node-a",
-    )
-    assert (
-        first.reason
-        == "it gets the place of placeholder-1 on node node-a, with its devices, if it is there by 09:00:30 UTC"
-    )
-    assert (first.profile, first.outcome) == ("gpu", "done")
-    assert first.details == {
-        "placeholder": "hub/placeholder-1",
-        "until": "2026-03-02T09:00:30+00:00",
-        "claim.gpu": "placeholder-1-gpu",
-        "shape": GPU.id,
-    }
-    assert second.reason == "it gets the place of placeholder-1 on node node-a"
-    assert "until" not in second.details
-    assert written.log.decided_at is None, "nobody looked at all the rest"
-
-
 @pytest.mark.parametrize("kind", [PlacementKind.PREEMPTED, PlacementKind.SCALE_UP, PlacementKind.NEVER])
 def test_who_gets_nothing_that_is_kept_finds_the_reason(kind: PlacementKind) -> None:
     written = Written()
     written.answer("ada", kind, "another node must come")
     (line,) = written.lines
     assert (line.kind, line.code, line.subject) == ("refuse-reservation", kind, "Pod hub/ada")
-    assert line.reason == "no place is kept for it: another node must come"
+    assert line.reason == "no placeholder is warm for it: another node must come"
 
 
-def test_what_is_free_anyway_is_not_worth_a_line() -> None:
+@pytest.mark.parametrize("kind", [PlacementKind.FRESH, PlacementKind.WARM])
+def test_what_is_free_or_noted_elsewhere_is_not_worth_a_line(kind: PlacementKind) -> None:
     written = Written()
-    written.answer("ada", PlacementKind.FRESH)
+    written.answer("ada", kind)
     assert written.lines == []
 
 

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dra_spawner.kube.api import KubernetesError
-from dra_spawner.placeholders.controller.reservations import Frozen
+from dra_spawner.placeholders.controller.backoff import Backoff
+from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement
+from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, whole
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, at_work, claim_spec, shape
 
 WHOLE = {"gpu": claim_spec()}
+KIND = ReservePlaceholder.kind
 
 
 @pytest.fixture
@@ -76,3 +82,51 @@ async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) 
         world.policy = replace(world.policy, stale_after=timedelta(minutes=1))
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
         assert reservation.placement.kind is PlacementKind.WARM
+
+
+async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_once(
+    prepared: ClusterUnderTest,
+) -> None:
+    """The same back-off holds as for all that rounds decide."""
+    gpu = shape(WHOLE)
+    async with prepared.fault_proxy() as proxy:
+        kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
+        async with at_work(prepared, (gpu, ReplicaRange(1, 1)), kubeconfig=kubeconfig) as world:
+            await world.until(lambda: len(world.warm(gpu)) == 1)
+            world.reconciler.backoff = Backoff(0.5, 0.5, 10)
+            proxy.fail(Fault.answer(403, "Forbidden", "not you"), verb="patch", resource="resourceclaims", times=1)
+            before = proxy.count("patch", "resourceclaims")
+            with pytest.raises(KubernetesError, match="not you"):
+                await world.reservations.place(gpu, prepared.namespace, "ada")
+            with pytest.raises(Frozen, match=r"refused a moment ago: .*not you"):
+                await world.reservations.place(gpu, prepared.namespace, "ada")
+            assert proxy.count("patch", "resourceclaims") == before + 1
+            assert len(world.warm(gpu)) == 1, "nothing is reserved"
+            answers: list[ReservedPlacement] = []
+            async with asyncio.timeout(20):
+                while not answers:
+                    with contextlib.suppress(Frozen):
+                        answers.append(await world.reservations.place(gpu, prepared.namespace, "ada"))
+                    await asyncio.sleep(0.02)
+            assert answers[0].placement.kind is PlacementKind.WARM
+            (line,) = [each.decision for each in world.decisions.newest(100) if each.decision.kind == KIND]
+            assert (line.subject, line.outcome) == (f"Pod {prepared.namespace}/ada", "done")
+
+
+async def test_reservations_that_fail_count_as_failures_of_the_api_server(prepared: ClusterUnderTest) -> None:
+    """While it fails, rounds decide nothing either."""
+    gpu = shape(WHOLE)
+    async with prepared.fault_proxy() as proxy:
+        kubeconfig = prepared.admin_kubeconfig_for(proxy.url)
+        async with at_work(prepared, (gpu, ReplicaRange(3, 3)), kubeconfig=kubeconfig) as world:
+            node, *slices = node_with("node-b", whole("gpu-0"), whole("gpu-1"))
+            node["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+            await prepared.publish(node, *slices)
+            await world.until(lambda: len(world.warm(gpu)) == 3)
+            proxy.fail(Fault.answer(500, "InternalError", "etcd"), verb="patch", resource="resourceclaims", times=None)
+            for number in range(3):
+                with pytest.raises(KubernetesError):
+                    await world.reservations.place(gpu, prepared.namespace, f"user-{number}")
+            assert "the API server fails" in world.reconciler.backoff.api_problem
+            with pytest.raises(Frozen, match="the API server fails"):
+                await world.reservations.place(gpu, prepared.namespace, "late")

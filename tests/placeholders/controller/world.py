@@ -93,7 +93,7 @@ class PlaceholderWorld:
         self.reconciler = Reconciler(
             watch, lambda: self.policy, executor, self.decisions, frozenset((cluster.namespace,))
         )
-        self.reservations = Reservations(api, self.reconciler, lambda: None)
+        self.reservations = Reservations(self.reconciler)
         self._numbers = itertools.count()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:

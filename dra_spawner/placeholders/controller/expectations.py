@@ -1,0 +1,129 @@
+"""What this process has done and the watch does not show yet, so that nothing is done twice.
+
+As in Kubernetes' controllers: an action that was carried out is expected to be seen. Until then, decisions count it.
+
+- A deletion under way makes its placeholder `terminating` (`View.ending`).
+- A reservation makes its placeholder `reserved` (`View.reserved`) from before the first request until it is over.
+- A created placeholder that is not seen holds up all further creations: nobody knows how many there are.
+- A creation without an answer may have worked. The next placeholder of its shape gets the same name, so it is there
+  once, whatever became of the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder, DeletePlaceholder, ReservePlaceholder
+from dra_spawner.placeholders.planner.view import Reservation
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+
+__all__ = ["Expectation", "Expectations"]
+
+#: By then the watch shows what is there, or it is stale and nothing is decided.
+_UNANSWERED_SECONDS: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """A change of one object that the watch is going to show.
+
+    Attributes
+    ----------
+    is_met
+        Whether it does.
+    is_new
+        Whether the object was created.
+    """
+
+    kind: Kind
+    key: ObjectKey
+    is_met: Callable[[ClusterWatch], bool]
+    is_new: bool = False
+
+
+class Expectations:
+    """See the module.
+
+    Parameters
+    ----------
+    clock
+        Seconds that only go forward; the event loop's by default.
+
+    Attributes
+    ----------
+    reserved
+        Reservations by placeholder, whether or not their claims show them.
+    deleting
+        Placeholders that are being deleted in this round.
+    version
+        How often `deleting` has changed.
+    """
+
+    def __init__(self, clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()) -> None:
+        self._clock = clock
+        self._created: list[tuple[Expectation, float]] = []
+        self._unanswered: dict[str, dict[str, float]] = {}
+        self.reserved: dict[ObjectKey, Reservation] = {}
+        self.deleting: frozenset[ObjectKey] = frozenset()
+        self.version = 0
+
+    # --- deletions and reservations ----------------------------------------------------------------------------------
+
+    def expect_deletions(self, actions: Iterable[Action]) -> None:
+        """Count the placeholders that these actions delete, and no others, as terminating."""
+        deleting = frozenset(each.key for each in actions if isinstance(each, DeletePlaceholder))
+        if deleting != self.deleting:
+            self.deleting = deleting
+            self.version += 1
+
+    def expect_reservation(self, action: ReservePlaceholder) -> None:
+        """Count a placeholder as reserved."""
+        self.reserved[action.placeholder] = Reservation(action.pod.name, action.until, action.since)
+
+    def forget_reservation(self, action: ReservePlaceholder) -> None:
+        """Count a placeholder as reserved no longer, unless its claims show it."""
+        self.reserved.pop(action.placeholder, None)
+
+    def forget_ended_reservations(self, now: datetime) -> None:
+        """Forget those that are over."""
+        self.reserved = {key: each for key, each in self.reserved.items() if now < each.until}
+
+    # --- creations ---------------------------------------------------------------------------------------------------
+
+    def keep_creations(self, unmet: Iterable[Expectation], seconds: float) -> None:
+        """Remember the created pods among what was not seen in time; after so many seconds they count as gone."""
+        until = self._clock() + seconds
+        self._created += [(each, until) for each in unmet if each.kind is Kind.POD and each.is_new]
+
+    def allowed(self, actions: tuple[Action, ...], watch: ClusterWatch) -> tuple[Action, ...]:
+        """The actions, without creations while a created placeholder is not seen."""
+        now = self._clock()
+        self._created = [(each, until) for each, until in self._created if now < until and not each.is_met(watch)]
+        if not self._created:
+            return actions
+        return tuple(each for each in actions if not isinstance(each, CreatePlaceholder))
+
+    def keep_unanswered(self, shape: str, name: str) -> None:
+        """Remember the name of a placeholder whose creation was not answered, for two minutes."""
+        now = self._clock()
+        self._unanswered = {each: left for each, names in self._unanswered.items() if (left := _fresh(names, now))}
+        self._unanswered.setdefault(shape, {})[name] = now + _UNANSWERED_SECONDS
+
+    def take_unanswered(self, shape: str) -> str | None:
+        """The oldest of these names of a shape, once; None if there is none."""
+        fresh = _fresh(self._unanswered.pop(shape, {}), self._clock())
+        found = next(iter(fresh), None)
+        if found is not None and len(fresh) > 1:
+            del fresh[found]
+            self._unanswered[shape] = fresh
+        return found
+
+
+def _fresh(names: dict[str, float], now: float) -> dict[str, float]:
+    return {name: until for name, until in names.items() if now < until}
