@@ -57,7 +57,7 @@ def test_pods_on_nodes_that_are_not_there() -> None:
         known.look(watch.snapshot, None)
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
         known.look(watch.snapshot, None)
-    assert len(known.touched_nodes) <= known_module._SPARE
+    assert len(known._touched) <= known_module._SPARE
     assert len(figures._stale._names) <= stale_nodes._SPARE
 
 
@@ -181,7 +181,8 @@ async def test_ever_new_shapes_that_ask_for_a_place(embedded_cluster: ClusterUnd
 BOUNDED: Final = {
     "DecisionLog._kept": "decisions_kept",
     "ReservationLog._noted": "10 minutes",
-    "LaunchWaits._promised": "by age",
+    "Backoff._reservations": "by age",
+    "LaunchWaits._reserved": "by age",
     "HandoverTimes._begun": "by age",
     "Reservations._answers": "_MOST_ANSWERS",
     "Table._latest": "_REMEMBERED",

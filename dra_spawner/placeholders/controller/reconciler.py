@@ -19,7 +19,7 @@ from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.controller.decision_words import KINDS_OF_DECISIONS, decision_of
 from dra_spawner.placeholders.controller.executor import ActionExecutor, ReservationLost
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
-from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
+from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import RESERVATION, ReservationEvent, ReservationState, following
 from dra_spawner.placeholders.planner.actions import (
     Action,
@@ -136,14 +136,14 @@ class Reconciler:
     _planner_state: PlannerState = field(init=False)
     backoff: Backoff = field(init=False)
     """What failed and is not tried again yet, by rounds and by reservations."""
-    _waiting_shapes: PendingShapes = field(init=False)
+    _pending_shapes: PendingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._planner_state = PlannerState.fresh(self.now())
         self.backoff = Backoff(self.times.first_refusal, self.times.longest_refusal, self.times.pause)
         trusts_servers = Namespaces.of(self.namespaces).servers is not None
-        self._waiting_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
+        self._pending_shapes = PendingShapes(self.watch, trusts_servers=trusts_servers)
 
     @property
     def changes(self) -> int:
@@ -225,8 +225,7 @@ class Reconciler:
         """One round: decide, act, and wait until what was done can be seen."""
         self._woken.clear()
         began = time.perf_counter()
-        view = self.view()
-        policy = self._waiting_shapes.added_to(self.policy(), view)
+        policy, view = self._pending_shapes.added_to(self.policy(), self.view())
         self.latest = decided = decide(view, policy, self._planner_state)
         # Whatever becomes of it, it is spent.
         self._planner_state = decided.planner_state

@@ -7,7 +7,7 @@ the snapshot: a fresh one gives the same views, later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
@@ -72,22 +72,19 @@ class FailedFits:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """What was found when nodes were last judged.
+class Moment:
+    """A state of one index. Only that index knows what has changed since.
 
     Attributes
     ----------
-    rules
-        By which.
-    since
-        Of the memory that came of it: who has another one must look at all nodes.
-    unsettled
-        Nodes that must be looked at again, though nothing changes there.
+    of
+        Replaced when the index begins anew.
+    number
+        Of the last change.
     """
 
-    rules: object = None
-    since: Mapping[str, datetime] | None = None
-    unsettled: frozenset[str] = frozenset()
+    of: object = None
+    number: int = 0
 
 
 class ClusterIndex:
@@ -117,10 +114,6 @@ class ClusterIndex:
         Slices of one node's devices.
     slices_of_pool
         All slices.
-    judged
-        For whoever judges nodes.
-    touched_nodes
-        Nodes that are different or gone, or their slices or pullers are, since they were last judged.
     failed_fits
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     busyness
@@ -151,8 +144,10 @@ class ClusterIndex:
         self.labelled: dict[str, set[str]] = {label: set() for label in _NODE_LABELS}
         self.slices_of_node: dict[str, tuple[ResourceSlice, ...]] = {}
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
-        self.judged = Judged()
-        self.touched_nodes: set[str] = set()
+        self._epoch = object()
+        self._changes = 0
+        #: Nodes that changed or went, or their slices or pullers did: the number of the last change, the oldest first.
+        self._touched: dict[str, int] = {}
         self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
         self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
         self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
@@ -179,6 +174,27 @@ class ClusterIndex:
             self._replace_node(name, state_before, state)
         self._forget_what_is_gone()
 
+    @property
+    def moment(self) -> Moment:
+        """The present state, for `touched_since`."""
+        return Moment(self._epoch, self._changes)
+
+    def touched_since(self, moment: Moment) -> set[str] | None:
+        """Nodes that changed or went, or their slices or pullers did, since a moment; None if that is not known."""
+        if moment.of is not self._epoch:
+            return None
+        found: set[str] = set()
+        for name in reversed(self._touched):
+            if self._touched[name] <= moment.number:
+                break
+            found.add(name)
+        return found
+
+    def _touch(self, name: str) -> None:
+        self._changes += 1
+        self._touched.pop(name, None)
+        self._touched[name] = self._changes
+
     def note_busyness(
         self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
     ) -> None:
@@ -190,8 +206,8 @@ class ClusterIndex:
     def _forget_what_is_gone(self) -> None:
         """Whoever makes pods can name nodes and claims that are not there: of these only some are remembered."""
         nodes = self._nodes.items
-        if len(self.touched_nodes) > len(nodes) + _SPARE:
-            self.touched_nodes &= nodes.keys()
+        if len(self._touched) > len(nodes) + _SPARE:
+            self._touched = {name: number for name, number in self._touched.items() if name in nodes}
         if len(self._busy_by) > len(self._claims.items) + len(self.slices_of_pool) + _SPARE:
             self._busy_by.clear()
             self.busyness_at_hand.clear()
@@ -225,7 +241,7 @@ class ClusterIndex:
             if not _is_in(key, self._namespaces.pullers):
                 return
             _add(self.pullers, pod.node_name, pod)
-            self.touched_nodes.add(pod.node_name)
+            self._touch(pod.node_name)
             return
         if names.SHAPE in pod.labels or component in (names.USER_SERVER, names.PLACEHOLDER):
             for claim in _named(pod):
@@ -250,7 +266,7 @@ class ClusterIndex:
             _remove(self.users_of_node, pod.node_name, pod)
         if pod.node_name in self.pullers:
             _remove(self.pullers, pod.node_name, pod)
-            self.touched_nodes.add(pod.node_name)
+            self._touch(pod.node_name)
         for claim in _named(pod):
             _remove(self.naming, claim, pod)
 
@@ -267,7 +283,7 @@ class ClusterIndex:
         if before is None or after is None or before.node.created != after.node.created:
             self._newest = None
         if after is None:
-            self.touched_nodes.add(name)
+            self._touch(name)
             del self.created[name]
             self.busyness.pop(name, None)
             self.busyness_at_hand.pop(name, None)
@@ -278,15 +294,16 @@ class ClusterIndex:
                     each.of_node.pop(name, None)
                     each.without_placeholders.pop(name, None)
         elif before is None or before.node is not after.node:
-            self.touched_nodes.add(name)
+            self._touch(name)
             self.created[name] = _moment(after.node.created)
             for label, names in self.labelled.items():
                 (names.add if label in after.node.labels else names.discard)(name)
 
     def _replace_slice(self, before: ResourceSlice | None, after: ResourceSlice | None) -> None:
-        self.touched_nodes.update(item.node_name for item in (before, after) if item is not None and item.node_name)
         for item in (before, after):
             if item is not None:
+                if item.node_name:
+                    self._touch(item.node_name)
                 self._busyness_may_differ(item.pool_id)
                 self.busyness_at_hand.pop(item.node_name or "", None)
         if before is not None:

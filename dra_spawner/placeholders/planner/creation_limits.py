@@ -98,10 +98,6 @@ class Creations:
             ended=(self.ended | {each.uid for each in (*new, *failed)}) & there,
         )
 
-    def without(self, end: DeletePlaceholder) -> Creations:
-        """With one that has ended besides the decisions, for a user: it is replaced like others of these."""
-        return replace(self, spent=max(self.spent - 1, 0.0), ended=self.ended | {end.uid})
-
     def allow(self, view: View, policy: Policy, actions: Iterable[Action]) -> tuple[tuple[Action, ...], Creations]:
         """The actions with only so many placeholders made as may be; those beside waiting servers last."""
         left = int(policy.renewal.most(_wanted(view, policy)) - self.spent)

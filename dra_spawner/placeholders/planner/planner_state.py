@@ -6,9 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from dra_spawner.placeholders.planner.cluster_index import Moment
 from dra_spawner.placeholders.planner.creation_limits import Creations
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
 from dra_spawner.placeholders.planner.token_bucket import Tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What the readiness of nodes was last judged by.
+
+    Attributes
+    ----------
+    rules
+        The policy's part.
+    moment
+        Of the cluster index. Nodes that have not changed since need not be judged again.
+    unsettled
+        Nodes that must be judged again, though nothing changes there.
+    """
+
+    rules: object = None
+    moment: Moment = field(default_factory=Moment)
+    unsettled: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +55,8 @@ class PlannerState:
         What was done for users' pods that wait, by uid.
     avoided
         Node where a placeholder with devices has failed, and when.
+    judged
+        What readiness was last judged by, and where it must be judged again.
     drain_tried, drain_last
         When it was last looked for a node that could become empty, and which one was looked at last.
     """
@@ -48,6 +70,7 @@ class PlannerState:
     creations: Creations = field(default_factory=Creations)
     pending_records: Mapping[str, PendingRecord] = field(default_factory=dict)
     avoided: Mapping[str, datetime] = field(default_factory=dict)
+    judged: Judged = field(default_factory=Judged, compare=False)
     drain_tried: datetime | None = None
     drain_last: str = ""
 
@@ -57,6 +80,7 @@ class PlannerState:
             return self
         return replace(
             self,
+            judged=Judged(),
             lost_readiness={name: min(when, now) for name, when in self.lost_readiness.items()},
             ready_since={name: min(when, now) for name, when in self.ready_since.items()},
             busy={name: min(when, now) for name, when in self.busy.items()},

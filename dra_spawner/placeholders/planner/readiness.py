@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 
 from dra_spawner import names
 from dra_spawner.dra.objects import ResourceSlice
 from dra_spawner.placeholders.planner.actions import LabelNode
-from dra_spawner.placeholders.planner.cluster_index import Judged
 from dra_spawner.placeholders.planner.hypothetical_pods import kind_of, pods_by_kind
-from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.planner_state import Judged, PlannerState
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import View, allows
 from dra_spawner.simulator.nodes import NodeState
@@ -78,8 +76,13 @@ def decide_readiness(
             continue
         reason = f"ready for users: {judge.present(state, kinds)}"
         come.append(LabelNode(name, names.IMAGES_READY, names.TRUE, reason))
-    judge.keep(since, unsettled)
-    remembered = replace(planner_state, lost_readiness=lost_readiness, ready_since=since, drivers=judge.drivers_of_kind)
+    remembered = replace(
+        planner_state,
+        lost_readiness=lost_readiness,
+        ready_since=since,
+        drivers=judge.drivers_of_kind,
+        judged=judge.judged(unsettled),
+    )
     return (*gone, *come), remembered
 
 
@@ -104,23 +107,24 @@ class _Judge:
         self._pods = pods_by_kind(policy)
         self._images = _images_by_kind(policy)
         self._rules = (self._images, policy.readiness)
-        judged = view.index.judged
-        self._looks_at_all = judged.rules != self._rules or judged.since is not planner_state.ready_since
+        judged = planner_state.judged
+        touched = view.index.touched_since(judged.moment)
+        self._looks_at_all = touched is None or judged.rules != self._rules
+        self._touched = touched or set()
+        self._unsettled = judged.unsettled
         self.drivers_of_kind = self._seen_with(planner_state)
 
     def to_look_at(self) -> Iterator[str]:
         """Names of nodes, in the order of the snapshot."""
-        nodes, index = self._view.snapshot.nodes, self._view.index
+        nodes = self._view.snapshot.nodes
         if self._looks_at_all:
             return iter(nodes)
-        names = index.touched_nodes | index.judged.unsettled
+        names = self._touched | self._unsettled
         return iter(sorted(name for name in names if name in nodes))
 
-    def keep(self, since: Mapping[str, datetime], unsettled: set[str]) -> None:
-        """Note for the next time what was looked at."""
-        index = self._view.index
-        index.judged = Judged(self._rules, since, frozenset(unsettled))
-        index.touched_nodes.clear()
+    def judged(self, unsettled: set[str]) -> Judged:
+        """What the next judgement may rely on."""
+        return Judged(self._rules, self._view.index.moment, frozenset(unsettled))
 
     def kinds_of(self, state: NodeState) -> list[str]:
         """The kinds of shapes that can run on a node of this kind."""
@@ -173,9 +177,9 @@ class _Judge:
         """Drivers that a kind of node has been seen with, which a new node is to have, too."""
         index, nodes = self._view.index, self._view.snapshot.nodes
         found = dict(planner_state.drivers)
-        for name in index.touched_nodes - nodes.keys():
+        for name in self._touched - nodes.keys():
             found.pop(name, None)
-        for name in index.slices_of_node if self._looks_at_all else index.touched_nodes:
+        for name in index.slices_of_node if self._looks_at_all else self._touched:
             state = nodes.get(name)
             if state is None:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -158,6 +159,18 @@ class View:
         """Pods that pull images, by node."""
         self._waiting = tuple(self.index.waiting.values())
         self._warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
+
+    def with_own_shapes(self, own_shapes: Mapping[ObjectKey, str]) -> View:
+        """The same view, which does not believe the labels of servers that wait.
+
+        Parameters
+        ----------
+        own_shapes
+            Id of the shape that a server is found to ask for, by its pod (`OwnShapes`).
+        """
+        found = copy(self)
+        found.own_shapes = own_shapes
+        return found
 
     # --- placeholders and users ------------------------------------------------------------------------------------
 

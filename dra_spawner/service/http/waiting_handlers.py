@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from dra_spawner import names
+from dra_spawner.placeholders.controller.pending_servers import PendingServer, pending_servers
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
-from dra_spawner.placeholders.controller.waiting import PendingServer, pending_servers
 from dra_spawner.placeholders.planner.view import age
 from dra_spawner.service.http.passing_on import LeadersHandler
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler

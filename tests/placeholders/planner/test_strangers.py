@@ -10,7 +10,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.kube.observed import ObservedObject
-from dra_spawner.placeholders.controller.waiting_shapes import PendingShapes
+from dra_spawner.placeholders.controller.pending_shapes import PendingShapes
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner import pod_shapes
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeleteClaim, DeletePlaceholder
@@ -55,7 +55,7 @@ class SharedWorld(World):
 
     def view(self, index: ClusterIndex | None = None) -> View:
         view = View(self.snapshot, self.now, namespaces=USER_NAMESPACES, index=index or self.index)
-        self.policy = self.shapes.added_to(self.published, view)
+        self.policy, view = self.shapes.added_to(self.published, view)
         return view
 
     def observed(self, kind: Kind, key: ObjectKey) -> ObservedObject:

@@ -44,14 +44,14 @@ class PendingShapes:
         self._added: Mapping[str, Shape] = {}
         self._policy = Policy()
 
-    def added_to(self, policy: Policy, view: View) -> Policy:
-        """The policy with their shapes, which have no images: no node is less ready for others because of them.
+    def added_to(self, policy: Policy, view: View) -> tuple[Policy, View]:
+        """The policy with their shapes, and the view with what servers ask for where they are not trusted.
 
-        Without any published shape it is left as it is: then nobody makes nodes ready. Where servers are not trusted,
-        the view gets to know what they ask for.
+        The added shapes have no images: no node is less ready for others because of them. Without any published shape
+        both are returned as they are: then no node is made ready.
         """
         if not policy.shapes:
-            return policy
+            return policy, view
         found: dict[str, Shape] = {}
         own: dict[ObjectKey, str] = {}
         read: dict[tuple[str, str], Shape | None] = {}
@@ -73,13 +73,13 @@ class PendingShapes:
         self._read = read
         if self._own is not None:
             self._own.forget_others()
-            view.own_shapes = own
+            view = view.with_own_shapes(own)
         if not found:
-            return policy
+            return policy, view
         if policy is not self._base or found != self._added:
             self._base, self._added = policy, found
             self._policy = replace(policy, shapes={**policy.shapes, **found})
-        return self._policy
+        return self._policy, view
 
     def _own_of(self, pod: Pod, said: Shape, view: View) -> Shape | None:
         assert self._own is not None
