@@ -54,9 +54,9 @@ def test_pods_on_nodes_that_are_not_there() -> None:
     (puller, *_) = sorted(names.IMAGE_PULLERS)
     for number in range(MANY // 3):
         watch.put(Kind.POD, pod("p", f"node-{number}", puller))
-        known.look(watch.snapshot, None)
+        known.refresh(watch.snapshot, None)
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
-        known.look(watch.snapshot, None)
+        known.refresh(watch.snapshot, None)
     assert len(known._touched) <= known_module._SPARE
     assert len(figures._stale._names) <= stale_nodes._SPARE
 

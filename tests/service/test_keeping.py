@@ -83,7 +83,7 @@ async def test_nothing_is_promised_while_nothing_is_decided(
         status, answer = await service.ask(body)
         assert (status, answer["message"]) == (
             503,
-            "Nothing is promised at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
+            "Nothing is reserved at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
         )
         refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-reservation")
         assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [

@@ -223,9 +223,9 @@ async def test_a_standby_shows_what_the_leader_decided(embedded_cluster: Cluster
             assert "does not lead" not in page
             # Each replica's own problems, and the leader's.
             assert "placeholders of tpu" in page
-            leader.controller._refused_promise = "pods may not be patched"
+            leader.controller._reservation_problem = "pods may not be patched"
             for text in (await standby.get("page"), await standby.get("status")):
-                assert "nothing can be promised: pods may not be patched" in text
+                assert "nothing can be reserved: pods may not be patched" in text
                 assert "placeholders of tpu" in text
             status, refused = await send(standby, "", b"", "decisions?limit=many", "GET")
             assert (status, refused["message"]) == (400, "limit must be a whole number from 0 to 1000.")

@@ -1,1 +1,1 @@
-"""What the planner decides about placeholders is carried out here, and claims are promised."""
+"""Carries out what the planner decides, and answers servers that are about to start."""

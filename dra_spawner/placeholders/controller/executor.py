@@ -180,7 +180,7 @@ class ActionExecutor:
         return await self._api.patch(f"{path}/{name}", {}, patch_type=PatchType.MERGE), False
 
     async def _own(self, claim: JsonObject, pod: JsonObject) -> None:
-        """Let a claim go with its placeholder, unless it was promised by now; without an owner it is an orphan later.
+        """Let a claim go with its placeholder, unless it is reserved by now; without an owner it is an orphan later.
 
         Parameters
         ----------

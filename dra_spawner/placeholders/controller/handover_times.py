@@ -1,4 +1,4 @@
-"""How long handovers take: from a promise to the server's pod on its node."""
+"""How long handovers take: from a reservation to the server's pod on its node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST: Final = 600.0
 
 
 class HandoverTimes:
-    """Watches for the pods to which something was promised.
+    """Watches for the pods that claims were reserved for.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class HandoverTimes:
         self._callbacks.append(callback)
 
     def begin(self, namespace: str, pod: str) -> None:
-        """A claim was promised to a pod that is yet to come."""
+        """A claim was reserved for a pod that is yet to come."""
         now = self._clock()
         # Those that never came are not waited for.
         self._begun = {key: since for key, since in self._begun.items() if now - since < _LONGEST}

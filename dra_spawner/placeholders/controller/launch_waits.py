@@ -18,7 +18,7 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["LaunchOutcome", "LaunchWaits"]
 
-#: Since a promise.
+#: Since a reservation.
 _LONGEST: Final = timedelta(minutes=10)
 #: The API server stamps whole seconds: what was made so short a time ago was made when it was seen.
 _JUST: Final = timedelta(seconds=2)
@@ -27,7 +27,7 @@ _JUST: Final = timedelta(seconds=2)
 class LaunchOutcome(StrEnum):
     """How a server came by its place."""
 
-    #: A place was kept for it.
+    #: It took over a placeholder.
     HIT = "hit"
     #: It waited for its node to come.
     NODE_WAIT = "node_wait"
@@ -66,7 +66,7 @@ class LaunchWaits:
         self._callbacks.append(callback)
 
     def reservation(self, namespace: str, pod: str) -> None:
-        """A place that is kept was promised to a pod that is yet to come."""
+        """A placeholder was reserved for a pod that is yet to come."""
         now = self._now()
         self._reserved = {key: at for key, at in self._reserved.items() if now - at < _LONGEST}
         self._reserved[ObjectKey(namespace, pod)] = now
@@ -98,7 +98,7 @@ class LaunchWaits:
 
     def _outcome(self, key: ObjectKey, pod: Pod, since: datetime) -> LaunchOutcome:
         reserved = self._reserved.pop(key, None) is not None
-        # What was promised and came too late is a claim of its own.
+        # A pod that came too late for its reservation has a claim of its own.
         if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (reserved and not pod.claims):
             return LaunchOutcome.HIT
         node = self._watch.snapshot.nodes.get(pod.node_name)

@@ -132,7 +132,7 @@ class PlaceholderController:
         self._reservations: Reservations | None = None
         self._index: _Wanted | None = None
         self._told: frozenset[str] = frozenset()
-        self._refused_promise = ""
+        self._reservation_problem = ""
         self._record = ReservationLog(decisions, self.now, self.name_of)
         self.counts = ControllerCounts()
         decisions.on_append(self._count)
@@ -176,8 +176,8 @@ class PlaceholderController:
             found.insert(0, f"Placeholders: {self.shapes.problem}.")
         if self._reconciler is not None:
             found += self._reconciler.problems()
-        if self._refused_promise:
-            found.append(f"Placeholders: nothing can be promised: {self._refused_promise}.")
+        if self._reservation_problem:
+            found.append(f"Placeholders: nothing can be reserved: {self._reservation_problem}.")
         return tuple(found)
 
     @property
@@ -227,7 +227,7 @@ class PlaceholderController:
         return self._reconciler is not None
 
     def view(self) -> View:
-        """The cluster as placeholders see it; with what was promised, if this process leads."""
+        """The cluster as placeholders see it; with reservations, if this process leads."""
         if self._reconciler is not None:
             return self._reconciler.view()
         stale = min(self.watch.staleness_seconds(), _NEVER)
@@ -305,13 +305,13 @@ class PlaceholderController:
         try:
             reservation = await self._reservations.place(known, namespace, pod)
         except Frozen as error:
-            self._record.refused(shape, namespace, pod, "frozen", f"nothing is promised at present: {error}")
+            self._record.refused(shape, namespace, pod, "frozen", f"nothing is reserved at present: {error}")
             raise
         except KubernetesError as error:
-            self._refused_promise = missing_right(error)
-            self._record.failed(known, namespace, pod, self._refused_promise or str(error))
+            self._reservation_problem = missing_right(error)
+            self._record.failed(known, namespace, pod, self._reservation_problem or str(error))
             raise
-        self._refused_promise = ""
+        self._reservation_problem = ""
         self._record.answered(known, namespace, pod, reservation)
         self.counts.placements[reservation.placement.kind] += 1
         if reservation.placement.kind is PlacementKind.WARM:

@@ -59,7 +59,7 @@ class ControllerSettings:
 
     @property
     def reservation(self) -> timedelta:
-        """How long a place is kept for the server it was promised to."""
+        """How long a placeholder is reserved for one server."""
         return self.policy.grace.reservation
 
 

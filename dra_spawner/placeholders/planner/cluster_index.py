@@ -153,7 +153,7 @@ class ClusterIndex:
         self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
         self._busy_by: dict[Hashable, set[str]] = {}
 
-    def look(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
+    def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
         within = Namespaces.of(namespaces)
         if snapshot is not self._snapshot or within != self._namespaces:

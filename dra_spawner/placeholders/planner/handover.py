@@ -1,6 +1,6 @@
 """Warm claims that users' pods take over: when the placeholder goes, and when a reservation ends.
 
-A claim is promised to one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
+A claim is reserved for one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
 
 The placeholder stays on its node, and among the claim's consumers, until the containers of the user's pod run: so the
 devices are never free in between, and the kubelet never undoes their preparation. A pod that it begins to prepare while
@@ -35,14 +35,14 @@ from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
-#: From the promise to the pod, and from there to its node.
+#: From the reservation to the pod, and from there to its node.
 _UNDER_WAY = timedelta(seconds=10)
 #: Clocks of two leaders differ by less.
 _CLOCKS_APART = timedelta(minutes=5)
 
 
 def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
-    """What is to be done about claims that users' pods have or were promised."""
+    """What is done about claims that users' pods name or that are reserved for them."""
     takers = _takers(view)
     actions: list[Action] = []
     for key, placeholder in view.placeholders.items():
@@ -68,7 +68,7 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
 
 
 def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
-    """Placeholders that are kept for a pod which came with claims of its own; none could be promised to another.
+    """Deletions of placeholders whose pod came with claims of its own; none could be reserved for another.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tupl
 
 
 def is_under_way(view: View, policy: Policy) -> bool:
-    """Whether users' pods that a place was promised to are about to get it.
+    """Whether handovers are under way.
 
     New placeholders wait meanwhile: they go through the same scheduler, which sends a limited number of requests. Pods
     that take long are not waited for.
@@ -116,7 +116,7 @@ def _reservations(view: View, pod: Pod) -> Iterator[Reservation]:
 
 
 def _takers(view: View) -> dict[ObjectKey, Pod]:
-    """The user's pod that names a placeholder's claim, by placeholder; whether it was promised it or not."""
+    """The user's pod that names a placeholder's claim, by placeholder; whether it was reserved for it or not."""
     return {
         key: pod
         for key, placeholder in view.placeholders.items()
@@ -127,7 +127,7 @@ def _takers(view: View) -> dict[ObjectKey, Pod]:
 
 
 def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
-    """Whether nobody need be waited for. A promise that seems to last for long was given by a clock that went wrong."""
+    """Whether a reservation has ended. One that seems to last for long was made by a clock that went wrong."""
     left = reservation.until - view.now
     return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.reservation
 
@@ -218,7 +218,7 @@ def _has_others(claims: Iterable[TrackedClaim], placeholder: Pod) -> bool:
 
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
-    """Whether the scheduler is about to enter it among a claim's consumers: who writes there now makes that fail."""
+    """Whether the scheduler is about to make it a consumer of a claim: a concurrent write would conflict with that."""
     if pod.node_name or view.scheduler_says(pod):
         return False
     return age(pod.created, view.now) < policy.grace.binding

@@ -103,7 +103,7 @@ class Grace:
         The scheduler has so long to bind a pod that names a warm claim, unless it says why not, before it is helped.
         Where many start at once its requests wait for seconds, and who writes to the claim meanwhile makes it fail.
     reservation
-        A warm claim is kept so long for the pod that it was promised to.
+        How long a warm claim is reserved for one pod.
     new_node
         A node that just came is not drained.
     freed_node

@@ -1,4 +1,4 @@
-"""Placeholders make way for a user's pod that does not fit: the fewest, where that surely helps.
+"""Preemption of placeholders for a user's pod that does not fit: the fewest, where that surely helps.
 
 kube-scheduler preempts less important pods for CPU and memory, but never for a device (KEP-5690 plans it). This is that
 preemption: decided by simulation, and only for pods that want devices.
@@ -70,7 +70,7 @@ class PendingUser:
     has_preemption
         Whether placeholders made way for it; until it has its place, nobody else may be put there.
     unknown
-        Why it is not known whether it fits; None if it is index.
+        Why it is not known whether it fits; None if that is known.
     """
 
     pod: ObjectKey
@@ -83,7 +83,7 @@ class PendingUser:
 def decide_preemptions(
     view: View, policy: Policy, busyness: NodesBusyness, before: Mapping[str, PendingRecord]
 ) -> tuple[tuple[Action, ...], tuple[PendingUser, ...], Mapping[str, PendingRecord]]:
-    """Who makes way for the users' pods that wait, and what is to be said of each of these pods.
+    """Which placeholders are deleted for pending users' pods, and what is to be said of each of these pods.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def decide_preemptions(
 
 
 class _Preemptions:
-    """Looks at one pod after the other; within a trial, in which each has its place then."""
+    """Looks at one pod after the other, within a trial; each pod that fits has its place there."""
 
     def __init__(
         self, view: View, policy: Policy, busyness: NodesBusyness, preemption_backoff: PreemptionBackoff
@@ -113,7 +113,7 @@ class _Preemptions:
         self._policy = policy
         self._busyness = busyness
         self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
-        # A pod that came without what was promised to it may have its place, as may others.
+        # A pod that came without its reserved claims may have their place, as may others.
         self._unused_reservations = {
             key: each for key, each in view.placeholders.items() if view.reservation_unused(each)
         }
@@ -173,11 +173,11 @@ class _Preemptions:
             return self._told_of_room(pod, where), True
         if self.preemption_backoff.has_preemption(pod):
             return self._told_of_room(pod, "", "placeholders have just made way for it"), True
-        preemption = self._way_elsewhere(pod) if where else self._way(pod, failed_fits)
+        preemption = self._preemption_elsewhere(pod) if where else self._preemption(pod, failed_fits)
         if preemption is not None and wants_devices(pod) and not self.preemption_backoff.may_preempt(pod):
             return self._told_of_room(pod, preemption.node), True
         if preemption is not None:
-            return self._make_way(pod, preemption), True
+            return self._preempt(pod, preemption), True
         if where:
             return self._told_of_room(pod, where), True
         if node := self._once_ready(pod):
@@ -210,30 +210,31 @@ class _Preemptions:
         with self._view.snapshot.trial():
             return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
 
-    def _way(self, pod: Pod, failed_fits: FailedFits) -> Preemption | None:
+    def _preemption(self, pod: Pod, failed_fits: FailedFits) -> Preemption | None:
         """Who is to make way for a pod that does not fit; where nobody has done so in vain, if possible."""
-        # What was promised to it without a claim, it takes over by its making way.
+        # A reserved placeholder without claims is taken over by preemption.
         reserved = [each for each in self._view.placeholders.values() if each.is_reserved_for(pod)]
         reserved += self._unused_reservations.values()
-        if reserved and (preemption := self._way_among(reserved, pod)) is not None:
+        if reserved and (preemption := self._preemption_among(reserved, pod)) is not None:
             return preemption
         free = [*self._free.values(), *reserved]
         tried = self.preemption_backoff.tried(pod)
         if (
             tried
-            and (preemption := self._way_among([each for each in free if each.node not in tried], pod)) is not None
+            and (preemption := self._preemption_among([each for each in free if each.node not in tried], pod))
+            is not None
         ):
             return preemption
-        return self._way_among(free, pod, failed_fits if not reserved else None)
+        return self._preemption_among(free, pod, failed_fits if not reserved else None)
 
-    def _way_elsewhere(self, pod: Pod) -> Preemption | None:
+    def _preemption_elsewhere(self, pod: Pod) -> Preemption | None:
         """Who could make way for a pod that the scheduler does not place where there is room."""
         snapshot, tried = self._view.snapshot, self.preemption_backoff.tried(pod)
         nodes = {each.node for each in self._free.values()} - tried
         others = {name for name in nodes if not snapshot.fits_on(pod, name, explain=False).fits}
-        return self._way_among([each for each in self._free.values() if each.node in others], pod)
+        return self._preemption_among([each for each in self._free.values() if each.node in others], pod)
 
-    def _way_among(
+    def _preemption_among(
         self, placeholders: Iterable[Placeholder], pod: Pod, failed_fits: FailedFits | None = None
     ) -> Preemption | None:
         return find_preemption(self._view.snapshot, pod, placeholders, self._busyness, failed_fits)
@@ -260,7 +261,7 @@ class _Preemptions:
         reason = f"should fit {where}, and the scheduler says: {said}"
         return PendingUser(key, reason, needs_node=True, has_preemption=has_preemption)
 
-    def _make_way(self, pod: Pod, preemption: Preemption) -> PendingUser:
+    def _preempt(self, pod: Pod, preemption: Preemption) -> PendingUser:
         """Let placeholders make way for a pod."""
         if wants_devices(pod):
             preemption = replace(preemption, nominated_pods=_nominated_pods(self._view, preemption, self._pending))

@@ -27,16 +27,16 @@ _NO_PLACE = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """For whom a warm claim is kept.
+    """For whom a warm claim is reserved.
 
     Attributes
     ----------
     pod
         Name of the user's pod.
     until
-        When that ends if the pod does not come.
+        When it ends if the pod does not come.
     since
-        When that was promised, as far as is known.
+        When it was made, as far as is known.
     """
 
     pod: str
@@ -67,7 +67,7 @@ class Placeholder:
         return not self.pod.node_name
 
     def is_reserved_for(self, pod: Pod) -> bool:
-        """Whether its place, which has no claim that could be handed over, is kept for this pod."""
+        """Whether it is reserved for this pod and has no claim that could be handed over."""
         kept_for = self.reservation.pod if self.reservation is not None else ""
         return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
 
@@ -140,7 +140,7 @@ class View:
         self.stale = stale
         self.problem = problem
         self.index = index if index is not None else ClusterIndex()
-        self.index.look(snapshot, namespaces)
+        self.index.refresh(snapshot, namespaces)
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.own_shapes: Mapping[ObjectKey, str] | None = None
         """What servers that wait are found to ask for, where their labels are not believed (`OwnShapes`)."""
@@ -213,7 +213,7 @@ class View:
         return pod.labels.get(names.SHAPE, "")
 
     def reservation_unused(self, placeholder: Placeholder) -> bool:
-        """Whether the pod that a placeholder's claims are promised to has come without them."""
+        """Whether the pod that a placeholder is reserved for has come without its claims."""
         reservation = placeholder.reservation
         return (
             reservation is not None
@@ -222,9 +222,9 @@ class View:
         )
 
     def came_without_claims(self, namespace: str, reservation: Reservation, claims: Collection[ObjectKey]) -> bool:
-        """Whether the pod that claims are promised to has come, and names none of them.
+        """Whether the pod that claims are reserved for has come, and names none of them.
 
-        It was made without the answer, which came too late or never. Nobody else is promised them, ever.
+        It was made without the answer, which came too late or never. They are never reserved for another pod.
         """
         if reservation.since is None:
             return False

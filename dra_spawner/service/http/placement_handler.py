@@ -86,10 +86,10 @@ class PlacementsHandler(PlaceholderHandler):
             await self._pass_on(body)
             return
         except Frozen as error:
-            raise HTTPError(503, "Nothing is promised at present: %s.", error) from None
+            raise HTTPError(503, "Nothing is reserved at present: %s.", error) from None
         except KubernetesError as error:
-            log.warning("Nothing can be promised: pod=%s error=%s", question["pod"], error)
-            raise HTTPError(503, "The Kubernetes API does not let the service promise anything at present.") from None
+            log.warning("Nothing can be reserved: pod=%s error=%s", question["pod"], error)
+            raise HTTPError(503, "The Kubernetes API does not let the service reserve anything at present.") from None
         self.write_json(_reservation_json(reservation))
 
     # --- other replicas ----------------------------------------------------------------------------------------------
