@@ -121,6 +121,9 @@ RESERVED_UNTIL: Final = "hub.jupyter.org/reserved-until"
 #: often (left out: once).
 PREEMPTED_AT: Final = "hub.jupyter.org/preempted-at"
 
+#: On the pod of the service's replica that leads, with the value `TRUE`: a Service selects it.
+LEADER: Final = "hub.jupyter.org/dra-spawner-leader"
+
 #: Annotation of a placeholder: why it was made.
 REASON: Final = "hub.jupyter.org/reason"
 #: Annotation of a user's pod whose shape belongs to no single choice: the shape, from which a placeholder is made.
@@ -151,8 +154,6 @@ INTEL_GAS: Final = "hub.jupyter.org/intel-gas"
 
 #: Annotation of `SHAPES_CONFIG_MAP`: the hub that published it.
 PUBLISHER: Final = "hub.jupyter.org/publisher"
-#: Annotation of the service's Lease: where its leader listens.
-LEADER_URL: Final = "hub.jupyter.org/leader-url"
 
 # Names of objects, unless the administrator chose others.
 

@@ -1,22 +1,23 @@
-"""Who of several replicas acts: the holder of a Lease.
+"""Leader election: of several replicas, the holder of a Lease acts.
 
-The rules by which a Lease is taken and kept are those of `kubernetes_asyncio.leaderelection`. What is around them there
-is not used, because with it replicas could act at the same time (release 36.1): `LeaderElection.run` leaves the
-leader's task running when a request fails otherwise than by an answer, or when it is cancelled itself; it goes by the
-wall clock, which may jump; a request may take minutes while the Lease runs out; and it does not wait for the end
-of the task before it begins another. Here
+The rule is that of client-go (``tools/leaderelection``):
 
-- the leader stops by itself `renew_deadline_seconds` after it last *began* a successful renewal, by a clock that does
-  not jump;
-- others wait `lease_seconds` after they last *saw* a change of the Lease, by such a clock, too. That is later, so there
-  is a gap between one leader and the next of at least the difference, in which requests under way come to their end.
+- Acquire: a candidate takes a Lease that has no holder, or that nobody has changed for the duration that it states.
+  Time counts from when this process saw the change, by its own monotonic clock; times in the Lease are for people.
+- Every write replaces the version that was read just before. Of two candidates, the API server refuses the second.
+- Renew: the leader renews the Lease every `retry_seconds`. It stops by itself `renew_deadline_seconds` after it *began*
+  its last successful renewal. Others wait for `lease_seconds`, so two terms never overlap: requests under way have the
+  difference to end in.
+- Release: a leader that ends clears the holder, so that nobody has to wait.
+
+In two points it is stricter. A Lease that somebody deleted counts as held for the duration that it stated. The work of
+a leader has ended before its process is a candidate again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import secrets
@@ -28,11 +29,6 @@ from datetime import UTC, datetime
 from random import Random
 from typing import Any, Final
 
-from kubernetes_asyncio.client.exceptions import ApiException
-from kubernetes_asyncio.leaderelection.electionconfig import Config
-from kubernetes_asyncio.leaderelection.leaderelection import LeaderElection
-from kubernetes_asyncio.leaderelection.leaderelectionrecord import LeaderElectionRecord
-
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -42,12 +38,12 @@ __all__ = ["LeaderElector", "LeaseTimes", "NotLeading", "new_identity"]
 log = logging.getLogger(__name__)
 
 _MOST_TRANSITIONS: Final = 2**31 - 1
-"""That the API server takes: an int32."""
-"""Annotation of the Lease: where its holder answers."""
+"""The greatest count that the API server takes: an int32."""
+_RULE: Final = f'{{apiGroups: ["{names.COORDINATION_GROUP}"], resources: [leases], verbs: [get, create, update]}}'
 
 
 class NotLeading(Exception):
-    """Something was about to be done that only the leader may do."""
+    """An action that only the leader may perform was requested of another replica."""
 
 
 _ENDS_A_TERM: Final = (NotLeading, KubernetesError)
@@ -56,15 +52,15 @@ _ENDS_A_TERM: Final = (NotLeading, KubernetesError)
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """Durations in seconds; client-go's defaults.
+    """Durations in seconds; the defaults are client-go's.
 
     Attributes
     ----------
     lease_seconds
-        How long others wait after the last sign of a leader before they take its place.
+        How long other replicas wait after the leader's last renewal before one takes its place.
     renew_deadline_seconds
-        How long after the last renewal a leader goes on. What it does must come to an end within the difference to
-        `lease_seconds`: no request of a leader may take longer.
+        How long a leader acts after it began its last successful renewal. No request of a leader may take longer than
+        the difference to `lease_seconds`.
     retry_seconds
         Between two tries.
     """
@@ -80,7 +76,7 @@ class LeaseTimes:
 
 
 def new_identity() -> str:
-    """A name for this process, and for no other: the pod's, and some random characters."""
+    """A name for this process alone: the pod's name and random characters."""
     return f"{socket.gethostname()}_{secrets.token_hex(4)}"
 
 
@@ -93,10 +89,10 @@ class LeaderElector:
         Its account must be allowed to ``get``, ``create`` and ``update`` leases in `namespace`.
     name
         Of the Lease.
-    url
-        Where this process answers the other replicas, which read it from the Lease; empty for nowhere.
+    identity
+        Name of this process in the Lease; by default `new_identity`.
     clock
-        Seconds that only go forward.
+        Monotonic seconds.
     """
 
     def __init__(
@@ -106,30 +102,23 @@ class LeaderElector:
         name: str,
         *,
         identity: str | None = None,
-        url: str = "",
         times: LeaseTimes | None = None,
         clock: Callable[[], float] = time.monotonic,
         random: Random | None = None,
     ) -> None:
         self.identity = identity or new_identity()
-        self.namespace = namespace
-        self.url = url
+        self._api = api
+        self._namespace, self._name = namespace, name
         self._times = times or LeaseTimes()
         self._clock = clock
         self._random = random or Random()  # noqa: S311 (jitter)
-        self._lock = _LeaseLock(api, namespace, name, self.identity, self._times, clock, url)
-        self._election = LeaderElection(
-            Config(
-                self._lock,
-                self._times.lease_seconds,
-                self._times.renew_deadline_seconds,
-                self._times.retry_seconds,
-                onstarted_leading=_nothing,
-                onstopped_leading=_nothing,
-            )
-        )
+        self._holder = ""
+        self._seen: tuple[Any, ...] = ()
+        self._held_until = -math.inf
+        """Until then another process may hold the Lease."""
         self._leads_until = -math.inf
         self._terms = 0
+        self._problem = ""
 
     @property
     def is_leader(self) -> bool:
@@ -139,17 +128,12 @@ class LeaderElector:
     @property
     def leader(self) -> str:
         """Identity of the leader as last seen; empty if there is none."""
-        return self._lock.holder
-
-    @property
-    def leader_url(self) -> str:
-        """Where the leader answers, if that is another replica that says so; else empty."""
-        return "" if self._lock.holder in ("", self.identity) else self._lock.holder_url
+        return self._holder
 
     @property
     def problem(self) -> str:
-        """Why the Lease cannot be read or written; empty while all is well."""
-        return self._lock.problem
+        """Why the Lease cannot be read or written; empty while it can."""
+        return self._problem
 
     @property
     def terms(self) -> int:
@@ -157,12 +141,12 @@ class LeaderElector:
         return self._terms
 
     def require(self) -> None:
-        """Call before each thing that only the leader may do.
+        """Check before each action that only the leader may perform.
 
         Raises
         ------
         NotLeading
-            When this process is not the leader (any more).
+            When this process is not the leader.
         """
         if not self.is_leader:
             raise NotLeading(f"{self.identity} is not the leader")
@@ -170,29 +154,59 @@ class LeaderElector:
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
         """Stand for election until cancelled, and run `lead` while this process is the leader.
 
-        `lead` is cancelled at once when leadership is lost, and is called anew when it is won back, never before it
-        has ended. If it ends by itself, leadership is given away.
+        `lead` is cancelled when leadership is lost. It is called again when leadership is won again, never before the
+        last call has ended. When it ends by itself, the Lease is released.
 
         Raises
         ------
         Exception
-            What `lead` failed by, after leadership was given away. `NotLeading` and `KubernetesError` only end a term.
+            The error of `lead`, after the Lease was released. `NotLeading` and `KubernetesError` only end a term.
         """
         try:
             while True:
-                while not await self._try():
+                while not await self.try_acquire_or_renew():
                     await self._pause()
                 self._terms += 1
-                log.info("Leader now: identity=%s lease=%s", self.identity, self._lock)
+                log.info("Leader now: identity=%s lease=%s/%s", self.identity, self._namespace, self._name)
                 try:
                     await self._lead(lead)
                 finally:
                     self._leads_until = -math.inf
-                    await self._lock.release()
-                log.info("Leader no longer: identity=%s lease=%s", self.identity, self._lock)
+                    await self._release()
+                log.info("Leader no longer: identity=%s lease=%s/%s", self.identity, self._namespace, self._name)
                 await self._pause()
         finally:
             self._leads_until = -math.inf
+
+    async def try_acquire_or_renew(self) -> bool:
+        """Acquire the Lease, or renew it: one try.
+
+        Returns
+        -------
+        bool
+            Whether this process holds the Lease now. Errors are logged and kept in `problem`.
+        """
+        started, limit = self._clock(), self._times.grace_seconds
+        try:
+            async with asyncio.timeout(limit):
+                won = await self._acquire_or_renew()
+        except TimeoutError:
+            self._note_problem(f"no answer within {limit:g} s")
+            return False
+        except KubernetesError as error:
+            lacks = f"its account lacks the rule {_RULE} in namespace {self._namespace} ({error.message})"
+            self._note_problem(lacks if error.status == 403 else str(error))
+            return False
+        except Exception as error:
+            log.exception("The Lease cannot be read or written: lease=%s/%s", self._namespace, self._name)
+            self._problem = f"{type(error).__name__}: {error}"
+            return False
+        self._problem = ""
+        if won:
+            self._leads_until = started + self._times.renew_deadline_seconds
+        return won
+
+    # --- a term ------------------------------------------------------------------------------------------------------
 
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.ensure_future(lead())
@@ -202,10 +216,10 @@ class LeaderElector:
         finally:
             if renewal.done():
                 self._leads_until = -math.inf
-            # Who is stopped may bring to an end what it has begun, until the last renewal is too long ago.
+            # Cancelled work may finish a request under way until the last renewal is too long ago.
             for each in (renewal, task):
                 each.cancel()
-            # Not before it has really ended may another be elected here, or this one again.
+            # Wait for its end: until then neither this process nor another may be elected.
             results = await _ended(renewal, task)
         for result in results:
             if isinstance(result, Exception):
@@ -220,162 +234,92 @@ class LeaderElector:
             left = self._leads_until - self._clock()
             await asyncio.sleep(min(self._times.retry_seconds, left))
             if self.is_leader:
-                await self._try()
-                if self._lock.holder not in ("", self.identity):
-                    return  # somebody else took it, whatever the reason
-
-    async def _try(self) -> bool:
-        """Take the Lease, or renew it; whether it is ours now."""
-        started, limit = self._clock(), self._times.grace_seconds
-        # The library goes by the wall clock; what it is told there is when, by ours, the Lease was last seen to change.
-        self._election.observed_time_milliseconds = int((time.time() - self._lock.age_seconds()) * 1000)
-        try:
-            async with asyncio.timeout(limit):
-                won = await self._election.try_acquire_or_renew()
-        except TimeoutError:
-            self._lock.problem = f"no answer within {limit:g} s"
-            return False
-        except Exception as error:
-            log.exception("The Lease cannot be read or written: lease=%s", self._lock)
-            self._lock.problem = f"{type(error).__name__}: {error}"
-            return False
-        if won:
-            self._leads_until = started + self._times.renew_deadline_seconds
-        return won
+                await self.try_acquire_or_renew()
+                if self._holder not in ("", self.identity):
+                    return  # another process took it, for whatever reason
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._times.retry_seconds * self._random.uniform(1.0, 1.2))
 
+    # --- the Lease ---------------------------------------------------------------------------------------------------
 
-class _LeaseLock:
-    """The Lease, for the library: errors become answers, and who is too early is refused."""
-
-    def __init__(
-        self,
-        api: KubernetesApi,
-        namespace: str,
-        name: str,
-        identity: str,
-        times: LeaseTimes,
-        clock: Callable[[], float],
-        url: str = "",
-    ) -> None:
-        self.name, self.namespace, self.identity = name, namespace, identity
-        self.problem = ""
-        self.holder = ""
-        self.holder_url = ""
-        self._url = url
-        self._api = api
-        self._times = times
-        self._clock = clock
-        self._lease: JsonObject = {}
-        self._seen: tuple[Any, ...] = ()
-        self._seen_at = -math.inf
-        self._free_at = -math.inf
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    def age_seconds(self) -> float:
-        """How long ago the Lease was last seen to change; at most a day."""
-        return min(self._clock() - self._seen_at, 86400.0)
-
-    async def get(self, name: str, namespace: str) -> tuple[bool, LeaderElectionRecord | ApiException | None]:
+    async def _acquire_or_renew(self) -> bool:
         try:
-            lease = await self._api.get(self._path(name))
+            lease = await self._api.get(self._path(self._name))
         except KubernetesError as error:
-            if error.not_found:
-                self._see({})
-                return False, _api_exception(404)
-            self._note(error)
-            return False, _api_exception(error.status or 503)
-        self._see(lease)
-        spec = _spec(lease)
-        times = spec.get("acquireTime"), spec.get("renewTime")
-        return True, LeaderElectionRecord(self.holder or None, str(spec.get("leaseDurationSeconds", "")), *times)
-
-    async def create(self, name: str, namespace: str, election_record: LeaderElectionRecord) -> bool:
-        if self._clock() < self._free_at:
-            return False  # somebody deleted it, of which its holder may know nothing yet
-        metadata = self._with_url({"name": name})
-        body = {"apiVersion": names.COORDINATION_API, "kind": "Lease", "metadata": metadata, "spec": self._new_spec()}
-        return await self._write(lambda: self._api.create(self._path(), body))
-
-    async def update(self, name: str, namespace: str, updated_record: LeaderElectionRecord) -> bool:
-        if self._clock() < self._free_at:
+            if not error.not_found:
+                raise
+            lease = {}
+        self._observe(lease)
+        if self._clock() < self._held_until:
             return False
-        body = {**self._lease, "metadata": self._with_url(self._lease["metadata"]), "spec": self._new_spec()}
-        return await self._write(lambda: self._api.replace(self._path(name), body))
-
-    async def release(self) -> None:
-        """Give the Lease away, if it is still ours, so that others need not wait for its end."""
-        with contextlib.suppress(KubernetesError, TimeoutError):
-            async with asyncio.timeout(self._times.grace_seconds):
-                lease = await self._api.get(self._path(self.name))
-                if _holder(lease) == self.identity:
-                    spec = {**_spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
-                    self._see(await self._api.replace(self._path(self.name), {**lease, "spec": spec}))
-
-    async def _write(self, request: Callable[[], Awaitable[JsonObject]]) -> bool:
+        spec = self._new_spec(_spec(lease))
         try:
-            self._see(await request())
+            if lease:
+                # With its resourceVersion: refused if another process has written meanwhile.
+                written = await self._api.replace(self._path(self._name), {**lease, "spec": spec})
+            else:
+                metadata = {"name": self._name, "labels": {names.MANAGED_BY: names.MANAGER}}
+                new = {"apiVersion": names.COORDINATION_API, "kind": "Lease", "metadata": metadata, "spec": spec}
+                written = await self._api.create(self._path(), new)
         except KubernetesError as error:
-            if not (error.conflict or error.already_exists):  # another was faster, which is nothing wrong
-                self._note(error)
-            return False
+            if error.conflict or error.already_exists:
+                return False  # another process was faster
+            raise
+        self._observe(written)
         return True
 
-    def _with_url(self, metadata: JsonObject) -> JsonObject:
-        annotations = {
-            key: value for key, value in (metadata.get("annotations") or {}).items() if key != names.LEADER_URL
-        }
-        if self._url:
-            annotations[names.LEADER_URL] = self._url
-        return {**metadata, "annotations": annotations}
+    async def _release(self) -> None:
+        """Clear the holder if it is still this process, so that others need not wait."""
+        with contextlib.suppress(KubernetesError, TimeoutError):
+            async with asyncio.timeout(self._times.grace_seconds):
+                lease = await self._api.get(self._path(self._name))
+                if _holder(lease) == self.identity:
+                    spec = {**_spec(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
+                    self._observe(await self._api.replace(self._path(self._name), {**lease, "spec": spec}))
 
-    def _new_spec(self) -> JsonObject:
+    def _observe(self, lease: JsonObject) -> None:
+        """Remember the holder, and when the Lease was first seen in this version.
+
+        Parameters
+        ----------
+        lease
+            Empty if there is none.
+        """
+        holder = _holder(lease)
+        seen = lease.get("metadata", {}).get("resourceVersion"), holder
+        if seen != self._seen:
+            self._seen = seen
+            if holder not in ("", self.identity):
+                stated = _spec(lease).get("leaseDurationSeconds")
+                lasts = max(self._times.lease_seconds, stated if isinstance(stated, int) else 0)
+                self._held_until = self._clock() + lasts
+            elif lease:
+                self._held_until = -math.inf
+        self._holder = holder
+
+    def _new_spec(self, before: JsonObject) -> JsonObject:
         now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-        before = _spec(self._lease)
-        spec: JsonObject = {
+        # A count that another writer set may be the greatest that there is.
+        transitions = min(before.get("leaseTransitions") or 0, _MOST_TRANSITIONS - 1)
+        is_renewal = before.get("holderIdentity") == self.identity
+        return {
             "holderIdentity": self.identity,
             "leaseDurationSeconds": math.ceil(self._times.lease_seconds),
             "renewTime": now,
-            "acquireTime": now,
-            # A count that somebody else wrote may be the greatest that there is.
-            "leaseTransitions": min(before.get("leaseTransitions") or 0, _MOST_TRANSITIONS - 1),
+            "acquireTime": (is_renewal and before.get("acquireTime")) or now,
+            "leaseTransitions": transitions + 1 if before and not is_renewal else transitions,
         }
-        if self.holder == self.identity:
-            spec["acquireTime"] = before.get("acquireTime") or now
-        elif before:
-            spec["leaseTransitions"] += 1
-        return spec
 
-    def _see(self, lease: JsonObject) -> None:
-        """Remember a state of the Lease, when it was first seen, and until when its holder may act."""
-        seen = (lease.get("metadata", {}).get("resourceVersion"), _holder(lease))
-        if seen != self._seen:
-            self._seen, self._seen_at = seen, self._clock()
-            if _holder(lease) not in ("", self.identity):
-                stated = _spec(lease).get("leaseDurationSeconds")
-                lasts = max(self._times.lease_seconds, stated if isinstance(stated, int) else 0)
-                self._free_at = self._seen_at + lasts
-            elif lease:
-                self._free_at = -math.inf
-        self._lease, self.holder, self.problem = lease, _holder(lease), ""
-        self.holder_url = (lease.get("metadata", {}).get("annotations") or {}).get(names.LEADER_URL, "")
-
-    def _note(self, error: KubernetesError) -> None:
-        if error.status == 403:
-            rule = f'{{apiGroups: ["{names.COORDINATION_GROUP}"], resources: [leases], verbs: [get, create, update]}}'
-            problem = f"its account lacks the rule {rule} in namespace {self.namespace} ({error.message})"
-        else:
-            problem = str(error)
-        if problem != self.problem:
-            log.warning("The Lease cannot be read or written: lease=%s problem=%s", self, problem)
-        self.problem = problem
+    def _note_problem(self, problem: str) -> None:
+        if problem != self._problem:
+            log.warning(
+                "The Lease cannot be read or written: lease=%s/%s problem=%s", self._namespace, self._name, problem
+            )
+        self._problem = problem
 
     def _path(self, name: str | None = None) -> str:
-        return resource_path(names.COORDINATION_API, "leases", self.namespace, name)
+        return resource_path(names.COORDINATION_API, "leases", self._namespace, name)
 
 
 def _spec(lease: JsonObject) -> JsonObject:
@@ -385,17 +329,6 @@ def _spec(lease: JsonObject) -> JsonObject:
 
 def _holder(lease: JsonObject) -> str:
     return _spec(lease).get("holderIdentity") or ""
-
-
-def _api_exception(status: int) -> ApiException:
-    """As the library expects it, which looks into the body."""
-    exception = ApiException(status=status, reason="")
-    exception.body = json.dumps({"code": status}).encode()
-    return exception
-
-
-async def _nothing() -> None:
-    """The library insists on callbacks."""
 
 
 async def _ended(*tasks: asyncio.Future[None]) -> list[BaseException | None]:

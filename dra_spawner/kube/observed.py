@@ -59,10 +59,6 @@ class ObservedObject:
     owners: tuple[Owner, ...] = ()
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """By type."""
-    address: str = ""
-    """``status.podIP`` of a pod."""
-    account: str = ""
-    """``spec.serviceAccountName`` of a pod."""
 
     @property
     def scheduler_says(self) -> str:
@@ -78,7 +74,6 @@ class ObservedObject:
         metadata = obj["metadata"]
         status = obj.get("status")
         conditions = status.get("conditions") if isinstance(status, dict) else None
-        spec = obj.get("spec")
         return cls(
             uid=_text(metadata, "uid"),
             resource_version=_text(metadata, "resourceVersion"),
@@ -101,8 +96,6 @@ class ObservedObject:
                 if isinstance(each, dict)
             }
             or _NO_CONDITIONS,
-            address=_text(status, "podIP") if isinstance(status, dict) else "",
-            account=intern(_text(spec, "serviceAccountName")) if isinstance(spec, dict) else "",
         )
 
 

@@ -35,10 +35,12 @@ from dra_spawner.service.http.application import web_application
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.settings import cookie_secret
 from dra_spawner.service.hub_traits import HubTraits
+from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
-from dra_spawner.service.listening import interface_of, is_replica_url, log_request
+from dra_spawner.service.listening import interface_of, log_request
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["DRASpawnerService", "main"]
 
@@ -164,26 +166,17 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         """,
     ).tag(config=True)
 
-    replica_url = Unicode(
+    pod_name = Unicode(
         help="""
-        Where other replicas reach this one, with prefix: they pass on to the leader what only it may answer. By default
-        `http://$POD_IP:<port><prefix>` where `$POD_IP` is set; without it, the hub must ask the leader itself. It
-        has an IP address: the pod's, by which other replicas find out that it is one of them, or a loopback address.
+        This replica's own pod, in `namespace`. It has the label `hub.jupyter.org/dra-spawner-leader: "true"` while this
+        replica leads, so that a Service can select the leader. The account needs the right to patch pods there. By
+        default `$POD_NAME`; empty sets no label, as for a service that the hub manages.
         """
     ).tag(config=True)
 
-    @validate("replica_url")
-    def _validate_replica_url(self, proposal: Any) -> str:
-        value: str = proposal["value"]
-        if value and not is_replica_url(value):
-            raise TraitError(f"replica_url must be like http://10.1.2.3:8181/, with an IP address, not {value!r}")
-        return f"{value.rstrip('/')}/" if value else ""
-
-    @default("replica_url")
-    def _default_replica_url(self) -> str:
-        address = os.environ.get("POD_IP", "")
-        host = f"[{address}]" if ":" in address else address
-        return f"http://{host}:{urlsplit(self.url).port}{self.prefix}" if address else ""
+    @default("pod_name")
+    def _default_pod_name(self) -> str:
+        return os.environ.get("POD_NAME", "")
 
     max_staleness_seconds = Float(
         60.0,
@@ -295,11 +288,16 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller)
             elector = context.elector = self.new_elector(api)
+            if self.pod_name:
+                pod = ObjectKey(self.namespace, self.pod_name)
+                context.leader_label = LeaderLabel(api, watch, elector, pod)
             async with controller, asyncio.TaskGroup() as tasks:
                 # Whichever ends by an error ends the process: one that leads and follows nothing would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
                 tasks.create_task(_spare_garbage_collection(watch))
+                if context.leader_label is not None:
+                    tasks.create_task(context.leader_label.run())
                 tasks.create_task(elector.run(lambda: controller.lead(elector.require)))
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
@@ -311,7 +309,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds
         times = LeaseTimes(seconds, seconds * 2 / 3, max(1.0, seconds * 2 / 15))
-        return LeaderElector(api, self.namespace, self.lease_name, times=times, url=self.replica_url)
+        return LeaderElector(api, self.namespace, self.lease_name, times=times)
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
         """The cluster, as soon as it is found: a managed service that ended instead would be started again at once."""

@@ -15,9 +15,8 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.chart_parts import ChartParts
-from dra_spawner.service.http.replica_addresses import ReplicaAddresses
-from dra_spawner.service.http.replica_signature import ReplicaSignatures
 from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import IdleDevices, register_times
 from dra_spawner.service.node_figures import NodeFigures
@@ -56,6 +55,8 @@ class ServiceContext:
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
     elector: LeaderElector | None = None
+    leader_label: LeaderLabel | None = None
+    """None where no Service selects the leader."""
     controller: PlaceholderController | None = None
     availability: Availability | None = None
     chart_parts: ChartParts | None = None
@@ -67,11 +68,8 @@ class ServiceContext:
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
     """What ``metrics`` shows."""
     idle_devices: IdleDevices = field(default_factory=IdleDevices)
-    signatures: ReplicaSignatures = field(init=False)
-    """Of what replicas tell each other."""
 
     def __post_init__(self) -> None:
-        self.signatures = ReplicaSignatures(self.web.own_token)
         self.registry.register(self.idle_devices)
 
     def follow(self, watch: ClusterWatch, controller: PlaceholderController | None = None) -> None:
@@ -87,17 +85,25 @@ class ServiceContext:
             register_times(self.registry, controller)
 
     @property
-    def replicas(self) -> ReplicaAddresses:
-        """Where the other replicas answer."""
-        if self.elector is None:
-            return ReplicaAddresses(self.watch)
-        return ReplicaAddresses(self.watch, self.elector.namespace, self.elector.url, self.elector.leader_url)
-
-    @property
     def role(self) -> Role:
         if self.elector is None or not (self.elector.is_leader or self.elector.leader):
             return Role.UNKNOWN
         return Role.LEADER if self.elector.is_leader else Role.STANDBY
+
+    def not_leading_because(self) -> str:
+        """Why this replica does not act, as a sentence that names the leader; empty if it leads."""
+        if self.role is Role.LEADER:
+            return ""
+        leader = self.elector.leader if self.elector is not None else ""
+        # The Lease may still name this replica, which could not renew it.
+        if self.elector is None or leader in ("", self.elector.identity):
+            return "This replica does not lead, and no leader is known."
+        return f"This replica stands by: the leader is {leader}."
+
+    def incomplete_because(self) -> str:
+        """Why an answer of this replica lacks what only the leader knows; empty if it leads."""
+        because = self.not_leading_because()
+        return f"{because} Decisions and their reasons are known to the leader only." if because else ""
 
     def readiness(self) -> Readiness:
         """Whether the cluster is known, freshly, and it is known who leads."""
@@ -113,6 +119,9 @@ class ServiceContext:
             )
         if self.role is Role.UNKNOWN:
             reasons.append("It is not known which replica leads.")
+        if self.role is not Role.LEADER and self.leader_label is not None and self.leader_label.is_set:
+            # No Service sends requests to a pod that is not ready.
+            reasons.append("This replica does not lead, but its pod is still labelled as the leader's.")
         return Readiness(not reasons, self.role, tuple(reasons))
 
     def problems(self) -> tuple[str, ...]:
@@ -122,8 +131,8 @@ class ServiceContext:
             found += self.watch.problems()
         if self.elector is not None and self.elector.problem:
             found.append(f"The leader cannot be elected: {self.elector.problem}.")
-        if problem := self.replicas.problem:
-            found.append(problem)
+        if self.leader_label is not None and self.leader_label.problem:
+            found.append(self.leader_label.problem)
         if self.controller is not None:
             found += self.controller.problems()
         if self.chart_parts is not None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import ipaddress
 import logging
 from typing import Any
-from urllib.parse import urlsplit
 
 from tornado.log import access_log
 
-__all__ = ["interface_of", "is_replica_url", "log_request"]
+__all__ = ["interface_of", "log_request"]
 
 
 def interface_of(host: str) -> str:
@@ -20,17 +19,6 @@ def interface_of(host: str) -> str:
         return str(ipaddress.ip_address(host))
     except ValueError:
         return ""
-
-
-def is_replica_url(url: str) -> bool:
-    """Whether others may be told to ask there: http, an IP address, a port, and a path at most."""
-    try:
-        parts = urlsplit(url)
-        ipaddress.ip_address(parts.hostname or "")
-        shown = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
-        return parts.port is not None and url == f"http://{shown}:{parts.port}{parts.path}"
-    except ValueError:
-        return False
 
 
 def log_request(handler: Any) -> None:

@@ -31,7 +31,6 @@ OBJECT_MARKS: Final = (
     names.RESERVED_FOR,
     names.RESERVED_UNTIL,
     names.PUBLISHER,
-    names.LEADER_URL,
     names.START_PREFIX,
     names.RESERVED_SINCE,
     names.REASON,

@@ -140,14 +140,18 @@ class Survey:
                 found = await self._try(self._list(LEASES, FoundLease.of))
         else:
             found = await self._try(self._list(LEASES, FoundLease.of))
-        return [each for each in found if each.found.name == self._lease or names.LEADER_URL in each.found.annotations]
+        return [
+            each
+            for each in found
+            if each.found.name == self._lease or each.found.labels.get(names.MANAGED_BY) == names.MANAGER
+        ]
 
     async def still_there(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
         """The objects that still exist."""
         wanted = {found.uid: found for found in objects}
         there: list[FoundObject] = []
         for kind in sorted({found.kind for found in wanted.values()}):
-            # Leases have no label of this project.
+            # A Lease that others made has no label of this project.
             selector = "" if kind == LEASES else _OURS
             namespaces = {found.namespace for found in wanted.values() if found.kind == kind}
             scopes: tuple[str | None, ...] = tuple(sorted(namespaces)) if self._scopes != (None,) else (None,)

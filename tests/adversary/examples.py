@@ -369,7 +369,7 @@ def leases() -> list[Json]:
         "name": "dra-spawner",
         "namespace": NAMESPACE,
         "resourceVersion": "1",
-        "annotations": {"hub.jupyter.org/leader-url": "http://127.0.0.1:1/"},
+        "labels": {"app.kubernetes.io/managed-by": "dra-spawner"},
     }
     return [{"kind": "Lease", "metadata": metadata, "spec": spec}]
 

@@ -297,7 +297,6 @@ def large_leases(name: str) -> dict[str, Json | bytes]:
     return {
         "annotations": lease({"annotations": full_annotations()}),
         "labels": lease({"labels": labels}),
-        "url": lease({"annotations": {"hub.jupyter.org/leader-url": "http://" + "x" * 260_000}}),
         "transitions": lease(holderIdentity="a", leaseTransitions=2**31 - 1, **over),
         "holder": lease(holderIdentity="x" * (_OBJECT_BYTES - 1000), **over),
         "never": lease(holderIdentity="a", acquireTime="9999-12-31T23:59:59.999999Z", **over),

@@ -166,7 +166,7 @@ async def _leader(api: ExamplesApi) -> None:
         leading.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(LeaderElector(api, NAMESPACE, "dra-spawner", url="http://127.0.0.1:1/").run(lead))
+    task = asyncio.create_task(LeaderElector(api, NAMESPACE, "dra-spawner").run(lead))
     await asyncio.wait_for(leading.wait(), 10)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
@@ -213,6 +213,7 @@ ONE_OBJECT: Final = {
     "dra_spawner.spawner.start_watch": "whether the pod of its own start is there",
     "dra_spawner.spawner.shape_publication": "what the hub itself has published",
     "dra_spawner.placeholders.controller.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
+    "dra_spawner.service.leader_label": "its own pod, whose labels the watch has read: it is written only",
     "dra_spawner.placeholders.controller.reservations": "version and reservation of a warm claim, which the watch has read",
 }
 """Modules that read again one object that is known, and what of it."""

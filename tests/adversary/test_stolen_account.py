@@ -86,7 +86,7 @@ async def test_pods_of_others(thief: Thief) -> None:
     ada, eve = thief.path("pods", "jupyter-ada"), thief.path("pods", "jupyter-eve", other)
     pod = thief.path("pods", "hub")
     image = {"op": "replace", "path": "/spec/containers/0/image", "value": "registry.example.com/thief:1"}
-    nothing_else, only = "of pods the label hub.jupyter.org/preempted-at is written", "only placeholders are deleted"
+    nothing_else, only = "of pods the labels hub.jupyter.org/preempted-at and", "only placeholders are deleted"
     other_label = "metadata.labels: of pods hub.jupyter.org/preempted-at is written"
     attempts: dict[str, tuple[Attempt, str]] = {
         "his image in the hub": (lambda t: t.change(pod, image), nothing_else),
@@ -97,6 +97,10 @@ async def test_pods_of_others(thief: Thief) -> None:
         "a server that is called a placeholder": (lambda t: t.merge(ada, {"metadata": {"labels": OURS}}), other_label),
         "the hub without labels": (lambda t: t.merge(pod, {"metadata": {"labels": {"component": None}}}), other_label),
         "a server's end in an hour": (lambda t: t.merge(ada, {"spec": {"activeDeadlineSeconds": 3600}}), nothing_else),
+        "the leader's label": (
+            lambda t: t.merge(ada, {"metadata": {"labels": {names.LEADER: names.TRUE}}}),
+            other_label,
+        ),
         "an annotation": (lambda t: t.merge(eve, {"metadata": {"annotations": {"a": "b"}}}), nothing_else),
         "an owner": (lambda t: t.merge(ada, {"metadata": {"ownerReferences": [HUB]}}), nothing_else),
         "a finalizer": (lambda t: t.merge(ada, {"metadata": {"finalizers": ["example.com/f"]}}), nothing_else),

@@ -164,16 +164,16 @@ async def test_a_lease_runs_out_by_a_clock_that_does_not_jump(
     await api.create(resource_path("coordination.k8s.io/v1", "leases", namespace), lease)
     clock = 1000.0
     elector = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
-    assert not await elector._try()
+    assert not await elector.try_acquire_or_renew()
     real = time.time
     monkeypatch.setattr(time, "time", lambda: real() + jump_seconds)
     # Forward, the Lease seems to have run out long ago; it has been seen for two seconds.
     clock += 2
-    assert not await elector._try()
+    assert not await elector.try_acquire_or_renew()
     assert not elector.is_leader
     # Backward, it seems to last for another hour.
     clock += 1.5
-    assert await elector._try()
+    assert await elector.try_acquire_or_renew()
     assert elector.is_leader
     clock += TIMES.renew_deadline_seconds
     assert not elector.is_leader
@@ -185,13 +185,13 @@ async def test_a_leader_that_says_it_holds_on_for_longer_is_believed(embedded_cl
     longer = LeaseTimes(lease_seconds=10, renew_deadline_seconds=8, retry_seconds=1)
     first = LeaderElector(api, namespace, LEASE, identity="a", times=longer, clock=lambda: clock)
     second = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
-    assert await first._try()
-    assert not await second._try()
+    assert await first.try_acquire_or_renew()
+    assert not await second.try_acquire_or_renew()
     clock += TIMES.lease_seconds + 1
     assert first.is_leader
-    assert not await second._try()
+    assert not await second.try_acquire_or_renew()
     clock += longer.lease_seconds
-    assert await second._try()
+    assert await second.try_acquire_or_renew()
 
 
 async def test_work_that_fails_gives_the_next_one_a_turn(embedded_cluster: ClusterUnderTest):
@@ -216,14 +216,14 @@ async def test_who_saw_a_leader_does_not_take_a_lease_that_was_deleted(embedded_
     clock = 1000.0
     first = LeaderElector(api, namespace, LEASE, identity="a", times=TIMES, clock=lambda: clock)
     second = LeaderElector(api, namespace, LEASE, identity="b", times=TIMES, clock=lambda: clock)
-    assert await first._try()
-    assert not await second._try()
+    assert await first.try_acquire_or_renew()
+    assert not await second.try_acquire_or_renew()
     await api.delete(resource_path("coordination.k8s.io/v1", "leases", namespace, LEASE))
     clock += 1
     assert first.is_leader
-    assert not await second._try()
+    assert not await second.try_acquire_or_renew()
     clock += TIMES.lease_seconds
-    assert await second._try()
+    assert await second.try_acquire_or_renew()
 
 
 async def test_deleted_lease_is_not_taken_from_who_holds_it(embedded_cluster: ClusterUnderTest):

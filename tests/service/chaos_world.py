@@ -165,7 +165,7 @@ class ChaosWorld:
     async def check_causes(self, replica: VirtualReplica) -> None:
         """Every user's pod that waits has a cause that the API names; of a replica that is cut off, those it knows.
 
-        So has the other one, which passes on what the leader says.
+        So has the standby, which sees the same cluster.
         """
         service = replica.running
         blind = [each for each in self.replicas if each.is_cut_off and (each is replica or each.leads)]

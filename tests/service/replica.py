@@ -238,7 +238,6 @@ async def replica(
             "namespace": cluster.namespace,
             "placeholder_priority_class": PRIORITY_CLASS,
             "lease_seconds": 3.0,
-            "replica_url": f"http://127.0.0.1:{listening.getsockname()[1]}/",
             **traits,
         }
     )

@@ -146,10 +146,12 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
                     await old.until(lambda: leads(old) == leader, "it stands by")
                     quiet = len(writes(proxy))
                     question = {"shape": GPU.id, "pod": "ada", "namespace": cluster.namespace}
-                    # Whom the hub reaches makes no difference: the leader answers.
+                    # A hub that still reaches the old one gets nothing from it, and its place from the leader.
                     status, answer = await old.ask(question)
+                    assert (status, answer["message"]) == (503, f"This replica stands by: the leader is {leader}.")
+                    status, answer = await new.ask(question)
                     assert (status, answer["kind"]) == (200, "warm")
-                    assert (await old.ask({**question, "shape": "0" * 16}))[0] == 404
+                    assert (await new.ask({**question, "shape": "0" * 16}))[0] == 404
                     await rest(new)
                     assert len(writes(proxy)) == quiet
 

@@ -4,6 +4,7 @@ import pytest
 import yaml
 from traitlets.config import Config
 
+from dra_spawner import names
 from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.service import DRASpawnerService
 from tests.test_helm_values import ROOT, problems, schema
@@ -56,7 +57,9 @@ def test_deployment_of_the_service_is_reached_and_finds_its_token(service_values
     deployment, service = documents("service-deployment.yaml")
     pod = deployment["spec"]["template"]
     labels = pod["metadata"]["labels"]
-    assert service["spec"]["selector"].items() <= labels.items()
+    # The leader adds the second label itself.
+    assert service["spec"]["selector"] == {**deployment["spec"]["selector"]["matchLabels"], names.LEADER: names.TRUE}
+    assert names.LEADER not in labels
     assert deployment["spec"]["selector"]["matchLabels"].items() <= labels.items()
     (rule,) = service_values["proxy"]["chp"]["networkPolicy"]["egress"]
     assert rule["to"][0]["podSelector"]["matchLabels"].items() <= labels.items()
@@ -70,6 +73,7 @@ def test_deployment_of_the_service_is_reached_and_finds_its_token(service_values
     assert environment["JUPYTERHUB_API_TOKEN"] == {
         "secretKeyRef": {"name": "hub", "key": f"hub.services.{name}.apiToken"}
     }
+    assert environment["POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
     assert environment["JUPYTERHUB_SERVICE_NAME"] == name
     assert environment["JUPYTERHUB_SERVICE_PREFIX"] == f"/services/{name}/"
     account = next(each for each in documents("service-rbac.yaml") if each["kind"] == "ServiceAccount")
@@ -95,4 +99,4 @@ def test_rules_of_the_service_are_the_ones_that_are_used():
     lease |= {
         ("Role", "coordination.k8s.io", "leases", verb, DRASpawnerService().lease_name) for verb in ("get", "update")
     }
-    assert rules == followed | lease
+    assert rules == followed | lease | {("Role", "", "pods", "patch")}

@@ -201,36 +201,6 @@ def test_defaults_are_those_of_the_policy() -> None:
     assert found.namespaces == Namespaces(hub, hub, hub)
 
 
-@pytest.mark.parametrize(
-    ("value", "kept"),
-    [
-        pytest.param("", "", id="none"),
-        pytest.param("http://10.1.2.3:8181/services/x/", "http://10.1.2.3:8181/services/x/", id="an-address"),
-        pytest.param("http://10.1.2.3:8181", "http://10.1.2.3:8181/", id="without-a-slash"),
-        pytest.param("http://[fd00::1]:8181/", "http://[fd00::1]:8181/", id="IPv6"),
-    ],
-)
-def test_where_other_replicas_reach_this_one(value: str, kept: str) -> None:
-    assert DRASpawnerService(replica_url=value).replica_url == kept
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        "http://dra-spawner:8181/",
-        "https://10.1.2.3:8181/",
-        "http://10.1.2.3/",
-        "http://a@10.1.2.3:8181/",
-        "http://10.1.2.3:8181/?x",
-        "http://[10.1.2.3:8181/",
-        "10.1.2.3:8181",
-    ],
-)
-def test_where_no_replica_can_be(value: str) -> None:
-    with pytest.raises(TraitError, match=r"replica_url must be like http://10\.1\.2\.3:8181/, with an IP address"):
-        DRASpawnerService(replica_url=value)
-
-
 def test_what_one_client_may_take() -> None:
     assert DRASpawnerService().server_limits() == ServerLimits()
     limits = DRASpawnerService(most_connections=20, header_seconds=1, body_seconds=2, answer_seconds=3).server_limits()

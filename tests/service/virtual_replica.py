@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -32,9 +31,7 @@ from tests.virtual_time.clock import JumpingClock
 
 _BEGIN = datetime(2026, 3, 2, 9, tzinfo=UTC)
 _INFORMERS = InformerSettings(first_delay_seconds=0.05, longest_delay_seconds=0.4)
-_LEASE = LeaseTimes(2.2, 1.6, 1.0)
-#: The library wants to hear of a second at least.
-_RETRY_SECONDS = 0.2
+_LEASE = LeaseTimes(2.2, 1.6, 0.2)
 _TIMES = ReconcilerTimes(idle=0.05, unseen=2.0, pause=0.5, first_refusal=0.2, longest_refusal=1.0)
 #: Of a request that is not answered.
 _REQUEST_SECONDS = 0.6
@@ -104,9 +101,7 @@ class _VirtualService(Service):
         return PlaceholderController(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
-        elector = LeaderElector(api, self.namespace, self.lease_name, times=_LEASE, url=self.replica_url)
-        elector._times = replace(_LEASE, retry_seconds=_RETRY_SECONDS)
-        return elector
+        return LeaderElector(api, self.namespace, self.lease_name, times=_LEASE)
 
 
 class VirtualReplica:

@@ -23,6 +23,7 @@ NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ELSEWHERE = {
     names.HUB_PREFIX: "beginning of the annotations that informers keep",
     names.CONSUMER_GROUP: "consumers of claims, which the plan releases",
+    names.LEADER: "label of the pod of the replica that leads: it goes with the pod, which is an administrator's",
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -13,7 +11,6 @@ from dra_spawner import __version__
 from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.service.context import Role
 from dra_spawner.service.http.authentication import ApiHandler, SecureHandler
-from dra_spawner.service.http.passing_on import LeadersHandler, ReplicaHandler, leaders_answers, why_not_the_leaders
 from dra_spawner.service.node_figures import NodeFigures
 
 __all__ = [
@@ -25,7 +22,6 @@ __all__ = [
     "ReadyHandler",
     "StatusHandler",
     "decision_json",
-    "each_once",
 ]
 
 
@@ -45,25 +41,19 @@ class ReadyHandler(SecureHandler):
         self.write_json({"ready": readiness.ready, "role": readiness.role, "reasons": readiness.reasons})
 
 
-class StatusHandler(ReplicaHandler):
-    """``GET api/status``: what the service is about, and all that is wrong, with what the leader says is."""
+class StatusHandler(ApiHandler):
+    """``GET api/status``: version, role, what is followed, and every problem of this replica."""
 
     async def get(self) -> None:
         context = self.context
         readiness = context.readiness()
-        if self.is_passed_on and readiness.role is not Role.LEADER:
-            raise HTTPError(503, "This replica does not lead.")
         watch, elector = context.watch, context.elector
-        problems = context.problems()
-        if readiness.role is Role.STANDBY and not self.is_passed_on:
-            answers = await leaders_answers(context, "api/status")
-            problems = each_once(problems, answers[0]["problems"] if answers else [why_not_the_leaders(context)])
         self.write_json(
             {
                 "version": __version__,
                 "ready": readiness.ready,
                 "reasons": readiness.reasons,
-                "problems": problems,
+                "problems": context.problems(),
                 "role": readiness.role,
                 "identity": elector.identity if elector is not None else "",
                 "leader": elector.leader if elector is not None else "",
@@ -110,15 +100,13 @@ class NodesHandler(ApiHandler):
         )
 
 
-class DecisionsHandler(LeadersHandler):
-    """``GET api/decisions``: what was decided when and why, newest first.
+class DecisionsHandler(ApiHandler):
+    """``GET api/decisions``: what this replica decided when and why, newest first.
 
     Query: ``limit``, ``after`` (a number, for what is new since), and ``kind``, ``profile``, ``node`` to choose.
     """
 
-    address = "api/decisions"
-
-    async def own_answer(self) -> dict[str, Any]:
+    async def get(self) -> None:
         wanted = {name: self.get_query_argument(name, "") for name in ("kind", "profile", "node")}
         found = self.context.decisions.newest(
             self.number("limit", 100),
@@ -127,7 +115,13 @@ class DecisionsHandler(LeadersHandler):
                 not value or getattr(decision, name) == value for name, value in wanted.items()
             ),
         )
-        return {"items": [decision_json(each) for each in found], "total": self.context.decisions.count}
+        self.write_json(
+            {
+                "items": [decision_json(each) for each in found],
+                "total": self.context.decisions.count,
+                "incomplete_because": self.context.incomplete_because(),
+            }
+        )
 
 
 class MetricsHandler(ApiHandler):
@@ -163,11 +157,6 @@ def required(figures: NodeFigures | None) -> NodeFigures:
     if figures is None:
         raise HTTPError(503, "The cluster is not found yet.")
     return figures
-
-
-def each_once(*problems: Iterable[str]) -> tuple[str, ...]:
-    """Each once."""
-    return tuple(dict.fromkeys(itertools.chain(*problems)))
 
 
 def decision_json(numbered: NumberedDecision) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from tornado.httputil import url_concat
 from dra_spawner import names
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
-from dra_spawner.service.http.handlers import decision_json, each_once
-from dra_spawner.service.http.passing_on import leaders_answers, why_not_the_leaders
+from dra_spawner.service.http.handlers import decision_json
 from dra_spawner.service.http.placeholder_handlers import not_ready_because, placeholders_json, profiles_json, stop_json
 from dra_spawner.service.http.waiting_handlers import pending_json
 
@@ -60,13 +59,12 @@ class NodesPage(PageHandler):
             nodes, after = await self.context.figures.nodes(after=shown_after, limit=50)
         readiness = self.context.readiness()
         marks = _marks(self.context, nodes)
-        told = await self._told()
         await self.render(
             "nodes.html",
             nodes=nodes,
             profiles=await profiles_json(self.context),
             words=_WORDS,
-            told=told,
+            told=self._placeholders(),
             span=_span,
             marks=lambda node: marks[node["name"]],
             meanings=_MEANINGS if any(marks.values()) else {},
@@ -75,7 +73,7 @@ class NodesPage(PageHandler):
             age=_age(watch.staleness_seconds()) if watch is not None else "never",
             percent=lambda value: f"{value:.0%}",
             readiness=readiness,
-            problems=each_once(self.context.problems(), told.problems),
+            problems=self._problems(),
             user=self.hub_user["name"],
             web=self.web,
             refresh_seconds=_REFRESH_SECONDS if refreshes else 0,
@@ -87,46 +85,27 @@ class NodesPage(PageHandler):
         """Of this page, with what is not empty of a query."""
         return url_concat(self.web.url(""), [(name, value) for name, value in query.items() if value])
 
-    async def _told(self) -> _Told:
-        """What the leader tells, or this replica where that does not answer, and then why."""
-        context = self.context
-        addresses = (
-            f"api/placeholders?limit={_PLACEHOLDERS_SHOWN}",
-            f"api/waiting?limit={_WAITING_SHOWN}",
-            f"api/decisions?limit={_DECISIONS_SHOWN}",
-            "api/status",
-        )
-        if context.role is Role.STANDBY and (answers := await leaders_answers(context, *addresses)) is not None:
-            kept, waiting, decisions, status = answers
-            return _Told(
-                kept["items"],
-                kept["total"],
-                kept["stop"],
-                waiting["items"],
-                waiting["total"],
-                decisions["items"],
-                status["problems"],
-            )
-        controller = context.controller
+    def _problems(self) -> Sequence[str]:
+        problems = self.context.problems()
+        return problems if self.context.role is not Role.STANDBY else (*problems, self.context.incomplete_because())
+
+    def _placeholders(self) -> _ShownPlaceholders:
+        context, controller = self.context, self.context.controller
         placeholders = placeholders_json(controller, context) if controller is not None else []
-        waits = pending_json(controller) if controller is not None else []
-        why = why_not_the_leaders(context) if context.role is Role.STANDBY else ""
-        return _Told(
+        waiting = pending_json(controller) if controller is not None else []
+        return _ShownPlaceholders(
             placeholders[:_PLACEHOLDERS_SHOWN],
             len(placeholders),
             stop_json(controller) if controller is not None else None,
-            waits[:_WAITING_SHOWN],
-            len(waits),
+            waiting[:_WAITING_SHOWN],
+            len(waiting),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
-            [why] if why else [],
         )
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
-    """What the page shows and only the leader knows, as the API answers it: so much of it as is shown, and how much
-    there is.
-    """
+class _ShownPlaceholders:
+    """Placeholders, pending servers and decisions, as the API answers them: the first ones, and how many there are."""
 
     placeholders: Sequence[Mapping[str, Any]]
     all_placeholders: int
@@ -134,8 +113,6 @@ class _Told:
     waiting: Sequence[Mapping[str, Any]]
     all_waiting: int
     decisions: Sequence[Mapping[str, Any]]
-    problems: Sequence[str]
-    """What is wrong at the leader, or that it does not answer."""
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -20,7 +20,7 @@ from dra_spawner.placeholders.planner.readiness import why_not_ready
 from dra_spawner.placeholders.planner.safeguards import safeguard_of
 from dra_spawner.placeholders.planner.view import Placeholder, View, age
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.passing_on import LeadersHandler, ReplicaHandler
+from dra_spawner.service.http.authentication import ApiHandler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class PlaceholderHandler(ReplicaHandler):
+class PlaceholderHandler(ApiHandler):
     """Has what is kept."""
 
     @property
@@ -48,20 +48,26 @@ class PlaceholderHandler(ReplicaHandler):
         return self.context.controller
 
 
-class PlaceholdersHandler(PlaceholderHandler, LeadersHandler):
+class PlaceholdersHandler(PlaceholderHandler):
     """``GET api/placeholders``: each placeholder, where it is, and why.
 
     Query: ``limit``.
     """
 
-    address = "api/placeholders"
-
-    async def own_answer(self) -> dict[str, Any]:
+    async def get(self) -> None:
         items = placeholders_json(self.controller, self.context)
         stop = stop_json(self.controller)
         frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
         limit = self.number("limit", len(items))
-        return {"items": items[:limit], "total": len(items), "frozen": frozen, "stop": stop}
+        self.write_json(
+            {
+                "items": items[:limit],
+                "total": len(items),
+                "frozen": frozen,
+                "stop": stop,
+                "incomplete_because": self.context.incomplete_because(),
+            }
+        )
 
 
 class ProfilesHandler(PlaceholderHandler):

@@ -1,4 +1,4 @@
-"""Where a server that is about to start gets its place: answered by the leader, to whom the others pass it on."""
+"""Where a server that is about to start gets its place: answered by the leader alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import UnknownSh
 from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.passing_on import ask_leader
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
-from dra_spawner.service.http.replica_signature import SCHEME
 
 __all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
 
@@ -29,9 +27,6 @@ _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,6
 _LONGEST_NAME = 253
 _SHAPE = re.compile(r"[0-9a-f]{16}")
 _KEYS = ("shape", "pod", "namespace", "definition")
-#: The hub waits for a second.
-_LEADER_SECONDS = 0.8
-_MOST_ANSWER_BYTES = 2**16
 
 
 class PlacementsHandler(PlaceholderHandler):
@@ -40,8 +35,8 @@ class PlacementsHandler(PlaceholderHandler):
     With ``definition`` of a shape that no choice has by itself (`replicas.shape_definition`); who does not know that is
     answered 404.
 
-    It is for the hub, which shows the service's own token, for another replica, which signs what it passes on, and for
-    whoever may manage the service. A login's cookie does not do: another site's page could send that, too.
+    The hub shows the service's own token; users and programs need the right to manage the service. A login's cookie
+    does not do: another site's page could send that, too. A standby answers 503 with the leader's name.
     """
 
     def initialize(self, context: ServiceContext) -> None:
@@ -59,19 +54,13 @@ class PlacementsHandler(PlaceholderHandler):
     async def prepare(self) -> None:
         kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
-        if kind == SCHEME:
-            await super().prepare()
-            return
         if kind.lower() not in ("token", "bearer") or not token:
             self.refuse_stranger()
         if not self.web.is_own_token(token):
             await super().prepare()
 
     async def post(self) -> None:
-        body = bytes(self._body)
-        if self.is_passed_on and not self.is_signed(body):
-            raise HTTPError(401, "No replica of this service has signed this body.")
-        question = _question(body)
+        question = _question(bytes(self._body))
         try:
             reservation = await self.controller.place(
                 question["shape"], question["namespace"], question["pod"], question.get("definition", "")
@@ -83,37 +72,14 @@ class PlacementsHandler(PlaceholderHandler):
         except DefinitionError as error:
             raise HTTPError(400, "definition: %s.", error) from None
         except NotLeading:
-            await self._pass_on(body)
-            return
+            because = self.context.not_leading_because() or "This replica has ceased to lead."
+            raise HTTPError(503, "%s", because) from None
         except Frozen as error:
             raise HTTPError(503, "Nothing is reserved at present: %s.", error) from None
         except KubernetesError as error:
             log.warning("Nothing can be reserved: pod=%s error=%s", question["pod"], error)
             raise HTTPError(503, "The Kubernetes API does not let the service reserve anything at present.") from None
         self.write_json(_reservation_json(reservation))
-
-    # --- other replicas ----------------------------------------------------------------------------------------------
-
-    async def _pass_on(self, body: bytes) -> None:
-        """Let the leader answer: a load balancer may send the hub to any replica."""
-        if not self.is_passed_on:
-            answer = await ask_leader(
-                self.context,
-                "POST",
-                "api/placements",
-                body,
-                seconds=_LEADER_SECONDS,
-                most_bytes=_MOST_ANSWER_BYTES,
-            )
-            if answer is not None:
-                self.set_status(answer.code)
-                self.write_json(json.loads(answer.body))
-                return
-        elector = self.context.elector
-        # The Lease may still name this one, which has not been able to renew it.
-        leader = elector.leader if elector is not None and elector.leader != elector.identity else ""
-        who = f"; {leader} does" if leader else ", and it is not known who does"
-        raise HTTPError(503, "%s", f"This replica does not lead{who}.")
 
 
 def _question(body: bytes) -> dict[str, str]:

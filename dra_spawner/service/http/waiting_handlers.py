@@ -8,7 +8,6 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.pending_servers import PendingServer, pending_servers
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.view import age
-from dra_spawner.service.http.passing_on import LeadersHandler
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -16,17 +15,18 @@ from dra_spawner.simulator.cluster_objects import Kind
 __all__ = ["PendingHandler", "pending_json"]
 
 
-class PendingHandler(PlaceholderHandler, LeadersHandler):
+class PendingHandler(PlaceholderHandler):
     """``GET api/waiting``: users' servers that have no node yet, each with its cause.
 
     Query: ``limit``.
     """
 
-    address = "api/waiting"
-
-    async def own_answer(self) -> dict[str, Any]:
+    async def get(self) -> None:
         items = pending_json(self.controller)
-        return {"items": items[: self.number("limit", len(items))], "total": len(items)}
+        limit = self.number("limit", len(items))
+        self.write_json(
+            {"items": items[:limit], "total": len(items), "incomplete_because": self.context.incomplete_because()}
+        )
 
 
 def pending_json(controller: PlaceholderController) -> list[dict[str, Any]]:

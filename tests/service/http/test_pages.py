@@ -132,7 +132,8 @@ async def test_decisions_are_told_with_their_reasons(url: str, context: ServiceC
             }
         ],
         "total": 3,
-        "incomplete_because": "This replica does not lead, and it is not known which one does.",
+        "incomplete_because": "This replica does not lead, and no leader is known. Decisions and their reasons are known to the "
+        "leader only.",
     }
     _, text = await get(f"{url}/decided?after=2")
     assert [each["number"] for each in json.loads(text)["items"]] == [3]

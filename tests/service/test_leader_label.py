@@ -1,0 +1,163 @@
+"""A Service finds the leader: its pod has a label, and no other pod of the service has."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.service.context import Role
+from tests.cluster.access import SERVICE_ACCOUNT, SHIPPED_RULES, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.fault_proxy import Fault
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.hub_process import eventually
+from tests.service.replica import Replica, prepare, replica
+
+LABELS = {"app.kubernetes.io/name": "dra-spawner-service"}
+
+
+async def make_pod(cluster: ClusterUnderTest, name: str, **labels: str) -> dict[str, Any]:
+    """A pod as the Deployment of the service makes it; no kubelet starts it."""
+    spec = {"containers": [{"name": "service", "image": "hub:1"}], "nodeSelector": {"kubernetes.io/hostname": "none"}}
+    if cluster.kind != "embedded":
+        spec["serviceAccountName"] = SERVICE_ACCOUNT
+    manifest = {"metadata": {"name": name, "labels": {**LABELS, **labels}}, "spec": spec}
+    return await cluster.admin.create(cluster.path("pods"), manifest)
+
+
+async def selected(cluster: ClusterUnderTest) -> set[str]:
+    """Names of the pods that the shipped Service selects."""
+    documents = yaml.safe_load_all(SHIPPED_RULES.with_name("service-deployment.yaml").read_text())
+    (service,) = [each for each in documents if each["kind"] == "Service"]
+    selector = ",".join(f"{name}={value}" for name, value in service["spec"]["selector"].items())
+    found = await cluster.admin.list(cluster.path("pods"), label_selector=selector)
+    return {each["metadata"]["name"] for each in found["items"]}
+
+
+async def until_selected(cluster: ClusterUnderTest, *pods: str) -> None:
+    async def are_selected() -> bool:
+        return await selected(cluster) == set(pods)
+
+    await eventually(are_selected, f"the Service selects {pods}")
+
+
+async def kubeconfig_of(cluster: ClusterUnderTest, pod: dict[str, Any]) -> Path:
+    """Of the service's account, with the token that the kubelet mounts into the pod; on the embedded one of all."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig
+    metadata = pod["metadata"]
+    path = resource_path("v1", "serviceaccounts", cluster.namespace, SERVICE_ACCOUNT, "token")
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": metadata["name"], "uid": metadata["uid"]}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    answer = await cluster.admin.create(path, {**request, "spec": {"expirationSeconds": 7200, "boundObjectRef": bound}})
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    file = cluster.directory / f"{metadata['name']}.kubeconfig"
+    return write_kubeconfig(file, server, answer["status"]["token"], cluster.namespace)
+
+
+@asynccontextmanager
+async def labelled(cluster: ClusterUnderTest, pod: dict[str, Any]) -> AsyncIterator[Replica]:
+    async with replica(cluster, await kubeconfig_of(cluster, pod), pod_name=pod["metadata"]["name"]) as found:
+        yield found
+
+
+async def prepared(cluster: ClusterUnderTest) -> None:
+    """With the shipped rules and the shipped policy, where there is an authorizer."""
+    await prepare(cluster)
+    if cluster.kind != "embedded":
+        await service_token(cluster.admin, cluster.namespace)
+
+
+async def test_the_service_selects_the_leader_alone(cluster: ClusterUnderTest) -> None:
+    await prepared(cluster)
+    a, b = [await make_pod(cluster, name) for name in ("dra-spawner-a", "dra-spawner-b")]
+    async with labelled(cluster, b) as second:
+        async with labelled(cluster, a) as first:
+            roles = {Role.LEADER, Role.STANDBY}
+            await first.until(lambda: {first.context.role, second.context.role} == roles, "one of them leads")
+            leads = "dra-spawner-a" if first.context.role is Role.LEADER else "dra-spawner-b"
+            await until_selected(cluster, leads)
+            for each in (first, second):
+                await each.until(lambda each=each: each.context.readiness().ready, "both are ready")
+                assert each.context.problems() == ()
+        # Nothing of the one that has ended is left.
+        await second.until(lambda: second.context.role is Role.LEADER, "the other leads")
+        await until_selected(cluster, "dra-spawner-b")
+    await until_selected(cluster)
+
+
+async def test_a_standby_removes_a_label_that_was_left_and_is_not_ready_before(
+    embedded_cluster: ClusterUnderTest,
+) -> None:
+    """As after a crash: the container starts again in the same pod, and another replica leads meanwhile."""
+    cluster = embedded_cluster
+    await prepared(cluster)
+    a = await make_pod(cluster, "dra-spawner-a")
+    b = await make_pod(cluster, "dra-spawner-b", **{names.LEADER: names.TRUE})
+    async with labelled(cluster, a) as leader, cluster.fault_proxy() as proxy:
+        await until_selected(cluster, "dra-spawner-a", "dra-spawner-b")
+        proxy.fail(Fault.answer(403), times=None, verb="patch", resource="pods")
+        kubeconfig = cluster.admin_kubeconfig_for(proxy.url)
+        async with replica(cluster, kubeconfig, pod_name=b["metadata"]["name"]) as standby:
+            await standby.until(lambda: standby.context.problems() != (), "it may not patch its pod")
+            (problem,) = standby.context.problems()
+            label = "The label hub.jupyter.org/dra-spawner-leader of pod"
+            assert problem.startswith(f"{label} {cluster.namespace}/dra-spawner-b cannot be written: ")
+            reasons = standby.context.readiness().reasons
+            assert reasons == ("This replica does not lead, but its pod is still labelled as the leader's.",)
+            assert leader.context.readiness().ready
+            proxy.heal()
+            await until_selected(cluster, "dra-spawner-a")
+            await standby.until(lambda: standby.context.readiness().ready, "it is ready")
+            assert standby.context.problems() == ()
+
+
+async def test_a_label_that_others_removed_comes_back(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepared(cluster)
+    pod = await make_pod(cluster, "dra-spawner-a")
+    async with labelled(cluster, pod):
+        await until_selected(cluster, "dra-spawner-a")
+        path = cluster.path("pods", "dra-spawner-a")
+        await cluster.admin.patch(path, {"metadata": {"labels": {names.LEADER: None}}})
+        await until_selected(cluster)
+        await until_selected(cluster, "dra-spawner-a")
+
+
+async def test_a_pod_that_is_not_there_is_told(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    async with replica(cluster, pod_name="dra-spawner-x") as service:
+        await service.until(lambda: service.context.problems() != (), "it is told")
+        assert service.context.problems() == (
+            f"The label hub.jupyter.org/dra-spawner-leader of pod {cluster.namespace}/dra-spawner-x cannot be written: "
+            "there is no such pod (setting pod_name). A Service finds the leader by it.",
+        )
+
+
+@pytest.mark.parametrize(
+    ("pod", "label", "value"),
+    [
+        pytest.param("dra-spawner-b", names.LEADER, names.TRUE, id="the-other-replica"),
+        pytest.param("dra-spawner-a", names.SHAPE, "0" * 16, id="another-label-of-its-own-pod"),
+        pytest.param("dra-spawner-a", names.PREEMPTED_AT, "1", id="a-mark-of-users-pods-on-its-own"),
+    ],
+)
+async def test_a_replica_may_label_nothing_but_its_own_pod(
+    real_cluster: ClusterUnderTest, pod: str, label: str, value: str
+) -> None:
+    cluster = real_cluster
+    await prepared(cluster)
+    own = await make_pod(cluster, "dra-spawner-a")
+    await make_pod(cluster, "dra-spawner-b")
+    async with await KubernetesApi.from_kubeconfig(await kubeconfig_of(cluster, own)) as api:
+        await api.patch(cluster.path("pods", "dra-spawner-a"), {"metadata": {"labels": {names.LEADER: names.TRUE}}})
+        with pytest.raises(KubernetesError, match="dra-spawner-service-changes-pods") as refused:
+            await api.patch(cluster.path("pods", pod), {"metadata": {"labels": {label: value}}})
+        assert "of the account's own pod hub.jupyter.org/dra-spawner-leader, and nothing else" in str(refused.value)

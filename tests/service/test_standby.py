@@ -1,0 +1,150 @@
+"""A standby: it answers reads from what it sees itself, reserves nothing, and says who leads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from dra_spawner.kube.api import resource_path
+from dra_spawner.service.context import Role
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.world import shape
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+GPU = shape(WHOLE)
+LEASES = "coordination.k8s.io/v1"
+#: What only the leader knows of a placeholder.
+OF_THE_LEADER = ("reason", "decided_at", "stays_because", "age_seconds")
+
+
+@pytest.fixture
+async def stranger() -> AsyncIterator[list[Any]]:
+    """Requests to a server that somebody entered as the leader; the first item is its URL."""
+    got: list[Any] = []
+
+    async def handle(request: web.Request) -> web.Response:
+        got.append(request)
+        return web.json_response({"kind": "never", "reason": "go away", "items": [], "total": 77})
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    got.append(f"http://127.0.0.1:{runner.addresses[0][1]}/")
+    yield got
+    await runner.cleanup()
+
+
+async def lead_as(cluster: ClusterUnderTest, url: str) -> None:
+    """A Lease that somebody holds for an hour, with an address that nobody asked for."""
+    now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    spec = {"holderIdentity": url, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
+    lease = {
+        "metadata": {"name": "dra-spawner", "annotations": {"hub.jupyter.org/leader-url": url}},
+        "spec": {**spec, "leaseTransitions": 0},
+    }
+    await cluster.admin.create(resource_path(LEASES, "leases", cluster.namespace), lease)
+
+
+def question(cluster: ClusterUnderTest, pod: str = "ada") -> dict[str, str]:
+    return {"shape": GPU.id, "pod": pod, "namespace": cluster.namespace}
+
+
+def leader_of(service: Replica) -> str:
+    assert service.context.elector is not None
+    return service.context.elector.identity
+
+
+async def until_standby(service: Replica) -> None:
+    await service.until(lambda: service.context.role is Role.STANDBY, "it stands by")
+
+
+async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterUnderTest) -> None:
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    placeholders = {"gpu-whole": {"min": 1, "max": 1}}
+    async with replica(cluster, placeholders=placeholders) as leader:
+        await leader.until_warm(GPU, 1)
+        async with replica(cluster, placeholders=placeholders) as standby:
+            await until_standby(standby)
+            await standby.until_warm(GPU, 1)
+            said = (503, {"status": 503, "message": f"This replica stands by: the leader is {leader_of(leader)}."})
+            assert await standby.ask(question(cluster)) == said
+            assert [each["promised_to"] for each in (await leader.get_json("placeholders"))["items"]] == [""]
+            assert standby.context.decisions.count == 0
+            answer = await leader.place(GPU, "ada")
+            assert (answer["kind"], answer["node"]) == ("warm", "node-a")
+
+
+async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: ClusterUnderTest) -> None:
+    cluster = embedded_cluster
+    await prepare(cluster, *node("node-a", whole("gpu-0")))
+    await publish_shapes(cluster, {"gpu-whole": GPU})
+    placeholders = {"gpu-whole": {"min": 2, "max": 2}}
+    async with replica(cluster, placeholders=placeholders) as leader:
+        await leader.until_warm(GPU, 1)
+        await leader.until(lambda: len(leader.placeholders()) == 2, "the other one waits for a node")
+        async with replica(cluster, placeholders={**placeholders, "tpu": {"min": 1}}) as standby:
+            await until_standby(standby)
+            await standby.until(lambda: len(standby.placeholders()) == 2, "it sees both")
+            because = (
+                f"This replica stands by: the leader is {leader_of(leader)}. Decisions and their reasons are known to "
+                "the leader only."
+            )
+            for address in ("placeholders", "waiting", "decisions"):
+                told, known = await standby.get_json(address), await leader.get_json(address)
+                assert (told["incomplete_because"], known["incomplete_because"]) == (because, "")
+                if address == "decisions":
+                    assert (told["items"], told["total"]) == ([], 0)
+                    assert known["total"] >= 2
+                else:
+                    assert told["total"] == known["total"]
+                    assert [shared(each) for each in told["items"]] == [shared(each) for each in known["items"]]
+            assert (await standby.get_json("status"))["leader"] == leader_of(leader)
+            page = await standby.get("page")
+            assert page.count(because) == 1
+            assert "replica: standby" in page
+            assert "placeholders of tpu" in page
+            assert "stands by" not in await leader.get("page")
+            status, refused = await send(standby, "decisions?limit=many")
+            assert (status, refused["message"]) == (400, "limit must be a whole number from 0 to 1000.")
+
+
+def shared(item: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in item.items() if name not in OF_THE_LEADER}
+
+
+async def test_whoever_wrote_the_lease_is_asked_nothing(
+    embedded_cluster: ClusterUnderTest, stranger: list[Any]
+) -> None:
+    """Others may be able to write the Lease: its holder is a name to show, and no more."""
+    cluster = embedded_cluster
+    await lead_as(cluster, stranger[0])
+    async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}, lease_seconds=3600.0) as standby:
+        await until_standby(standby)
+        status, answer = await standby.ask(question(cluster))
+        assert (status, answer["message"]) == (503, f"This replica stands by: the leader is {stranger[0]}.")
+        for address in ("decisions", "placeholders", "waiting"):
+            told = await standby.get_json(address)
+            assert (told["items"], told["total"]) == ([], 0)
+        await standby.get("page")
+        await standby.get_json("status")
+    assert len(stranger) == 1
+
+
+async def test_only_who_may_manage_the_service_asks_for_places(embedded_cluster: ClusterUnderTest) -> None:
+    async with replica(embedded_cluster, placeholders={"gpu-whole": {"min": 1}}) as service:
+        for scheme in ("", "DRA-Spawner-Replica 1.2.3.4", "Basic YTpi", "token"):
+            assert (await service.ask(question(embedded_cluster), token="", Authorization=scheme))[0] == 401, scheme
+
+
+async def send(service: Replica, path: str) -> tuple[int, Any]:
+    async with aiohttp.ClientSession() as session, session.get(f"{service.url}/{path}") as answer:
+        return answer.status, await answer.json()
