@@ -27,7 +27,10 @@ WRONG = (
     ("dra_spawner.placeholders.planner.policy", "dra_spawner.placeholders.controller.executor"),
     ("dra_spawner.kube.rights", "dra_spawner.profiles.claims"),
     ("dra_spawner.spawner.start_messages", "dra_spawner.placeholders.controller.executor"),
+    ("dra_spawner.kube.api", "dra_spawner.kube.informers"),
     ("dra_spawner.service.node_figures", "dra_spawner.spawner.spawner"),
+    ("dra_spawner.service.context", "dra_spawner.service.http.web_application"),
+    ("dra_spawner.service.http.handlers", "dra_spawner.service.http.nodes_page"),
     ("dra_spawner.fit.limits", "dra_spawner.devcluster.clock"),
     ("dra_spawner.uninstall.plan", "dra_spawner.check.outcome"),
 )

@@ -18,7 +18,7 @@ from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api_connection import ApiConnection, ApiRequest, Params, lines_of
-from dra_spawner.kube.errors import (
+from dra_spawner.kube.api_errors import (
     AnswerTooLarge,
     KubernetesError,
     KubernetesTimeout,
@@ -26,7 +26,7 @@ from dra_spawner.kube.errors import (
     ResourceExpired,
     error_from_status,
 )
-from dra_spawner.kube.requests import PatchType, WatchEventType, resource_path
+from dra_spawner.kube.api_requests import PatchType, WatchEventType, resource_path
 
 __all__ = [
     "KubernetesApi",

@@ -15,7 +15,7 @@ from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.client.exceptions import ApiException
 
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.errors import (
+from dra_spawner.kube.api_errors import (
     AnswerTooLarge,
     KubernetesTimeout,
     KubernetesUnavailable,

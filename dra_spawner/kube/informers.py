@@ -368,7 +368,7 @@ class Informer:
 
     def _delay(self) -> float:
         settings = self._settings
-        longest = min(settings.longest_delay_seconds, settings.first_delay_seconds * 2 ** min(self._failures, 16))
+        longest = min(settings.longest_delay_seconds, settings.first_delay_seconds * 2.0 ** min(self._failures, 16))
         return longest * self._random.uniform(0.5, 1.0)
 
 

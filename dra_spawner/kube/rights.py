@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.api_errors import KubernetesError
 
 __all__ = ["MissingRight", "missing_right", "missing_rule"]
 

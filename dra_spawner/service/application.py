@@ -31,15 +31,17 @@ from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, o
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http.application import web_application
 from dra_spawner.service.http.limited_server import LimitedServer
-from dra_spawner.service.http.settings import cookie_secret
+from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
+from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings
+from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
 
 __all__ = ["DRASpawnerService", "main"]
@@ -287,6 +289,8 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         async with await self._connected(context) as api, self.new_watch(api) as watch:
             controller = self.new_controller(api, watch, context.decisions)
             context.follow(watch, controller)
+            register_placeholders(context.registry, controller)
+            register_times(context.registry, controller)
             elector = context.elector = self.new_elector(api)
             if self.pod_name:
                 pod = ObjectKey(self.namespace, self.pod_name)

@@ -15,11 +15,10 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.chart_parts import ChartParts
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
-from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
-from dra_spawner.service.metrics.time_metrics import IdleDevices, register_times
 from dra_spawner.service.node_figures import NodeFigures
+from dra_spawner.service.web_settings import WebSettings
 
 __all__ = ["Readiness", "Role", "ServiceContext"]
 
@@ -81,8 +80,6 @@ class ServiceContext:
             namespaces = {controller.settings.hub_namespace, controller.settings.placeholders.namespace}
             self.chart_parts = ChartParts(watch, namespaces, with_placeholders=controller.is_on)
             self.availability = Availability(controller)
-            register_placeholders(self.registry, controller)
-            register_times(self.registry, controller)
 
     @property
     def role(self) -> Role:

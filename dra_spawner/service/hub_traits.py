@@ -9,7 +9,7 @@ from traitlets import Bool, HasTraits, Set, Unicode
 
 from dra_spawner import names
 from dra_spawner.service.http.hub_login import BoundedHubOAuth
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.web_settings import WebSettings
 
 __all__ = ["HubTraits"]
 

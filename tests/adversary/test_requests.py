@@ -16,8 +16,8 @@ import pytest
 
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import application
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.http import web_application
+from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually
@@ -62,7 +62,7 @@ SECRETS: Final = ("n1", "gpu-0", "gpu.example.com", "a100", "jupyter-ada")
 def test_each_address_has_its_row() -> None:
     """The table is that of the application: an address that nobody thought about is not served."""
     context = ServiceContext(WebSettings(PREFIX), DecisionLog(), max_staleness_seconds=60)
-    served = application.web_application(context, cookie_secret=b"x" * 32)
+    served = web_application.web_application(context, cookie_secret=b"x" * 32)
     patterns = [rule.matcher.regex.pattern for rule in served.wildcard_router.rules]
     assert sorted(patterns) == sorted([f"{PREFIX}{row}$" for row in ANSWERS] + ["/healthz$", "/readyz$"])
     for row in ANSWERS.values():
@@ -226,8 +226,8 @@ async def check_redirects(callers: Callers) -> None:
         "//evil.example/%2f..",
         f"{PREFIX}static//evil.example/",
         f"{PREFIX}static/..",
-        f"{PREFIX}static/../application.py",
-        f"{PREFIX}static/%2e%2e/application.py",
+        f"{PREFIX}static/../web_application.py",
+        f"{PREFIX}static/%2e%2e/web_application.py",
         f"{PREFIX}static/",
     ):
         answer = await callers.send("nobody", "GET", target)

@@ -11,7 +11,7 @@ import pytest
 
 from dra_spawner import names
 from dra_spawner.hub import _spawner_of_nobody
-from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.placeholders.planner.published_shapes import read_config_map
 from dra_spawner.spawner import DRASpawner, shape_publication
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes

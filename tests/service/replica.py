@@ -23,10 +23,10 @@ from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, p
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.service import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, page, placeholder_handlers, waiting_handlers
-from dra_spawner.service.http.application import web_application
+from dra_spawner.service.http import handlers, nodes_page, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.limited_server import LimitedServer
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
@@ -166,7 +166,7 @@ class _Anybody:
         self.hub_user = {"name": "ada"}
 
 
-class _Page(_Anybody, page.NodesPage):
+class _Page(_Anybody, nodes_page.NodesPage):
     pass
 
 
@@ -178,7 +178,7 @@ class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
     pass
 
 
-class _Waiting(_Anybody, waiting_handlers.PendingHandler):
+class _Waiting(_Anybody, pending_handlers.PendingHandler):
     pass
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.kube.rights import missing_right
 from tests.cluster.access import PLACEHOLDER_RULES, RBAC_API, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig

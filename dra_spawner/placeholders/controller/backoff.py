@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.planner.actions import Action, ReservePlaceholder
 

@@ -14,8 +14,8 @@ from typing import Final, Self
 
 from dra_spawner.history.decision_log import DecisionLog, NumberedDecision
 from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.cluster_watch import ClusterWatch
-from dra_spawner.kube.errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.kube.rights import missing_right
 from dra_spawner.placeholders.controller.executor import ActionExecutor

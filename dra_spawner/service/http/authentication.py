@@ -16,7 +16,7 @@ from tornado.web import HTTPError
 
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.guarded_handler import GuardedHandler, sentence_of
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.web_settings import WebSettings
 
 __all__ = ["ApiHandler", "CallbackHandler", "PageHandler", "SecureHandler"]
 

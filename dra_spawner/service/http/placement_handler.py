@@ -9,7 +9,7 @@ from typing import Any
 
 from tornado.web import HTTPError
 
-from dra_spawner.kube.errors import KubernetesError
+from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
 from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller.backoff import Backoff
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, LabelNode, ReservePlaceholder
 from dra_spawner.simulator.claims import ObjectKey

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.kube.errors import KubernetesError, RequestTarget
+from dra_spawner.kube.api_errors import KubernetesError, RequestTarget
 from dra_spawner.placeholders.controller import reservations
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations

@@ -14,10 +14,10 @@ from tornado.netutil import bind_sockets
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import authentication
-from dra_spawner.service.http.application import web_application
 from dra_spawner.service.http.hub_login import BoundedHubOAuth
 from dra_spawner.service.http.limited_server import LimitedServer
-from dra_spawner.service.http.settings import WebSettings
+from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
 
 SENTENCE = "JupyterHub could not be asked who you are."

@@ -15,9 +15,9 @@ from tornado.netutil import bind_sockets
 
 from dra_spawner.history.decision_log import Decision, DecisionLog
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, page
-from dra_spawner.service.http.application import web_application
-from dra_spawner.service.http.settings import WebSettings, cookie_secret
+from dra_spawner.service.http import handlers, nodes_page
+from dra_spawner.service.http.web_application import web_application
+from dra_spawner.service.web_settings import WebSettings, cookie_secret
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
 from tests.service.http.test_figures import watch_of_nothing
@@ -32,7 +32,7 @@ class _Anybody:
         self.hub_user = {"name": EVIL}
 
 
-class Nodes(_Anybody, page.NodesPage):
+class Nodes(_Anybody, nodes_page.NodesPage):
     pass
 
 

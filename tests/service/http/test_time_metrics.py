@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from dra_spawner.service.metrics.time_metrics import IdleDevices
+from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.node_figures import ClassFigures
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from tornado.web import Application, StaticFileHandler, URLSpec
 
 from dra_spawner.service.context import ServiceContext
-from dra_spawner.service.http import handlers, placeholder_handlers, waiting_handlers
+from dra_spawner.service.http import handlers, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.authentication import CallbackHandler, SecureHandler
 from dra_spawner.service.http.guarded_handler import GuardedHandler
-from dra_spawner.service.http.page import NodesPage
+from dra_spawner.service.http.nodes_page import NodesPage
 from dra_spawner.service.http.placement_handler import PlacementsHandler
 from dra_spawner.service.metrics.service_metrics import register
 
@@ -32,7 +32,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
-    ("api/waiting", waiting_handlers.PendingHandler),
+    ("api/waiting", pending_handlers.PendingHandler),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.AliveHandler),
     ("readyz", handlers.ReadyHandler),

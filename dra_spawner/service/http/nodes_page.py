@@ -13,8 +13,8 @@ from dra_spawner import names
 from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.handlers import decision_json
+from dra_spawner.service.http.pending_handlers import pending_json
 from dra_spawner.service.http.placeholder_handlers import not_ready_because, placeholders_json, profiles_json, stop_json
-from dra_spawner.service.http.waiting_handlers import pending_json
 
 __all__ = ["NodesPage"]
 
