@@ -1,8 +1,7 @@
 """The Kubernetes API as plain JSON, over the connection of `kubernetes_asyncio`.
 
-The typed models of the client library know ``resource.k8s.io/v1`` only from release 34 on, and renamed classes on the
-way; hubs run older ones. So objects stay the JSON that the API speaks, and the library keeps what it is good at:
-finding the configuration, TLS, tokens and their refresh.
+The typed models of the client library have ``resource.k8s.io/v1`` from release 34 on only, and older hubs run older
+releases. So objects stay JSON. The library finds the configuration, and handles TLS and tokens.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ DEFAULT_TIMEOUT_SECONDS = 10.0
 _WATCH_GRACE_SECONDS = 10.0
 # 500 common objects have 2 MB.
 _MOST_PAGE_BYTES = 16 * 2**20
-# A page that has more bytes is asked for anew with so many times fewer objects, of so many where there was no limit.
+# A larger page is requested again with its limit divided by this; without a limit, from this number of objects.
 _FEWER_OBJECTS = 8
 _MOST_OBJECTS = 4000
 
@@ -57,7 +56,7 @@ class KubernetesApi:
     api_client
         Of `kubernetes_asyncio`; KubeSpawner's own (``spawner.api.api_client``) does.
     timeout_seconds
-        For each call that names no other; a call without an answer by then raises `KubernetesTimeout`.
+        For each call that names no other; without an answer by then a call raises `KubernetesTimeout`.
     owns_client
         Whether `close` also closes the client.
 
@@ -66,9 +65,8 @@ class KubernetesApi:
     most_page_bytes
         Of one page of a list.
 
-    Every method raises `KubernetesError`, as `KubernetesUnavailable` if no answer came. aiohttp, which is below, itself
-    repeats a GET, PUT or DELETE once over a fresh connection if the first one breaks; so a delete whose answer was
-    lost may end as 404.
+    Every method raises `KubernetesError`; without an answer that is `KubernetesUnavailable`. aiohttp repeats a GET, PUT
+    or DELETE once when its connection breaks. So a delete whose answer was lost may end as 404.
     """
 
     def __init__(
@@ -91,25 +89,25 @@ class KubernetesApi:
         timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS,
         max_connections: int | None = None,
     ) -> Self:
-        """Connect as a kubeconfig file says; the result owns its connection and wants closing.
+        """Connect by a kubeconfig file; the result owns its connection, close it.
 
         Parameters
         ----------
         path
             None for ``$KUBECONFIG`` or ``~/.kube/config``.
         max_connections
-            How many requests, watches included, may be under way at once; None for the library's default of 100.
+            Limit of concurrent requests, watches included; None for the library's default of 100.
 
         Raises
         ------
         kubernetes_asyncio.config.ConfigException
-            If the file is missing or makes no sense.
+            If the file is missing or invalid.
         """
         client = await config.new_client_from_config(
             config_file=str(path) if path is not None else None, context=context, persist_config=False
         )
         if max_connections is not None:
-            # The client was built with the default; nothing has been sent through it yet.
+            # The client has the default; it has sent nothing yet.
             await client.close()
             client.configuration.connection_pool_maxsize = max_connections
             client = ApiClient(configuration=client.configuration)
@@ -121,7 +119,7 @@ class KubernetesApi:
         return str(self._connection.client.configuration.host)
 
     async def close(self) -> None:
-        """Close the connections, if they are this object's own."""
+        """Close the connections that this object owns."""
         if self._owns_client:
             await self._connection.client.close()
 
@@ -134,13 +132,13 @@ class KubernetesApi:
         await self.close()
 
     async def get(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> JsonObject:
-        """Read one object, or anything else that answers GET with JSON."""
+        """Read one object, or any other JSON that answers a GET."""
         return await self._connection.read_json(
             ApiRequest("get", "GET", path, params=params, timeout_seconds=timeout_seconds)
         )
 
     async def get_text(self, path: str, *, params: Params | None = None, timeout_seconds: float | None = None) -> str:
-        """Read what is no JSON, such as ``pods/log`` or ``/readyz``."""
+        """Read text, for example ``pods/log`` or ``/readyz``."""
         headers = {"Accept": "*/*"}
         data = await self._connection.read_bytes(
             ApiRequest("get", "GET", path, params=params, headers=headers, timeout_seconds=timeout_seconds)
@@ -162,14 +160,14 @@ class KubernetesApi:
         Parameters
         ----------
         resource_version
-            None for the newest state; "0" for whatever the server has at hand.
+            None for the newest state; "0" for the state in the server's cache.
         page_size
-            If given, the collection is read in pages of that size, put together here; large ones are in any case.
+            Objects in a page; the result has all pages. Large collections are read in pages in any case.
 
         Raises
         ------
         ResourceExpired
-            If it took so long that the server forgot the version of the first page.
+            If the server no longer has the version of the first page.
         """
         items: Any = []
         pages = self.list_pages(
@@ -195,10 +193,10 @@ class KubernetesApi:
         page_size: int | None = None,
         timeout_seconds: float | None = None,
     ) -> AsyncGenerator[JsonObject, None]:
-        """Read a collection as `list` does, page by page: all are of one version, that of the first.
+        """Read a collection page by page, all of the first one's version; parameters as of `list`.
 
-        Pages that are larger than `most_page_bytes` are asked for anew with fewer objects: an object may have 3 MB, and
-        what is parsed at once holds up the event loop.
+        A page larger than `most_page_bytes` is requested again with fewer objects: an object may have 3 MB, and
+        parsing blocks the event loop.
         """
         params: dict[str, str | int | bool] = {}
         if label_selector:
@@ -236,7 +234,7 @@ class KubernetesApi:
     async def create(
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
-        """POST an object to a collection, or to a subresource such as ``binding``."""
+        """POST an object to a collection, or to a subresource like ``binding``."""
         return await self._connection.read_json(
             ApiRequest("create", "POST", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
@@ -244,7 +242,7 @@ class KubernetesApi:
     async def replace(
         self, path: str, body: JsonObject, *, params: Params | None = None, timeout_seconds: float | None = None
     ) -> JsonObject:
-        """PUT a whole object; with ``metadata.resourceVersion`` only over that version (else 409 Conflict)."""
+        """PUT a whole object; with ``metadata.resourceVersion``, replace only that version (else 409 Conflict)."""
         return await self._connection.read_json(
             ApiRequest("replace", "PUT", path, params=params, body=body, timeout_seconds=timeout_seconds)
         )
@@ -278,7 +276,7 @@ class KubernetesApi:
         missing_ok: bool = False,
         timeout_seconds: float | None = None,
     ) -> JsonObject:
-        """Delete an object, or what `params` select of a collection.
+        """Delete an object, or the objects of a collection that `params` select.
 
         Parameters
         ----------
@@ -287,9 +285,9 @@ class KubernetesApi:
         propagation_policy
             ``Background``, ``Foreground`` or ``Orphan``.
         uid, resource_version
-            Preconditions: only this very object, only in this version (else 409 Conflict).
+            Preconditions: only the object of this uid, only in this version (else 409 Conflict).
         missing_ok
-            Whether an object that is not there is as good as deleted; the answer is empty then.
+            Whether a missing object counts as deleted; the answer is empty then.
         """
         options: JsonObject = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if grace_period_seconds is not None:
@@ -319,25 +317,24 @@ class KubernetesApi:
         watch_seconds: int = 300,
         on_open: Callable[[], None] = lambda: None,
     ) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
-        """Changes of a collection as they happen, over one connection.
+        """Changes of a collection, over one connection.
 
-        Ends when the server ends it, which is after `watch_seconds` or earlier; go on from the last
-        object's ``metadata.resourceVersion``.
+        The server ends it after `watch_seconds` or earlier; go on from the last object's
+        ``metadata.resourceVersion``.
 
         Parameters
         ----------
         resource_version
-            Where to begin: a list's or an object's version. None begins with an ADDED event for each
-            object that is there.
+            Version of a list or an object to begin after. None begins with an ADDED event for each object.
         bookmarks
-            Whether to be told now and then how far the server is (``BOOKMARK``, an object with nothing but a version).
+            Whether to get ``BOOKMARK`` events: objects with nothing but a version, which say how far the server is.
         on_open
-            Called when the server has agreed to watch, which may be long before the first change.
+            Called when the server accepts the watch, which may be long before the first change.
 
         Raises
         ------
         ResourceExpired
-            If that version is no longer kept: list again.
+            If the server no longer has that version: list again.
         KubernetesUnavailable
             If the connection breaks.
         """

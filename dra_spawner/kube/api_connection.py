@@ -1,4 +1,4 @@
-"""One request to the Kubernetes API and its answer; whatever goes wrong meanwhile becomes one of our errors."""
+"""One request to the Kubernetes API and its answer; every failure becomes one of our errors."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ __all__ = ["ApiConnection", "ApiRequest", "Params", "lines_of"]
 
 log = logging.getLogger(__name__)
 
-_MOST_TOLD: Final = 1000
-"""Objects that are told of in the log; whoever may write objects could fill it otherwise."""
+_MOST_LOGGED: Final = 1000
+"""Objects that the log names; accounts that may write objects could fill it otherwise."""
 
 Params = Mapping[str, str | int | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """What is asked of the API server.
+    """A request to the API server.
 
     Attributes
     ----------
     verb
-        What it is called in errors, as in a Role's rules.
+        For errors, as in the rules of a Role.
     timeout_seconds
         None for the connection's own.
     most_bytes
-        Of the answer; a longer one raises `AnswerTooLarge`. None for any length.
+        Limit of the answer; a longer one raises `AnswerTooLarge`. None for no limit.
     """
 
     verb: str
@@ -59,12 +59,12 @@ class ApiRequest:
 
     @property
     def target(self) -> RequestTarget:
-        """What errors name."""
+        """Verb and object, for errors."""
         return RequestTarget.from_path(self.verb, self.path, self.body)
 
 
 class ApiConnection:
-    """Sends requests over the client library's connection, which knows TLS and tokens.
+    """Sends requests over the connection of the client library, which handles TLS and tokens.
 
     Parameters
     ----------
@@ -77,12 +77,12 @@ class ApiConnection:
     def __init__(self, client: ApiClient, timeout_seconds: float) -> None:
         self.client = client
         self.timeout_seconds = timeout_seconds
-        self._told: set[tuple[str, str]] = set()
+        self._logged: set[tuple[str, str]] = set()
 
     async def read_json(self, request: ApiRequest) -> JsonObject:
-        """Send a request that is answered by a JSON object.
+        """Send a request; the JSON object that answers it.
 
-        What is nested deeper than `MAX_LEVELS` may be left out, see `parse`.
+        Values nested deeper than `MAX_LEVELS` may be left out, see `parse`.
 
         Raises
         ------
@@ -102,24 +102,24 @@ class ApiConnection:
     async def parse(self, request: ApiRequest, data: bytes) -> Any:
         """The JSON value of an answer, or of a part of it.
 
-        What ``json.loads`` refuses only for its depth, its encoding or its long numbers is read without that; what is
-        left out is told in the log, once for each object.
+        JSON that ``json.loads`` refuses for its depth, its encoding or its long numbers is read all the same. The log
+        names each object of which something was left out, once.
 
         Raises
         ------
         ValueError
-            When it is no JSON.
+            If it is no JSON.
         """
         try:
             return json.loads(data)
         except (ValueError, RecursionError):
-            # In a thread: a megabyte takes 50 ms, and anybody who may write objects can ask for it again and again.
+            # In a thread: a megabyte takes 50 ms, and accounts that may write objects can cause it again and again.
             answer = await asyncio.to_thread(read_unusual, data)
         for name in names_of_cut_objects(answer):
-            if (request.path, name) not in self._told and len(self._told) < _MOST_TOLD:
-                self._told.add((request.path, name))
+            if (request.path, name) not in self._logged and len(self._logged) < _MOST_LOGGED:
+                self._logged.add((request.path, name))
                 log.warning(
-                    "An object is nested deeper than %d levels, and is read without what is deeper: path=%s object=%s",
+                    "An object is nested deeper than %d levels; deeper values are left out: path=%s object=%s",
                     MAX_LEVELS,
                     request.path,
                     name,
@@ -127,7 +127,7 @@ class ApiConnection:
         return answer
 
     async def read_bytes(self, request: ApiRequest) -> bytes:
-        """Send a request, whatever it is answered by."""
+        """Send a request; the bytes of the answer."""
         seconds = self.timeout_seconds if request.timeout_seconds is None else request.timeout_seconds
         async with self.send(request, aiohttp.ClientTimeout(total=seconds)) as response:
             if request.most_bytes is None:
@@ -144,7 +144,13 @@ class ApiConnection:
 
     @asynccontextmanager
     async def send(self, request: ApiRequest, timeout: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send one request; give its successful answer, and turn whatever goes wrong meanwhile into our errors."""
+        """Send one request; the response if it succeeded.
+
+        Raises
+        ------
+        KubernetesError
+            For every failure until the ``async with`` block ends.
+        """
         target = request.target
         response: aiohttp.ClientResponse | None = None
         try:
@@ -172,17 +178,17 @@ class ApiConnection:
             message = "the request is nested too deeply to be sent"
             raise KubernetesUnavailable(target, status=0, reason="BadRequest", message=message) from error
         except RuntimeError as error:
-            # aiohttp's word for it: this program is ending, and has closed its connections.
+            # aiohttp raises it when this program ends and has closed its connections.
             if "closed" not in str(error):
                 raise
             raise KubernetesUnavailable(target, status=0, reason="Closed", message=str(error)) from error
         except ApiException as error:
-            # The library raises it itself only before anything is sent, for example if a token cannot be refreshed.
+            # The library raises it before it sends, for example when a token cannot be refreshed.
             message = str(error.reason)
             raise KubernetesUnavailable(target, status=0, reason="Unavailable", message=message) from error
         finally:
             if response is not None:
-                # Gives the connection back if the answer was read to its end, closes it otherwise.
+                # Keep the connection only if the answer was read to its end.
                 response.release() if response.content.at_eof() else response.close()
 
 
@@ -191,7 +197,7 @@ def _query_value(value: str | int | bool) -> str:
 
 
 async def lines_of(stream: aiohttp.StreamReader) -> AsyncIterator[bytes]:
-    """Lines of any length: `StreamReader.readline` refuses those beyond its buffer, and objects may be larger."""
+    """Lines of any length; `StreamReader.readline` refuses lines beyond its buffer, and objects may be larger."""
     pieces: list[bytes] = []
     async for chunk in stream.iter_any():
         *ended, rest = chunk.split(b"\n")

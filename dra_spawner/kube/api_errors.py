@@ -1,4 +1,4 @@
-"""What may go wrong between this program and a Kubernetes API server, translated once."""
+"""Errors of requests to a Kubernetes API server, translated once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class RequestTarget:
-    """What a request was about, for messages.
+    """Verb and object of a request, for messages.
 
     Attributes
     ----------
     verb
-        Kubernetes' word for what was asked (``get``, ``create``, ``watch`` …).
+        Kubernetes' verb (``get``, ``create``, ``watch`` …).
     kind
         The resource as the path spells it, with its subresource: ``pods``, ``pods/status``.
     namespace, name
@@ -29,7 +29,7 @@ class RequestTarget:
 
     @classmethod
     def from_path(cls, verb: str, path: str, body: object = None) -> RequestTarget:
-        """Read it off the path of the request, and the name of a new object off its body."""
+        """From the path of the request; the name of a new object is in its body."""
         parts = path.strip("/").split("/")
         # /api/v1/… or /apis/<group>/<version>/…
         rest = parts[2:] if parts[0] == "api" else parts[3:]
@@ -54,7 +54,7 @@ class RequestTarget:
 
 
 class KubernetesError(Exception):
-    """The API server refused a request, or could not be asked.
+    """The API server refused a request, or did not answer.
 
     Attributes
     ----------
@@ -64,13 +64,13 @@ class KubernetesError(Exception):
         Machine-readable, as in ``metav1.Status.reason``: ``NotFound``, ``AlreadyExists``, ``Conflict``,
         ``Invalid``, ``Forbidden``, ``Expired`` …
     message
-        What the API server said, for people.
+        The API server's message, for people.
     kind, namespace, name
-        What the request was about; see `RequestTarget`.
+        Of the object; see `RequestTarget`.
     verb
-        What was asked.
+        Of the request.
     retry_after_seconds
-        How long the server asks to wait before the next try; None if it said nothing.
+        Seconds that the server asks to wait before the next try; None if it names none.
     """
 
     def __init__(
@@ -99,39 +99,39 @@ class KubernetesError(Exception):
 
     @property
     def already_exists(self) -> bool:
-        """A create that met an object of that name (409 ``AlreadyExists``)."""
+        """Whether an object of that name exists already (409 ``AlreadyExists``)."""
         return self.reason == "AlreadyExists"
 
     @property
     def conflict(self) -> bool:
-        """A write against another version than the present one, or a failed precondition (409 ``Conflict``)."""
+        """Whether the object has another version by now, or a precondition failed (409 ``Conflict``)."""
         return self.reason == "Conflict"
 
     @property
     def other_uid(self) -> bool:
-        """A patch that names the uid of an object whose name another one has by now (422 about ``metadata.uid``)."""
+        """Whether another object has the name by now: the patch named another uid (422 about ``metadata.uid``)."""
         return self.status == 422 and "metadata.uid: Invalid value" in self.message
 
     @property
     def retryable(self) -> bool:
-        """Whether the same request may succeed later without anybody changing anything."""
+        """Whether the same request may succeed later though nothing is changed."""
         return self.status in (0, 408, 429) or self.status >= 500
 
 
 class KubernetesUnavailable(KubernetesError):
-    """No answer came: refused, reset, no such host, TLS failed. The request may have been carried out all the same."""
+    """No answer came: refused, reset, no such host, TLS failed. The server may have carried out the request."""
 
 
 class KubernetesTimeout(KubernetesUnavailable):
-    """No answer came in time. The request may have been carried out all the same."""
+    """No answer came in time. The server may have carried out the request."""
 
 
 class AnswerTooLarge(KubernetesError):
-    """An answer has more bytes than were to be read; nothing of it was kept."""
+    """An answer exceeds the limit of the request; it was discarded."""
 
 
 class ResourceExpired(KubernetesError):
-    """The resourceVersion (or continue token) asked for is no longer kept (410): list again."""
+    """The server no longer has the resourceVersion or continue token (410): list again."""
 
 
 def error_from_status(target: RequestTarget, status: int, body: Mapping[str, Any]) -> KubernetesError:
@@ -158,7 +158,7 @@ def error_from_status(target: RequestTarget, status: int, body: Mapping[str, Any
 def error_from_response(
     target: RequestTarget, status: int, data: bytes, headers: Mapping[str, str] | None = None
 ) -> KubernetesError:
-    """The error in an HTTP answer; also where a proxy answered instead of the API server, with any text."""
+    """The error in an HTTP answer, which a proxy with any text may have given instead of the API server."""
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):

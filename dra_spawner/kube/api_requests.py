@@ -1,4 +1,4 @@
-"""Words of the Kubernetes API's requests: paths, kinds of patches, types of watch events."""
+"""Parts of requests to the Kubernetes API: paths, types of patches, types of watch events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 
 class WatchEventType(StrEnum):
-    """``metav1.WatchEvent.type``, without ERROR, which is raised."""
+    """``metav1.WatchEvent.type``; ERROR is raised instead."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -16,7 +16,7 @@ class WatchEventType(StrEnum):
 
 
 class PatchType(StrEnum):
-    """How a patch is meant: the Content-Type of the request."""
+    """Type of a patch: the Content-Type of the request."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
@@ -46,7 +46,7 @@ def resource_path(
     Raises
     ------
     ValueError
-        For a segment that would change the path's meaning, such as an empty name or "..".
+        For a segment that would change the meaning of the path, for example an empty name or "..".
     """
     segments = ["api" if "/" not in group_version else "apis", *group_version.split("/")]
     if namespace is not None:

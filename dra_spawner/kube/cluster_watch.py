@@ -1,4 +1,4 @@
-"""The cluster as it is now: informers of all kinds that decide where pods run, feeding one snapshot."""
+"""The present cluster: informers of all kinds that decide where pods run, feeding one snapshot."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ RESOURCES: Final[Mapping[Kind, Resource]] = {
     Kind.RESOURCE_SLICE: Resource(Kind.RESOURCE_SLICE, RESOURCE_API, "resourceslices"),
     Kind.DEVICE_CLASS: Resource(Kind.DEVICE_CLASS, RESOURCE_API, "deviceclasses"),
 }
-"""What is followed, in all namespaces: devices are taken by claims of all of them."""
+"""Collections that are followed, in all namespaces: claims of every namespace allocate devices."""
 DEVICE_KINDS: Final = frozenset(kind for kind, resource in RESOURCES.items() if resource.group_version == RESOURCE_API)
-"""Kinds that a cluster without Dynamic Resource Allocation has not."""
+"""Kinds that a cluster without Dynamic Resource Allocation does not serve."""
 
 
 class ChangeType(StrEnum):
-    """What happened to an object."""
+    """How an object changed."""
 
     ADDED = "added"
     CHANGED = "changed"
@@ -58,30 +58,30 @@ class ChangeType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One object that is different in the snapshot, or in what is observed of it, from now on."""
+    """A change of one object, in the snapshot or in its observed metadata."""
 
     type: ChangeType
     kind: Kind
     key: ObjectKey
     decides: bool
-    """Whether the snapshot is different: whether any answer to where something fits may be. A node's heartbeat, or a
-    condition of a pod, makes no difference there."""
+    """Whether the snapshot changed, so that other pods may fit. A heartbeat of a node or a condition of a pod changes
+    nothing there."""
 
 
 class ClusterWatch:
-    """Keeps a snapshot as the cluster is.
+    """Keeps a snapshot of the present cluster.
 
-    `snapshot` is for the event loop it runs in; whoever tries something out there takes it back before the next
-    ``await``. An asynchronous context manager: leaving it ends all informers.
+    `snapshot` belongs to this event loop: revert every trial before the next ``await``. As an asynchronous context
+    manager it ends all informers at the end.
 
     Parameters
     ----------
     api
-        See `Informer`; needs a connection for each kind in `RESOURCES` besides what else goes through it.
+        See `Informer`; it needs one connection for each kind in `RESOURCES`, besides those for requests.
     features
         Of the cluster's scheduler.
     clock
-        Seconds that only go forward.
+        Monotonic seconds.
     """
 
     def __init__(
@@ -110,53 +110,51 @@ class ClusterWatch:
             for kind, resource in RESOURCES.items()
         }
         self._tasks: list[asyncio.Task[None]] = []
-        self._told_of_absence = False
+        self._absence_logged = False
 
-    # --- what is known -----------------------------------------------------------------------------------------------
+    # --- the data ----------------------------------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
-        """Rises with every change that decides."""
+        """Rises with every change of the snapshot (`Change.decides`)."""
         return self._version
 
     @property
     def synced(self) -> bool:
-        """Whether everything was seen once."""
+        """Whether every collection was listed once."""
         return all(informer.synced for informer in self._informers.values())
 
     @property
     def has_devices(self) -> bool:
-        """Whether the cluster serves Dynamic Resource Allocation, as far as is known."""
+        """Whether the cluster serves Dynamic Resource Allocation; true until the contrary is known."""
         return all(self._informers[kind].status.state is not InformerState.OFF for kind in DEVICE_KINDS)
 
     def staleness_seconds(self) -> float:
-        """How old the oldest part of the knowledge is; infinite while something was not seen yet.
+        """Age of the oldest collection; infinite until all were listed once.
 
-        While all is well this stays below the time after which a watch is begun anew (30 s).
+        Without failures it stays below the duration of a watch (30 s, `InformerSettings.watch_seconds`).
         """
         return max(informer.staleness_seconds() for informer in self._informers.values())
 
     def status(self) -> tuple[InformerStatus, ...]:
-        """What is to be said of each informer."""
+        """State of each informer."""
         return tuple(informer.status for informer in self._informers.values())
 
     def problems(self) -> tuple[str, ...]:
-        """Everything that is wrong, as sentences; what the cluster does not serve is said in one for all kinds."""
+        """Every problem as a sentence; one sentence for all kinds that the cluster does not serve."""
         found = [
             f"Cannot follow {status.resource}: {status.problem}."
             for status in self.status()
             if status.problem and status.state is not InformerState.OFF
         ]
         if not self.has_devices:
-            found.append(
-                f"The cluster does not serve {RESOURCE_API}: there are no devices, and only they are left out."
-            )
+            found.append(f"The cluster does not serve {RESOURCE_API}: devices are left out, all else works.")
         return tuple(found)
 
     def has_reached(self, kind: Kind, resource_version: str) -> bool:
-        """Whether all that was written up to a version was seen: an object that is not there by then has gone again.
+        """Whether every write up to a version was seen: an object that is still missing was deleted again.
 
-        Versions of one cluster are compared as numbers (KEP-5504); what is none is taken for reached.
+        Versions of one cluster are compared as numbers (KEP-5504); any other text counts as reached.
         """
         reached = self._informers[kind].resource_version
         if reached is None:
@@ -164,22 +162,22 @@ class ClusterWatch:
         return not (reached.isdigit() and resource_version.isdigit()) or int(reached) >= int(resource_version)
 
     def observed(self, kind: Kind, key: ObjectKey) -> ObservedObject | None:
-        """Metadata and conditions of an object; None if it is not there. The namespace of a node is ""."""
+        """Metadata and conditions of an object; None if it does not exist. The namespace of a node is ""."""
         return self._observed[kind].get(key)
 
     def observed_of(self, kind: Kind) -> Mapping[ObjectKey, ObservedObject]:
-        """The same of all objects of a kind."""
+        """Metadata and conditions of all objects of a kind."""
         return self._observed[kind]
 
     def scheduler_says(self, pod: Pod) -> str:
-        """Why the scheduler found no node for a pod; empty if it says nothing."""
+        """The scheduler's message about a pod without a node; empty if there is none."""
         observed = self.observed(Kind.POD, ObjectKey.of(pod))
         return observed.scheduler_says if observed is not None and observed.uid == pod.uid else ""
 
     def on_change(self, callback: Callable[[Change], None]) -> Callable[[], None]:
-        """Be told of every change, at once and synchronously; what is returned ends that.
+        """Call back at every change, synchronously; the result is a function that ends it.
 
-        A callback takes note, and acts later: it must neither raise nor change the snapshot.
+        A callback must neither raise nor change the snapshot.
         """
         self._callbacks.append(callback)
 
@@ -192,7 +190,7 @@ class ClusterWatch:
     # --- running -----------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin to follow; returns at once."""
+        """Start the informers; returns at once."""
         if self._tasks:
             raise RuntimeError("started already")
         loop = asyncio.get_running_loop()
@@ -202,25 +200,25 @@ class ClusterWatch:
         ]
 
     async def stop(self) -> None:
-        """Follow no longer; what is known stays, and gets older."""
+        """End the informers; the data stay, and get older."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
-        # What one of them ended by is for `wait_ended` to tell.
+        # `wait_ended` raises the error of an informer.
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait_ended(self) -> NoReturn:
-        """Wait until an informer ends, which none does unless by a mistake of this program.
+        """Wait until an informer ends; none does except by a mistake of this program.
 
         Raises
         ------
         InformerEnded
-            By what it ended. What is known gets older from then on, so whoever decides by it should end.
+            With the error as its cause. The data get older from then on: stop deciding by them.
         """
         await wait_informers_ended(self._tasks)
 
     async def wait_synced(self) -> None:
-        """Wait until everything was seen once; for ever, if something may not be seen."""
+        """Wait until every collection was listed once; for ever if the account may not list one."""
         for informer in self._informers.values():
             await informer.wait_synced()
 
@@ -233,10 +231,10 @@ class ClusterWatch:
     ) -> None:
         await self.stop()
 
-    # --- what informers tell -----------------------------------------------------------------------------------------
+    # --- changes by informers ----------------------------------------------------------------------------------------
 
     def put(self, kind: Kind, obj: JsonObject) -> None:
-        """Take in an object, new or changed. What makes no sense costs its own verdict (`Snapshot.broken`).
+        """Take in a new or changed object. An invalid one is broken (`Snapshot.broken`), and no other.
 
         Opaque parameters, which only drivers read, are not kept.
         """
@@ -245,19 +243,19 @@ class ClusterWatch:
         before = self._observed[kind].get(key)
         self._observed[kind][key] = _observe(obj)
         decides = self._mirror(kind, key, obj)
-        self._tell(Change(ChangeType.ADDED if before is None else ChangeType.CHANGED, kind, key, decides))
+        self._notify(Change(ChangeType.ADDED if before is None else ChangeType.CHANGED, kind, key, decides))
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
-        """Let go of an object."""
+        """Remove an object."""
         self._observed[kind].pop(key, None)
         try:
             self.snapshot.forget(kind, key)
         except SnapshotError:
             log.exception("An object to remove is not in the snapshot: kind=%s key=%s", kind, key)
-        self._tell(Change(ChangeType.REMOVED, kind, key, decides=True))
+        self._notify(Change(ChangeType.REMOVED, kind, key, decides=True))
 
     def _mirror(self, kind: Kind, key: ObjectKey, obj: JsonObject) -> bool:
-        """Take an object over into the snapshot; whether that makes a difference."""
+        """Put an object into the snapshot; whether the snapshot changed."""
         try:
             item = decode(_with_shared_strings(kind, without_parameters(kind, obj)))
             assert item is not None, f"{kind} is among the kinds that matter"
@@ -265,17 +263,17 @@ class ClusterWatch:
                 return False
             self.snapshot.mirror(item)
         except Exception as error:
-            # Nothing that somebody puts into one object may stop what is told about all others.
+            # One object that cannot be taken in must not stop the others.
             log.exception("An object cannot be taken in: kind=%s key=%s", kind, key)
             problem = f"cannot be understood ({type(error).__name__}: {str(error)[:200]})"
             self.snapshot.mirror(BrokenObject(kind, key, problem))
             return True
         if isinstance(item, BrokenObject):
-            log.warning("An object makes no sense: %s", item)
+            log.warning("An object is invalid: %s", item)
         return True
 
     def _present(self, kind: Kind, key: ObjectKey) -> ClusterObject | BrokenObject | None:
-        """The object as it is in the snapshot, if it is there in one form only."""
+        """The object in the snapshot; None if it is missing or broken."""
         snapshot = self.snapshot
         if (kind, key) in snapshot.state.broken:
             return None
@@ -295,23 +293,23 @@ class ClusterWatch:
                 return snapshot.classes.get(key.name)
 
     def _note_absence(self, resource: Resource) -> None:
-        """Say once, not for each kind, that there are no devices."""
-        if not self._told_of_absence:
-            self._told_of_absence = True
+        """Log once for all kinds that there are no devices."""
+        if not self._absence_logged:
+            self._absence_logged = True
             log.warning("The cluster does not serve %s: there are no devices.", resource.group_version)
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         if change.decides:
             self._version += 1
         for callback in tuple(self._callbacks):
             try:
                 callback(change)
             except Exception:
-                log.exception("Whoever was told of a change failed: change=%s", change)
+                log.exception("A callback failed: change=%s", change)
 
 
 def _with_shared_strings(kind: Kind, obj: JsonObject) -> JsonObject:
-    """Images are on many nodes, and devices are alike: their names make up most of the memory otherwise."""
+    """The object with its strings shared: names of images and devices would make up most of the memory."""
     if kind is Kind.RESOURCE_SLICE:
         return {**obj, "spec": share_strings(obj.get("spec"))}
     if kind is Kind.NODE and isinstance(status := obj.get("status"), dict):
@@ -324,13 +322,13 @@ def _observe(obj: JsonObject) -> ObservedObject:
     try:
         return ObservedObject.from_json(obj)
     except Exception:
-        # As in `ClusterWatch._mirror`; the API server admits nothing of the kind.
-        log.exception("Metadata or conditions of an object make no sense: metadata=%s", obj["metadata"])
+        # As in `ClusterWatch._mirror`; the API server admits no such object.
+        log.exception("Metadata or conditions of an object are invalid: metadata=%s", obj["metadata"])
         return ObservedObject(str(obj["metadata"].get("uid", "")), str(obj["metadata"].get("resourceVersion", "")))
 
 
 class _Receiver:
-    """Passes on what one informer tells."""
+    """Passes the objects of one informer on, with their kind."""
 
     def __init__(self, watch: ClusterWatch, kind: Kind) -> None:
         self._watch = watch
@@ -344,7 +342,7 @@ class _Receiver:
 
 
 def _is_equal(known: ClusterObject | BrokenObject | None, item: ClusterObject | BrokenObject) -> bool:
-    """Whether an object is in all that is modelled as it was; nodes and pods have no equality of their own."""
+    """Whether two forms of an object are equal in all modelled fields; nodes and pods define no equality."""
     if type(known) is not type(item):
         return False
     names: Sequence[str] = _FIELDS.get(type(item), ())

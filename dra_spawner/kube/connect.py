@@ -1,4 +1,4 @@
-"""Finding the cluster: from within a pod, by a kubeconfig, or as told."""
+"""Finding the cluster: from within a pod, by a kubeconfig, or by an address."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
 
 
 class ClusterNotFound(Exception):
-    """It cannot be made out where the cluster is, or who to be there; the message says what to set."""
+    """The address or the credentials of the cluster are unknown; the message says what to set."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterAddress:
-    """Where the API server is; all empty finds out by itself.
+    """Address and credentials of the API server; with all fields empty, `connect` finds them.
 
     Attributes
     ----------
     kubeconfig, context
-        A file, and one of its contexts instead of the current one.
+        A kubeconfig file, and a context other than its current one.
     server
         URL of the API server, for use with `token_file` and `certificate_authority`.
     token_file
         Read again every minute; by default that of the pod's service account.
     certificate_authority
-        File that the server's certificate is checked with; by default that of the pod's service account.
+        File with the CA certificates; by default that of the pod's service account.
     """
 
     kubeconfig: str = ""
@@ -59,8 +59,8 @@ async def connect(
     """Connect to the cluster; nothing is sent yet.
 
     Without an address: as the pod's own service account where one is mounted, else by ``$KUBECONFIG`` or
-    ``~/.kube/config``. A service that the hub manages runs in the hub's pod, but without the variables that tell where
-    the API server is; then it is ``kubernetes.default.svc``, which it is everywhere.
+    ``~/.kube/config``. A service that the hub manages runs in the hub's pod, but without the variables that name the
+    API server; then ``kubernetes.default.svc`` is used.
 
     Raises
     ------
@@ -80,7 +80,7 @@ async def connect(
         )
     except (config.ConfigException, OSError, ValueError) as error:
         where = address.server or address.kubeconfig
-        hint = "" if where else " Neither is a service account mounted here, nor is there a usable kubeconfig."
+        hint = "" if where else " No service account is mounted here, and there is no usable kubeconfig."
         raise ClusterNotFound(
             f"The cluster cannot be found{f' by {where}' if where else ''}: {error}.{hint}"
         ) from error
@@ -105,7 +105,7 @@ def _by_token(address: ClusterAddress, environment: Mapping[str, str], account: 
 def own_namespace(
     environment: Mapping[str, str] | None = None, account: Path = ACCOUNT_DIRECTORY, default: str = "default"
 ) -> str:
-    """The namespace this process is in: ``$POD_NAMESPACE``, else that of the mounted service account."""
+    """The namespace of this process: ``$POD_NAMESPACE``, else that of the mounted service account."""
     environment = os.environ if environment is None else environment
     if name := environment.get("POD_NAMESPACE"):
         return name

@@ -1,7 +1,7 @@
-"""One kind of object, followed for as long as the program runs: listed once, then watched.
+"""Informers: each lists one collection, then watches it for as long as the program runs.
 
-Objects stay the JSON of the API; who is told of them takes out what is needed and lets go of the rest. Of each object
-an informer itself remembers only uid and version, so that a list that is read again is passed on as what is different.
+Objects stay the JSON of the API; the receiver keeps what it needs of them. An informer itself remembers uid and version
+of each object, so that it passes on only the differences when it lists again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ __all__ = [
     "InformerStatus",
     "Receiver",
     "Resource",
-    "missing_rule",
     "wait_informers_ended",
 ]
 
@@ -38,9 +37,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _OBJECTS_A_TURN: Final = 20
-"""Of a list, between two chances for others in the event loop."""
+"""Objects of a list that are taken in before the event loop gets a turn."""
 _SHORT_WATCH_SECONDS: Final = 1.0
-"""A watch that ends sooner, without a word, is no success."""
+"""A watch that ends sooner, without an event, counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,39 +72,38 @@ class Resource:
 
 
 class Receiver(Protocol):
-    """Who is told of the objects. A method that raises costs this one object, which `InformerStatus.problem` names."""
+    """Takes in the objects. If a method raises, only that object is lost, and `InformerStatus.problem` names it."""
 
     def put(self, obj: JsonObject) -> None:
         """An object is new, or has changed."""
 
     def remove(self, key: ObjectKey) -> None:
-        """An object that was told of is gone."""
+        """A known object is gone."""
 
 
 @dataclass(frozen=True, slots=True)
 class InformerSettings:
-    """How an informer asks; durations in seconds."""
+    """Page size and durations of an informer."""
 
     page_size: int = 200
     list_timeout_seconds: float = 60.0
     """For each page."""
     watch_seconds: int = 30
-    """After so long a watch is begun anew. With nothing to report that is how old the knowledge gets, and (10 s later)
-    when a connection is found to be dead that nobody closed. 30 s cost the API server 0.2 requests a second in all."""
+    """Duration of a watch. Without changes the data get this old, and 10 s later a dead connection is noticed. 30 s
+    cost the API server 0.2 requests a second in all."""
     first_delay_seconds: float = 0.5
     longest_delay_seconds: float = 30.0
-    """Between two tries while the API server fails: the delay doubles from `first_delay_seconds`, and half of it is
-    left to chance."""
+    """Limit of the delay after failures, which doubles from `first_delay_seconds`; half of it is random."""
     off_delay_seconds: float = 300.0
-    """Until it is looked again whether the cluster serves the resource by now."""
+    """Before the next look whether the cluster serves the resource."""
 
 
 class InformerEnded(Exception):
-    """An informer follows its collection no longer; the cause is the error that ended it."""
+    """An informer has ended; its error is the cause."""
 
 
 class InformerState(StrEnum):
-    """What an informer is about."""
+    """What an informer does now."""
 
     LISTING = "listing"
     WATCHING = "watching"
@@ -115,17 +113,17 @@ class InformerState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InformerStatus:
-    """What people are told of an informer."""
+    """State of an informer, for people."""
 
     resource: str
     state: InformerState
     synced: bool
-    """Whether everything was seen once, or there is nothing to see (`InformerState.OFF`)."""
+    """Whether everything was listed once, or the cluster serves no such resource (`InformerState.OFF`)."""
     staleness_seconds: float
-    """How long ago it was last known that nothing is missing; infinite before that."""
+    """Seconds since the data were last known to be complete; infinite before that."""
     objects: int
     problem: str
-    """What went wrong last, and what to do about it; empty while all is well."""
+    """The last failure and what to do about it; empty without one."""
     lists: int
     events: int
 
@@ -136,19 +134,19 @@ class _Version(NamedTuple):
 
 
 class Informer:
-    """Follows one collection, and tells a receiver of every object that comes, changes and goes.
+    """Follows one collection, and notifies a receiver of every new, changed and removed object.
 
-    It never gives up: a broken watch goes on where it ended, or all is listed again. How old its knowledge is by then,
-    `staleness_seconds` tells.
+    It never gives up: a broken watch goes on where it ended, or everything is listed again. `staleness_seconds` is the
+    age of the data meanwhile.
 
     Parameters
     ----------
     api
         Its account must be allowed to ``list`` and ``watch`` the resource.
     clock
-        Seconds that only go forward.
+        Monotonic seconds.
     on_absent
-        Called when it turns out that the cluster does not serve the resource.
+        Called when the cluster turns out not to serve the resource.
     """
 
     def __init__(
@@ -182,16 +180,16 @@ class Informer:
 
     @property
     def synced(self) -> bool:
-        """Whether everything was seen once, or there is nothing to see."""
+        """Whether everything was listed once, or the cluster serves no such resource."""
         return self._synced.is_set()
 
     @property
     def resource_version(self) -> str | None:
-        """Up to where everything was seen; None while that is not known."""
+        """Version up to which everything was seen; None while unknown."""
         return self._resource_version
 
     def staleness_seconds(self) -> float:
-        """How long ago it was last known that nothing is missing; infinite before that, 0 if there is nothing."""
+        """Seconds since the data were complete; infinite before that, 0 if the cluster serves no such resource."""
         return 0.0 if self._state is InformerState.OFF else self._clock() - self._complete_at
 
     @property
@@ -208,13 +206,13 @@ class Informer:
         )
 
     async def wait_synced(self) -> None:
-        """Wait until the first list has been taken over."""
+        """Wait until the first list was taken in."""
         await self._synced.wait()
 
     async def run(self) -> None:
         """Follow the collection until cancelled.
 
-        Ends by an error only if there is one that nobody thought of: `ClusterWatch.wait_ended` passes it on.
+        Raises only by a mistake of this program; `ClusterWatch.wait_ended` passes the error on.
         """
         while True:
             delay = 0.0
@@ -223,17 +221,17 @@ class Informer:
                     await self._list()
                 await self._watch(self._resource_version)
             except ResourceExpired as error:
-                # Once is nothing to worry about; again at once means that lists take longer than the server remembers.
+                # Once is normal. Again at once means that lists take longer than the server keeps a version.
                 log.info("Listing again: resource=%s because=%s", self.resource, error.message)
                 self._resource_version = None
                 delay = self._delay() if self._failures else 0.0
                 self._failures += 1
             except KubernetesError as error:
-                delay = self._failed(error)
+                delay = self._note_failure(error)
             except (KeyError, TypeError, AttributeError, ValueError):
-                # An answer that is no list or object of the API: whatever answered, it may be itself again later.
-                log.exception("Cannot follow %s: an answer makes no sense.", self.resource)
-                self._state, self._problem = InformerState.WAITING, "an answer of the API server makes no sense"
+                # The answer is no list or object of the API, for example a proxy's: try again later.
+                log.exception("Cannot follow %s: an answer is invalid.", self.resource)
+                self._state, self._problem = InformerState.WAITING, "an answer of the API server is invalid"
                 self._resource_version = None
                 delay = self._delay()
                 self._failures += 1
@@ -242,7 +240,7 @@ class Informer:
     # --- reading -----------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        """Read everything, and pass on what is different from what was known."""
+        """List everything, and pass on the differences."""
         self._state = InformerState.LISTING
         started, version = self._clock(), ""
         gone = set(self._known)
@@ -265,7 +263,7 @@ class Informer:
             self._remove(key)
         self._lists += 1
         self._resource_version = version
-        self._is_complete(started)
+        self._note_complete(started)
 
     async def _watch(self, version: str | None) -> None:
         """Pass on changes until the server ends the watch."""
@@ -277,7 +275,7 @@ class Informer:
             resource_version=version,
             bookmarks=True,
             watch_seconds=max(1, round(seconds * self._random.uniform(0.8, 1.2))),
-            on_open=lambda: self._is_complete(self._clock()),
+            on_open=lambda: self._note_complete(self._clock()),
         )
         async with aclosing(events):
             async for event_type, obj in events:
@@ -290,16 +288,16 @@ class Informer:
                     self._put(obj)
                 self._resource_version = obj["metadata"]["resourceVersion"]
                 self._failures = 0
-                self._is_complete(self._clock())
+                self._note_complete(self._clock())
         if not heard and self._clock() - opened < min(_SHORT_WATCH_SECONDS, seconds / 2):
             self._failures += 1
             await asyncio.sleep(self._delay())
         else:
             self._failures = 0
 
-    def _is_complete(self, at: float) -> None:
+    def _note_complete(self, at: float) -> None:
         if self._problem:
-            log.info("All is well again: resource=%s", self.resource)
+            log.info("Following again: resource=%s", self.resource)
         self._complete_at = max(self._complete_at, at)
         self._state = InformerState.WATCHING
         self._problem = ""
@@ -310,30 +308,30 @@ class Informer:
         try:
             key, version = _identity(item)
         except (KeyError, TypeError, AttributeError):
-            log.warning("An object without a name is passed over: resource=%s", self.resource)
+            log.warning("An object without a name is ignored: resource=%s", self.resource)
             return None
         known = self._known.get(key)
         if known == version:
             return key
         if known is not None and known.uid != version.uid:
-            # Deleted and made again while nobody looked: another object, though of the same name.
-            self._tell(key, self._receiver.remove, key)
+            # Deleted and created again between two lists: another object of the same name.
+            self._notify(key, self._receiver.remove, key)
         self._known[key] = version
         if "kind" not in item:  # as in lists
             item = {"apiVersion": self.resource.group_version, "kind": self.resource.kind, **item}
-        self._tell(key, self._receiver.put, item)
+        self._notify(key, self._receiver.put, item)
         return key
 
     def _remove(self, key: ObjectKey) -> None:
         if self._known.pop(key, None) is not None:
-            self._tell(key, self._receiver.remove, key)
+            self._notify(key, self._receiver.remove, key)
 
-    def _tell(self, key: ObjectKey, tell: Callable[[T], None], what: T) -> None:
-        """Tell the receiver; nothing that somebody puts into one object may stop what is told of the others."""
+    def _notify(self, key: ObjectKey, method: Callable[[T], None], argument: T) -> None:
+        """Notify the receiver; one object that it cannot take in must not stop the others."""
         if self._not_taken:
             self._not_taken.pop(key, None)
         try:
-            tell(what)
+            method(argument)
         except Exception as error:
             log.exception("An object cannot be taken in: kind=%s key=%s", self.resource.kind, key)
             problem = f"{self.resource.kind} {key} cannot be taken in ({type(error).__name__}: {str(error)[:200]})"
@@ -341,11 +339,11 @@ class Informer:
 
     # --- trouble -----------------------------------------------------------------------------------------------------
 
-    def _failed(self, error: KubernetesError) -> float:
-        """Take note of an error; how long to wait."""
+    def _note_failure(self, error: KubernetesError) -> float:
+        """Note an error; the seconds to wait."""
         if error.not_found and error.verb in ("list", "watch"):
-            return self._is_absent()
-        problem = missing_rule(self.resource, error) if error.status == 403 else str(error)
+            return self._note_absence()
+        problem = _missing_rule(self.resource, error) if error.status == 403 else str(error)
         if problem != self._problem:
             log.warning("Cannot follow %s: %s", self.resource, problem)
         self._state, self._problem = InformerState.WAITING, problem
@@ -353,8 +351,8 @@ class Informer:
         self._failures += 1
         return max(delay, error.retry_after_seconds or 0.0)
 
-    def _is_absent(self) -> float:
-        """The cluster does not serve the resource (any more): there is nothing to see."""
+    def _note_absence(self) -> float:
+        """The cluster does not serve the resource; the seconds to wait."""
         if self._state is not InformerState.OFF:
             self._on_absent(self.resource)
         for key in list(self._known):
@@ -380,8 +378,8 @@ async def wait_informers_ended(tasks: Collection[asyncio.Task[None]]) -> NoRetur
     raise InformerEnded(f"the {task.get_name()} has ended") from cause
 
 
-def missing_rule(resource: Resource, error: KubernetesError) -> str:
-    """What to grant when the account may not list and watch: a rule of a role, ready to be copied."""
+def _missing_rule(resource: Resource, error: KubernetesError) -> str:
+    """The rule that lets the account list and watch, to be copied into a role."""
     names = f", resourceNames: [{resource.name}]" if resource.name else ""
     rule = f'{{apiGroups: ["{resource.group}"], resources: [{resource.plural}]{names}, verbs: [list, watch]}}'
     role = f"rule {rule} in namespace {resource.namespace}" if resource.namespace else f"ClusterRole rule {rule}"

@@ -17,7 +17,7 @@ __all__ = ["LEFT_OUT", "MAX_LEVELS", "cut_levels", "names_of_cut_objects", "read
 MAX_LEVELS: Final = 100
 """Levels of objects and lists that are kept; typed parts of Kubernetes' objects have fewer than 30."""
 LEFT_OUT: Final = "(left out: nested too deeply)"
-"""Stands where a deeper value was."""
+"""Replaces a deeper value."""
 _MAX_DIGITS: Final = 640
 """Digits of a whole number that Python reads whatever its settings (``sys.int_info.str_digits_check_threshold``)."""
 
@@ -31,7 +31,7 @@ def read_unusual(data: bytes, levels: int = MAX_LEVELS) -> Any:
     Parameters
     ----------
     levels
-        What is nested deeper is replaced by `LEFT_OUT`.
+        Values nested deeper are replaced by `LEFT_OUT`.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def read_unusual(data: bytes, levels: int = MAX_LEVELS) -> Any:
     Raises
     ------
     ValueError
-        When it is no JSON.
+        If it is no JSON.
     """
     return json.loads(cut_levels(data.decode("utf-8", "replace"), levels), parse_int=_whole_number)
 

@@ -1,4 +1,4 @@
-"""What is kept of an API object besides what the simulator models of it."""
+"""Metadata and conditions of API objects, which the simulator does not model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dra_spawner.json_types import JsonObject
 __all__ = ["KEPT_ANNOTATIONS", "Condition", "ObservedObject", "Owner", "share_strings", "without_parameters"]
 
 KEPT_ANNOTATIONS: Final = (names.HUB_PREFIX, names.AUTOSCALER_PREFIX)
-"""Annotations whose names begin so are kept; others, like ``last-applied-configuration``, may be large."""
+"""Prefixes of the annotations that are kept; others, like ``last-applied-configuration``, may be large."""
 
 _SHARED_LEVELS: Final = 30
 
@@ -45,24 +45,24 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class ObservedObject:
-    """Metadata and conditions of an object as it was last seen."""
+    """Metadata and conditions of an object, as last seen."""
 
     uid: str
     resource_version: str
     created: str = ""
     """``metadata.creationTimestamp``."""
     deleted: str = ""
-    """``metadata.deletionTimestamp``; empty while nobody has asked for its deletion."""
+    """``metadata.deletionTimestamp``; empty while the object is not being deleted."""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    """Those of `KEPT_ANNOTATIONS`."""
+    """Annotations with a prefix in `KEPT_ANNOTATIONS`."""
     owners: tuple[Owner, ...] = ()
     conditions: Mapping[str, Condition] = field(default_factory=dict)
     """By type."""
 
     @property
     def scheduler_says(self) -> str:
-        """Why the scheduler found no node for a pod; empty of any other, of gated ones too."""
+        """The scheduler's message about an unschedulable pod; empty for any other, gated pods included."""
         scheduled = self.conditions.get("PodScheduled")
         if scheduled is None or scheduled.status != "False" or scheduled.reason == "SchedulingGated":
             return ""
@@ -70,7 +70,7 @@ class ObservedObject:
 
     @classmethod
     def from_json(cls, obj: JsonObject) -> ObservedObject:
-        """Take it out of an API object; what has not the form it should have is left out."""
+        """From an API object; fields of the wrong type are left out."""
         metadata = obj["metadata"]
         status = obj.get("status")
         conditions = status.get("conditions") if isinstance(status, dict) else None
@@ -100,12 +100,12 @@ class ObservedObject:
 
 
 def share_strings(value: Any, levels: int = _SHARED_LEVELS) -> Any:
-    """The same JSON value, of whose strings each is in memory once, however many objects have it.
+    """The same JSON value with interned strings: each is in memory once.
 
     Parameters
     ----------
     levels
-        What is nested deeper stays as it is: nothing that is modelled is.
+        Values nested deeper stay as they are; no modelled field is.
     """
     if isinstance(value, str):
         return intern(value)
@@ -119,9 +119,9 @@ def share_strings(value: Any, levels: int = _SHARED_LEVELS) -> Any:
 
 
 def without_parameters(kind: str, obj: JsonObject) -> JsonObject:
-    """A claim, template or class without opaque parameters; any other object as it is.
+    """A claim, template or class without opaque parameters; any other object unchanged.
 
-    Only drivers read them: they decide nothing, may be large, and are JSON of any depth.
+    Only drivers read them, and they may be large JSON of any depth.
     """
     path = _CONFIG_PATHS.get(kind)
     return _without_parameters(obj, path) if path is not None else obj
@@ -161,7 +161,7 @@ def _text(obj: Mapping[str, Any], name: str) -> str:
 
 
 def _texts(found: object, prefixes: tuple[str, ...] = ("",)) -> Mapping[str, str]:
-    """Names and most values are those of thousands of other objects: each is kept once."""
+    """Texts by name, interned: thousands of objects share them."""
     if not isinstance(found, dict):
         return _NONE
     kept = {

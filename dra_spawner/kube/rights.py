@@ -1,4 +1,4 @@
-"""Rights that an account lacks, named as the rule to add."""
+"""Missing rights of an account, as the rule to add."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class MissingRight:
     Attributes
     ----------
     namespace
-        Empty for all of them.
+        Empty for all namespaces.
     """
 
     group: str
@@ -33,10 +33,10 @@ class MissingRight:
 
 
 def missing_rule(error: KubernetesError) -> MissingRight | None:
-    """The right that would have let a request pass; None if it was refused for another reason.
+    """The missing right; None if the request was refused for another reason.
 
-    The API server says so in its message (k8s.io/apiserver, ``responsewriters.forbiddenMessage``). With finer checks,
-    as of ``resourceclaims/binding`` from Kubernetes 1.36 on, the status is 422, and the right not that of the request.
+    It is in the API server's message (k8s.io/apiserver, ``responsewriters.forbiddenMessage``). Finer checks, like that
+    of ``resourceclaims/binding`` from Kubernetes 1.36 on, have status 422 and name another right than the request's.
     """
     found = _REFUSED.search(error.message) if error.status in (403, 422) else None
     if found is None:
@@ -45,7 +45,7 @@ def missing_rule(error: KubernetesError) -> MissingRight | None:
 
 
 def missing_right(error: KubernetesError) -> str:
-    """The rule that would have let a request pass, as part of a role; empty if it was refused for another reason."""
+    """The rule to add to a role, as a clause; empty if the request was refused for another reason."""
     found = missing_rule(error)
     if found is None:
         return ""

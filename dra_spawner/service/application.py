@@ -1,7 +1,7 @@
-"""``dra-spawner service``: follows the cluster, leads or stands by, and answers people and programs.
+"""``dra-spawner service``: follows the cluster, leads or stands by, and answers HTTP requests.
 
-It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service). It listens before it
-does anything else: a hub that manages it ends when it is not answered soon.
+It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service). It listens first: a
+hub that manages it ends without a soon answer.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     name = names.SERVICE
     version = __version__
     description = (
-        "Follows the cluster's devices for a JupyterHub, says how full they are, and keeps places ready for its users."
+        "Follows the devices of a JupyterHub's cluster, shows their use, and keeps placeholders for its users."
     )
     examples = """
     dra-spawner service --generate-config > dra_spawner_service_config.py
@@ -77,7 +77,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     }
     classes = [HubOAuth]  # noqa: RUF012
     unknown: tuple[str, ...] = ()
-    """What is set in the configuration file and is no setting, as sentences."""
+    """Unknown settings of the configuration file, as sentences."""
 
     @property
     def _all_classes(self) -> tuple[type[Configurable], ...]:
@@ -97,16 +97,15 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
 
     config_file = Unicode(
         "dra_spawner_service_config.py",
-        help="Configuration file to load; the default one need not be there.",
+        help="Configuration file to load; the default one may be missing.",
     ).tag(config=True)
 
     url = Unicode(
         help="""
-        Where to listen: `http://<address>:<port>`. By default what the hub says (`$JUPYTERHUB_SERVICE_URL`), else port
+        Where to listen: `http://<address>:<port>`. By default `$JUPYTERHUB_SERVICE_URL`, which the hub sets, else port
         8181 of the loopback interface.
 
-        A name that is neither `localhost` nor an IP address is what others call this machine (with zero-to-jupyterhub,
-        `http://hub:8181`): then it listens on all interfaces.
+        With a host name other than `localhost` (zero-to-jupyterhub: `http://hub:8181`) it listens on all interfaces.
         """
     ).tag(config=True)
 
@@ -127,7 +126,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return value
 
     prefix = Unicode(
-        help="Path of all addresses. By default what the hub says (`$JUPYTERHUB_SERVICE_PREFIX`), else `/`."
+        help="Path of all addresses. By default `$JUPYTERHUB_SERVICE_PREFIX`, which the hub sets, else `/`."
     ).tag(config=True)
 
     @default("prefix")
@@ -150,7 +149,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     )
     kube_certificate_authority = Unicode(help="By default that of the pod's service account.").tag(config=True)
 
-    namespace = Unicode(help="Where the Lease is; by default the pod's own (`$POD_NAMESPACE`).").tag(config=True)
+    namespace = Unicode(help="Namespace of the Lease; by default the pod's own (`$POD_NAMESPACE`).").tag(config=True)
 
     @default("namespace")
     def _default_namespace(self) -> str:
@@ -163,8 +162,8 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         15.0,
         min=2.0,
         help="""
-        Seconds without a sign of the leader after which another replica takes over. The leader gives up after two
-        thirds of that without an answer of the API server, so that there are never two.
+        Seconds without a renewal of the Lease after which another replica leads. The leader stops after two thirds of
+        that without an answer of the API server, so that two never lead at once.
         """,
     ).tag(config=True)
 
@@ -184,12 +183,12 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         60.0,
         min=1.0,
         help="""
-        Seconds that what is known of the cluster may be old. On older knowledge nothing is decided, and `readyz` says
-        so. In a quiet cluster it gets 36 s old.
+        Greatest age of the data about the cluster, in seconds. With older data nothing is decided, and `readyz` answers
+        503. In a quiet cluster the data get 36 s old.
         """,
     ).tag(config=True)
     decisions_kept = Integer(
-        1000, min=1, help="How many decisions `api/decisions` tells of; about half a kilobyte each."
+        1000, min=1, help="How many decisions `api/decisions` can show; each takes about half a kilobyte."
     ).tag(config=True)
 
     node_pool_labels = List(
@@ -203,14 +202,14 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
             names.INSTANCE_TYPE,
         ],
         help="""
-        Labels that say which kind of node one is: of those that a node has, the first counts. Metrics are by kind of
-        node, as there may be thousands of nodes.
+        Labels that name the pool of a node; the first one that a node has counts. Metrics are by pool, as there may be
+        thousands of nodes.
         """,
     ).tag(config=True)
 
     @catch_config_error
     def initialize(self, argv: Sequence[str] | None = None) -> None:
-        """Read the command line and the configuration file; the command line has the last word."""
+        """Read the command line and the configuration file; the command line overrides the file."""
         self.parse_command_line(list(argv) if argv is not None else None)
         wrong = (*unknown_settings(self.cli_config, self._all_classes), *map(_unexpected, self.extra_args))
         if wrong:
@@ -225,7 +224,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         elif not is_default:
             raise TraitError(f"there is no configuration file {self.config_file}")
         self.update_config(from_command_line)
-        # One hub's typing error is no reason to keep nobody's place; the page says what is wrong.
+        # A typing error must not end all placeholders; the page names it.
         self.unknown = unknown_settings(self.config, self._all_classes)
         for problem in self.unknown:
             self.log.warning("%s", problem)
@@ -233,7 +232,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     def start(self) -> None:
         """Run until SIGTERM or SIGINT; exits with the code."""
         if self.generate_config:
-            print(self.generate_config_file())  # noqa: T201 (what was asked for)
+            print(self.generate_config_file())  # noqa: T201 (the output of the command)
             return
         self._take_over_logging()
         self.exit(asyncio.run(self.run()))
@@ -241,7 +240,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
     # --- running -----------------------------------------------------------------------------------------------------
 
     async def run(self) -> int:
-        """Run until told to stop; the exit code."""
+        """Run until SIGTERM, SIGINT or a failure; the exit code."""
         stop = asyncio.Event()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -272,7 +271,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return code
 
     def new_context(self) -> ServiceContext:
-        """What the web handlers are given."""
+        """The context of the handlers, before the cluster is found."""
         token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
         if not token:
             self.log.warning("Without a JupyterHub ($JUPYTERHUB_API_TOKEN): only healthz and readyz answer.")
@@ -296,10 +295,10 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
                 pod = ObjectKey(self.namespace, self.pod_name)
                 context.leader_label = LeaderLabel(api, watch, elector, pod)
             async with controller, asyncio.TaskGroup() as tasks:
-                # Whichever ends by an error ends the process: one that leads and follows nothing would do nothing.
+                # An error of one ends the process: a leader that follows nothing would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
-                tasks.create_task(_spare_garbage_collection(watch))
+                tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
                 tasks.create_task(elector.run(lambda: controller.lead(elector.require)))
@@ -308,7 +307,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
-        return PlaceholderController(api, watch, decisions, self.keeper_settings())
+        return PlaceholderController(api, watch, decisions, self.controller_settings())
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds
@@ -316,7 +315,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return LeaderElector(api, self.namespace, self.lease_name, times=times)
 
     async def _connected(self, context: ServiceContext) -> KubernetesApi:
-        """The cluster, as soon as it is found: a managed service that ended instead would be started again at once."""
+        """Connect as soon as the cluster is found; the hub would restart a managed service that ends at once."""
         address = ClusterAddress(
             self.kubeconfig, self.kube_context, self.kube_server, self.kube_token_file, self.kube_certificate_authority
         )
@@ -343,27 +342,27 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         return server
 
     def _take_over_logging(self) -> None:
-        """Let libraries and our own modules log where this application does."""
+        """Send the log of libraries and of our own modules to the log of this application."""
         for name in ("dra_spawner", "tornado", "kubernetes_asyncio", "asyncio"):
             logger = logging.getLogger(name)
             logger.propagate = True
             logger.parent = self.log
         logging.getLogger("dra_spawner").setLevel(self.log.level)
-        # It tells of malformed requests, with their headers: with a browser's cookies, or a token.
+        # It logs malformed requests with their headers, which may hold cookies or a token.
         logging.getLogger("tornado.general").setLevel(logging.WARNING)
-        # It warns of files that it does not find and that need not be there.
+        # It warns of optional files that are missing.
         logging.getLogger("kubernetes_asyncio.config").setLevel(logging.ERROR)
 
 
-async def _spare_garbage_collection(watch: ClusterWatch) -> None:
-    """Leave what is known of the cluster to itself: looking for garbage among all of it takes half a second."""
+async def _freeze_garbage_collection(watch: ClusterWatch) -> None:
+    """Exempt the data about the cluster from garbage collection, which would take half a second each time."""
     await watch.wait_synced()
     gc.collect()
     gc.freeze()
 
 
 def _unexpected(argument: str) -> str:
-    return f"{argument} is not expected; settings are given as --DRASpawnerService.<setting>=<value>: see --help-all."
+    return f"{argument} is unknown. Write settings as --DRASpawnerService.<setting>=<value>; see --help-all."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,4 +1,4 @@
-"""Parts of zero-to-jupyterhub that do what this project does, too: found, told, and left alone."""
+"""Parts of zero-to-jupyterhub that do the same as this service: reported and left alone."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _COMPONENT: Final = "component"
 _SCHEDULER: Final = "user-scheduler"
 
 _SENTENCES: Final = {
-    PLACEHOLDER: "The chart's own placeholders run here, too ({names}): they know nothing of devices, and keep places "
-    "that are kept already. Set scheduling.userPlaceholder.enabled: false in the Helm values.",
+    PLACEHOLDER: "The chart's own placeholders run here, too ({names}): they ignore devices and duplicate this "
+    "service's. Set scheduling.userPlaceholder.enabled: false in the Helm values.",
     _SCHEDULER: "The chart's own scheduler runs here, too ({names}): up to chart 4.4 it cannot place pods with "
     "devices, and it counts placeholders for users. Set scheduling.userScheduler.enabled: false in the Helm values.",
 }
@@ -29,40 +29,40 @@ _SENTENCES: Final = {
 
 @dataclass
 class ChartParts:
-    """Looks out for them.
+    """Watches for pods of these parts.
 
     Attributes
     ----------
     watch
-        What is known of the cluster.
+        Of the cluster.
     namespaces
         The hub's and the servers'.
     with_placeholders
-        Whether the chart's placeholders are among them: beside none of ours they do what they are for.
+        Whether to report the chart's placeholders; without placeholders of this service they are useful.
     """
 
     watch: ClusterWatch
     namespaces: Collection[str]
     with_placeholders: bool = True
     _found: dict[str, set[ObjectKey]] = field(init=False)
-    _told: set[str] = field(default_factory=set)
+    _logged: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         parts = (PLACEHOLDER, _SCHEDULER) if self.with_placeholders else (_SCHEDULER,)
         self._found = {part: set() for part in parts}
         for key in self.watch.snapshot.pods:
-            self._look_at(key)
+            self._check(key)
         self.watch.on_change(self._note)
 
     def problems(self) -> tuple[str, ...]:
-        """What to do about each part that is there."""
+        """A sentence for each part that is found: what to do about it."""
         return tuple(_sentence(part, keys) for part, keys in self._found.items() if keys)
 
     def _note(self, change: Change) -> None:
         if change.kind is Kind.POD:
-            self._look_at(change.key)
+            self._check(change.key)
 
-    def _look_at(self, key: ObjectKey) -> None:
+    def _check(self, key: ObjectKey) -> None:
         if key.namespace not in self.namespaces:
             return
         pod = self.watch.snapshot.pods.get(key)
@@ -71,8 +71,8 @@ class ChartParts:
         for each, keys in self._found.items():
             if each == part and not is_ours:
                 keys.add(key)
-                if each not in self._told:
-                    self._told.add(each)
+                if each not in self._logged:
+                    self._logged.add(each)
                     log.warning("%s", _sentence(each, keys))
             else:
                 keys.discard(key)

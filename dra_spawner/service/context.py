@@ -1,4 +1,4 @@
-"""What the web handlers are given."""
+"""State of the service that handlers and metrics read."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ __all__ = ["Readiness", "Role", "ServiceContext"]
 
 
 class Role(StrEnum):
-    """The part of this replica."""
+    """Role of this replica."""
 
     LEADER = "leader"
     STANDBY = "standby"
-    UNKNOWN = "unknown"  # nobody is known to lead
+    UNKNOWN = "unknown"  # no leader is known
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether answers of this replica are worth anything."""
+    """Whether this replica can answer, and why not."""
 
     ready: bool
     role: Role
     reasons: tuple[str, ...] = ()
-    """Why it is not ready, for anybody to read: they name nothing of the cluster."""
+    """Why it is not ready. Unauthenticated callers read this: it names no object of the cluster."""
 
 
 @dataclass
 class ServiceContext:
-    """The parts of the service, as far as they are there already: it listens before it has found the cluster."""
+    """The parts of the service. Those that need the cluster are None until it is found."""
 
     web: WebSettings
     decisions: DecisionLog
     max_staleness_seconds: float
-    """Older knowledge is no ground for decisions."""
+    """Older data are no basis for decisions."""
     node_pool_labels: tuple[str, ...] = ()
-    """Labels that say which kind of node one is; the first one that a node has counts."""
+    """Labels that name the pool of a node; the first one that a node has counts."""
     watch: ClusterWatch | None = None
     figures: NodeFigures | None = None
     elector: LeaderElector | None = None
@@ -60,19 +60,19 @@ class ServiceContext:
     availability: Availability | None = None
     chart_parts: ChartParts | None = None
     settings_problems: tuple[str, ...] = ()
-    """What is set and is no setting."""
+    """Unknown settings, as sentences."""
     startup_problem: str = ""
     """Why the cluster is not followed yet."""
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
-    """What ``metrics`` shows."""
+    """Metrics of the service."""
     idle_devices: IdleDevices = field(default_factory=IdleDevices)
 
     def __post_init__(self) -> None:
         self.registry.register(self.idle_devices)
 
     def follow(self, watch: ClusterWatch, controller: PlaceholderController | None = None) -> None:
-        """Answer for this cluster, and what is kept there, from now on."""
+        """Answer for this cluster and its placeholders from now on."""
         self.watch, self.startup_problem = watch, ""
         self.figures = NodeFigures(watch, self.node_pool_labels)
         self.controller = controller
@@ -103,26 +103,26 @@ class ServiceContext:
         return f"{because} Decisions and their reasons are known to the leader only." if because else ""
 
     def readiness(self) -> Readiness:
-        """Whether the cluster is known, freshly, and it is known who leads."""
+        """Whether the data are complete and fresh, and a leader is known."""
         reasons = []
         if self.watch is None:
             reasons.append("The cluster is not found yet.")
         elif not self.watch.synced:
-            reasons.append("Not everything in the cluster was seen yet.")
+            reasons.append("The cluster was not read completely yet.")
         elif self.watch.staleness_seconds() > self.max_staleness_seconds:
             limit = self.max_staleness_seconds
             reasons.append(
-                f"What is known of the cluster is {self.watch.staleness_seconds():.0f} s old ({limit:g} s may be)."
+                f"The data about the cluster are {self.watch.staleness_seconds():.0f} s old (limit {limit:g} s)."
             )
         if self.role is Role.UNKNOWN:
-            reasons.append("It is not known which replica leads.")
+            reasons.append("No leader is known.")
         if self.role is not Role.LEADER and self.leader_label is not None and self.leader_label.is_set:
             # No Service sends requests to a pod that is not ready.
             reasons.append("This replica does not lead, but its pod is still labelled as the leader's.")
         return Readiness(not reasons, self.role, tuple(reasons))
 
     def problems(self) -> tuple[str, ...]:
-        """All that is wrong, with the rule to add where a right is missing; for those who may read."""
+        """Every problem as a sentence, with the rule to add where a right is missing; for authenticated readers."""
         found = [*self.settings_problems, *([self.startup_problem] if self.startup_problem else [])]
         if self.watch is not None:
             found += self.watch.problems()

@@ -1,4 +1,4 @@
-"""Settings of the service about the hub that lets people in."""
+"""Settings of the service about authentication by the hub."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ class HubTraits(HasTraits):
     authenticate_prometheus = Bool(
         True,
         help="""
-        Whether reading `metrics` needs a token (of one of `metrics_scopes`), as JupyterHub's own setting of this name.
+        Whether `metrics` needs a token with one of `metrics_scopes`, like JupyterHub's setting of this name.
         Metrics name device classes and kinds of nodes, but no users.
         """,
     ).tag(config=True)
     read_scopes = Set(
         Unicode(),
         default_value={names.READ_SCOPE, "admin-ui"},
-        help="JupyterHub scopes any of which lets somebody look; administrators of the hub have `admin-ui`.",
+        help="JupyterHub scopes, any of which grants reading; administrators of the hub have `admin-ui`.",
     ).tag(config=True)
     manage_scopes = Set(
         Unicode(),
         default_value={names.MANAGE_SCOPE, "admin:servers"},
         help="""
-        JupyterHub scopes any of which lets somebody look and change things; tokens of the hub's administrators have
+        JupyterHub scopes, any of which grants reading and changing; tokens of the hub's administrators have
         `admin:servers`.
         """,
     ).tag(config=True)
     metrics_scopes = Set(
         Unicode(),
         default_value={"read:metrics"},
-        help="JupyterHub scopes any of which lets somebody read `metrics`, besides those of `read_scopes`.",
+        help="JupyterHub scopes, any of which grants reading `metrics`, besides those of `read_scopes`.",
     ).tag(config=True)
 
     def web_settings(self, token: str) -> WebSettings:
-        """What the web side is told.
+        """Settings of the handlers.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class HubTraits(HasTraits):
         )
 
     def _hub_auth(self) -> BoundedHubOAuth:
-        """With what an external service need not be told, as it follows from the service's name."""
+        """The hub's OAuth client; by default its id follows from the service's name."""
         name = os.environ.get("JUPYTERHUB_SERVICE_NAME") or names.HUB_SERVICE
         more: dict[str, Any] = {}
         if not os.environ.get("JUPYTERHUB_CLIENT_ID"):

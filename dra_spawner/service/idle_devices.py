@@ -1,4 +1,4 @@
-"""For how long devices were in nobody's use: counted by the leader alone, so that sums over replicas count once."""
+"""Idle time of devices: counted by the leader alone, so that sums over replicas count it once."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["IdleDevices"]
 
 
 class IdleDevices(Collector):
-    """Sums up for how long devices of each class were in nobody's use.
+    """Sums up the idle time of the devices of each class.
 
     Parameters
     ----------
     clock
-        Seconds that only go forward.
+        Monotonic seconds.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -30,14 +30,14 @@ class IdleDevices(Collector):
         self._at: float | None = None
 
     def note(self, figures: Mapping[tuple[str, str], ClassFigures], *, counts: bool) -> None:
-        """Take in how many there are now; between two times it was on average as many as the mean of both.
+        """Take in the present number of idle devices; between two calls, the mean of both counts.
 
         Parameters
         ----------
         figures
-            By class and kind of node.
+            By class and node pool.
         counts
-            Whether the time since the last call is to be counted here.
+            Whether to count the time since the last call.
         """
         now, idle = self._clock(), Counter[str]()
         for (device_class, _), found in figures.items():
@@ -51,7 +51,7 @@ class IdleDevices(Collector):
     def collect(self) -> Iterator[Metric]:
         family = CounterMetricFamily(
             "dra_spawner_idle_device_seconds",
-            "Device-seconds in which nobody used a device of a class",
+            "Device-seconds in which devices of a class were idle",
             labels=["class"],
         )
         for device_class in sorted({*self._idle, *self._seconds}):

@@ -1,4 +1,4 @@
-"""Settings of the service about what one client may take, before it is known who asks."""
+"""Settings of the service that limit a client before it is authenticated."""
 
 from __future__ import annotations
 
@@ -17,31 +17,29 @@ class LimitTraits(HasTraits):
         500,
         min=10,
         help="""
-        Connections open at once. One more closes the one whose request began, or was awaited, the longest ago: whoever
-        opens many closes their own, and probes are answered. The limit of open files of the process must be above it.
+        Limit of open connections. One more closes the connection whose request began the longest ago, so probes are
+        answered. The process's limit of open files must be higher.
         """,
     ).tag(config=True)
     most_header_bytes = Integer(
         32768,
         min=1024,
-        help="Bytes that the header of a request may have; all of the hub's cookies are in a browser's.",
+        help="Limit of the header of a request, in bytes. A browser sends all of the hub's cookies.",
     ).tag(config=True)
     header_seconds = Float(
         20.0,
         min=0.1,
-        help="Seconds after which a connection is closed that has not sent a whole header: idle ones, too.",
+        help="Seconds for the header of a request, or until an idle connection is closed.",
     ).tag(config=True)
-    body_seconds = Float(
-        10.0, min=0.1, help="Seconds after which a connection is closed that has not sent the body of its request."
-    ).tag(config=True)
+    body_seconds = Float(10.0, min=0.1, help="Seconds for the body of a request.").tag(config=True)
     answer_seconds = Float(
         60.0,
         min=1.0,
-        help="Seconds, besides those for header and body, in which a client must have read its answer.",
+        help="Seconds, after those for header and body, until the client has read its answer.",
     ).tag(config=True)
 
     def server_limits(self) -> ServerLimits:
-        """All of it, for the room below."""
+        """These settings, for the HTTP server."""
         return ServerLimits(
             connections=self.most_connections,
             header_bytes=self.most_header_bytes,

@@ -1,4 +1,4 @@
-"""Where the service listens, and what it says of requests."""
+"""The interface to listen on, and the log of requests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["interface_of", "log_request"]
 
 
 def interface_of(host: str) -> str:
-    """What to listen on, so that `host` is answered; empty for all interfaces."""
+    """The address to listen on for the host of a URL; empty for all interfaces."""
     if host == "localhost":
         return "127.0.0.1"
     try:
@@ -22,11 +22,11 @@ def interface_of(host: str) -> str:
 
 
 def log_request(handler: Any) -> None:
-    """Tell of what failed; that all went well matters only to who debugs."""
+    """Log a request: errors of the service as warnings, errors of the client as info, others for debugging."""
     status = handler.get_status()
     level = logging.DEBUG if status < 400 else logging.INFO if status < 500 else logging.WARNING
     if status == 503 and handler.request.path.endswith("/readyz"):
         level = logging.DEBUG
     request = handler.request
-    # Not the query: it may hold what a login came with.
+    # Without the query, which may hold the code of a login.
     access_log.log(level, "%s %s %s %.0f ms", status, request.method, request.path, 1000 * request.request_time())

@@ -1,4 +1,4 @@
-"""How full nodes are, as JSON: worked out node by node, so that nothing else has to wait for five thousand of them."""
+"""Utilization of nodes, as JSON: computed node by node, so that 5,000 nodes do not block the event loop."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from dra_spawner.simulator.utilization import NodeUtilization, Utilization
 __all__ = ["ClassFigures", "NodeFigures"]
 
 _TURN_SECONDS: Final = 0.005
-"""After so long others get a chance in the event loop."""
-_GROUNDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
-"""What a `Utilization` has in an order of its own."""
+"""Work before the event loop gets a turn."""
+_UTILIZATION_KINDS: Final = frozenset({Kind.RESOURCE_SLICE, Kind.DEVICE_CLASS})
+"""Kinds that a `Utilization` caches."""
 
 _Holders = dict[DeviceId, list[tuple[ObjectKey, AllocatedDevice]]]
 
 
 @dataclass(slots=True)
 class ClassFigures:
-    """Devices that a class selects, on nodes of one kind."""
+    """Devices of one class, on nodes of one pool."""
 
     devices: int = 0
     used_devices: int = 0
-    """Of which anything is in use."""
+    """Devices that are at least partly in use."""
     used: float = 0.0
-    """Sum of what is in use of each, from 0 to 1."""
+    """Sum of the used parts of all devices, each from 0 to 1."""
 
     def add(self, other: ClassFigures) -> None:
         self.devices += other.devices
@@ -46,16 +46,16 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class _NodeSummary:
-    """What one node adds to the figures of all."""
+    """Figures of one node."""
 
     classes: Mapping[tuple[str, str], ClassFigures]
     is_unknown: bool
 
 
 class NodeFigures:
-    """Works out figures of the nodes that a watch knows.
+    """Computes utilization figures of the nodes that a watch knows.
 
-    Figures of one node are of one moment; those of different nodes may be a moment apart.
+    Figures of one node are consistent; those of different nodes may be some milliseconds apart.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class NodeFigures:
         self._working = asyncio.Lock()
         watch.on_change(self._note)
 
-    # --- one node after the other ------------------------------------------------------------------------------------
+    # --- single nodes ------------------------------------------------------------------------------------------------
 
     async def nodes(self, *, after: str = "", limit: int = 100, name: str = "") -> tuple[list[dict[str, Any]], str]:
         """Nodes in the order of their names.
@@ -87,25 +87,25 @@ class NodeFigures:
         Parameters
         ----------
         after
-            Begin behind this name.
+            Begin after this name.
         name
             Only this node.
 
         Returns
         -------
         list, str
-            The nodes, and what to give as `after` for the next ones; empty if there are none.
+            The nodes, and the value of `after` for the next page; empty at the end.
         """
         snapshot = self._watch.snapshot
         names = [name] if name else sorted(snapshot.nodes)
         begin = bisect.bisect_right(names, after) if after else 0
         chosen = names[begin : begin + limit]
         found: list[dict[str, Any]] = []
-        turn = _Turn()
+        slice_ = _TimeSlice()
         for each in chosen:
             if each in snapshot.nodes:
                 found.append(self._node(each))
-            await turn.over()
+            await slice_.yield_when_over()
         return found, chosen[-1] if chosen and begin + limit < len(names) else ""
 
     def _node(self, name: str) -> dict[str, Any]:
@@ -127,7 +127,7 @@ class NodeFigures:
         }
 
     def _devices(self, name: str, utilization: Utilization) -> list[dict[str, Any]]:
-        """Devices of complete pools; the others are told of as a pool's problem."""
+        """Devices of complete pools; an incomplete pool is a problem of the utilization."""
         devices = utilization.devices_of(name)
         held = self._holders()
         return [self._device(device, use, held.get(device.id, []), utilization) for device, use in devices]
@@ -161,7 +161,7 @@ class NodeFigures:
         }
 
     def _holders(self) -> _Holders:
-        """Which claims hold each device, with what they have of it."""
+        """The claims that each device is allocated to, with their parts."""
         version, found = self._held
         if version != self._watch.version:
             found = {}
@@ -172,29 +172,29 @@ class NodeFigures:
             self._held = self._watch.version, found
         return found
 
-    # --- all nodes together ------------------------------------------------------------------------------------------
+    # --- all nodes ---------------------------------------------------------------------------------------------------
 
     @property
     def by_class(self) -> Mapping[tuple[str, str], ClassFigures]:
-        """By device class and kind of node, as `refresh` found them."""
+        """Figures by device class and node pool, as of the last `refresh`."""
         return self._classes
 
     @property
     def unknown_nodes(self) -> int:
-        """Nodes of which it is not known how full they are, as `refresh` found them."""
+        """Number of nodes with unknown utilization, as of the last `refresh`."""
         return self._unknown
 
     async def refresh(self) -> None:
-        """Bring the figures of all nodes up to date, which costs what has changed."""
+        """Compute the figures of changed nodes."""
         async with self._working:
-            turn = _Turn()
+            slice_ = _TimeSlice()
             names = self._stale.take(self._watch.snapshot.nodes)
             try:
                 while names:
                     if names[-1] in self._watch.snapshot.nodes:
-                        self._of_node[names[-1]] = self._work_out(names[-1])
+                        self._of_node[names[-1]] = self._summarize(names[-1])
                     names.pop()
-                    await turn.over()
+                    await slice_.yield_when_over()
             finally:
                 self._stale.put_back(names)
             for name in self._of_node.keys() - self._watch.snapshot.nodes.keys():
@@ -206,7 +206,7 @@ class NodeFigures:
             self._classes = classes
             self._unknown = sum(found.is_unknown for found in self._of_node.values())
 
-    def _work_out(self, name: str) -> _NodeSummary:
+    def _summarize(self, name: str) -> _NodeSummary:
         utilization = self._present()
         node_pool = self.node_pool(self._watch.snapshot.nodes[name].node.labels)
         classes: dict[tuple[str, str], ClassFigures] = {}
@@ -220,7 +220,7 @@ class NodeFigures:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     def node_pool(self, labels: Mapping[str, str]) -> str:
-        """Which kind of node one is; empty if no label says so."""
+        """The pool of a node with these labels; empty without one of the labels."""
         return next((labels[label] for label in self._node_pool_labels if label in labels), "")
 
     def _present(self) -> Utilization:
@@ -231,24 +231,24 @@ class NodeFigures:
     def _note(self, change: Change) -> None:
         if change.decides:
             self._stale.note(change.kind, change.key)
-            if change.kind in _GROUNDS:
+            if change.kind in _UTILIZATION_KINDS:
                 self._utilization = None
 
 
-class _Turn:
-    """Lets others work, now and then."""
+class _TimeSlice:
+    """Gives the event loop a turn when its time is over."""
 
     def __init__(self) -> None:
         self._began = time.perf_counter()
 
-    async def over(self) -> None:
+    async def yield_when_over(self) -> None:
         if time.perf_counter() - self._began > _TURN_SECONDS:
             await asyncio.sleep(0)
             self._began = time.perf_counter()
 
 
 def _utilization_json(figures: NodeUtilization) -> dict[str, Any]:
-    """Both figures, from 0 to 1; null with the reason where there is none, without one where nothing counts."""
+    """Both figures, from 0 to 1; null with the reason if unknown, null alone without devices."""
     pools = {pool.id: pool for pool in figures.weighted.pools}
     seen = {} if figures.autoscaler.problem else figures.autoscaler.pools
     return {

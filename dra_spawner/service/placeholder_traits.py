@@ -20,14 +20,14 @@ class PlaceholderTraits(HasTraits):
 
     placeholders = Dict(
         help="""
-        Places kept ready: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by choices of
-        several options (`gpu-slice/memory=large,image=torch`), how many there are to be at all times (`min`) and how
-        many there ever may be, those beside waiting users included (`max`; twice `min` by default). `floor` many warm
-        ones are never moved (by default half of `min`)::
+        How many placeholders to keep: by profile (its slug, `gpu-slice`), by choice (`gpu-slice/memory=large`), or by
+        choices of several options (`gpu-slice/memory=large,image=torch`). `min` is the number at all times. `max` is
+        the limit, placeholders for pending pods included (by default twice `min`). `floor` is the number of warm ones
+        that rebalancing leaves (by default half of `min`)::
 
             c.DRASpawnerService.placeholders = {"gpu-slice": {"min": 2, "max": 20}}
 
-        Without any, nothing is kept and nothing in the cluster is changed; placeholders of before are removed.
+        Without any, nothing in the cluster is changed, and earlier placeholders are removed.
         """
     ).tag(config=True)
 
@@ -49,7 +49,7 @@ class PlaceholderTraits(HasTraits):
     ).tag(config=True)
 
     servers_namespace = Unicode(
-        help="Where the users' servers are, and with them the placeholders; by default that of the service itself."
+        help="Namespace of the users' servers and of the placeholders; by default that of the service."
     ).tag(config=True)
 
     @default("servers_namespace")
@@ -59,25 +59,25 @@ class PlaceholderTraits(HasTraits):
     user_namespaces = Bool(
         False,
         help="""
-        Whether KubeSpawner's `enable_user_namespaces` is on. Claims cannot go from one namespace to another, so nothing
-        is handed over then, but placeholders make way for servers in all namespaces.
+        Whether KubeSpawner's `enable_user_namespaces` is on. A claim cannot change its namespace, so there are no
+        handovers then; placeholders are still preempted for servers in all namespaces.
         """,
     ).tag(config=True)
 
-    placeholder_image = Unicode(
-        names.PAUSE_IMAGE, help="Image of placeholders; it has nothing to do but to be there."
-    ).tag(config=True)
+    placeholder_image = Unicode(names.PAUSE_IMAGE, help="Image of placeholders: a container that only waits.").tag(
+        config=True
+    )
 
     placeholder_image_pull_secrets = List(
         Unicode(),
-        help="Names of Secrets, in the servers' namespace, to pull that image with: from a registry of your own, say.",
+        help="Names of Secrets in the servers' namespace to pull that image with, for example from your own registry.",
     ).tag(config=True)
 
     placeholder_priority_class = Unicode(
         names.PRIORITY_CLASS,
         help="""
-        PriorityClass of placeholders, below that of users' servers and not below what the autoscaler disregards (-10
-        by default); helm-values/placeholders.yaml has one. Empty for none: then they stand in nobody's way by priority.
+        PriorityClass of placeholders: below that of users' servers, and at least the autoscaler's
+        `--expendable-pods-priority-cutoff` (-10 by default). helm-values/placeholders.yaml has one. Empty for none.
         """,
     ).tag(config=True)
 
@@ -85,75 +85,75 @@ class PlaceholderTraits(HasTraits):
         500,
         min=0,
         help="""
-        How many placeholders at most wait beside servers for nodes, of all profiles together; the servers' namespaces
-        take turns. Lower, it bounds how many nodes are asked for at once: a class that starts together waits longer.
+        Limit of placeholders for pending pods, of all profiles together; the servers' namespaces take turns. A lower
+        limit requests fewer nodes at once, so that a class that starts together waits longer.
         """,
     ).tag(config=True)
 
     reservation_seconds = Float(
-        30.0, min=5.0, max=600.0, help="Seconds for which a placeholder is reserved for one server."
+        30.0, min=5.0, max=600.0, help="Seconds that a placeholder stays reserved for a server that does not come."
     ).tag(config=True)
 
     evictions_per_second = Float(
         1.0,
         min=0.0,
         help="""
-        How many placeholders are evicted at most to tidy up, each second in the long run. What users wait for is not
-        bounded by it. Nodes do not like more than a few.
+        Limit of placeholders evicted by rebalancing and draining, per second on average. Preemption for users is not
+        limited by it.
         """,
     ).tag(config=True)
-    evictions_burst = Integer(5, min=1, help="How many at once, after a quiet time.").tag(config=True)
-    evictions_per_node = Integer(2, min=1, help="How many from one node at once.").tag(config=True)
+    evictions_burst = Integer(5, min=1, help="Limit of evictions at once, after a quiet time.").tag(config=True)
+    evictions_per_node = Integer(2, min=1, help="Limit of evictions from one node at once.").tag(config=True)
 
     ready_deadline_seconds = Float(
         900.0,
         min=0.0,
         help="""
-        Seconds after which a node is open to users although images or devices are missing there, rather than leave
-        users waiting: longer than your largest image takes.
+        Seconds after which a node is open to users although images or devices are missing, so that users do not wait
+        for ever. Set it longer than the pull of your largest image takes.
         """,
     ).tag(config=True)
     ready_settle_seconds = Float(
         30.0,
         min=0.0,
-        help="Seconds that a node which was not ready for a while must be ready before users go there again.",
+        help="Seconds that a node must be ready again before it is open to users, after it was not ready.",
     ).tag(config=True)
     ready_images = List(
         Unicode(),
-        help="Images that every node for users needs, besides those of the profiles: of sidecars added later, say.",
+        help="Images that every node for users needs, besides those of the profiles, for example of injected sidecars.",
     ).tag(config=True)
     node_kind_label = Unicode(
         names.INSTANCE_TYPE,
-        help="Nodes with the same value of this label are alike: a new one is to have the drivers the others have.",
+        help="Nodes with the same value of this label are of one kind: a new one should get the others' drivers.",
     ).tag(config=True)
     node_kinds_are_all = Bool(
         False,
         help="""
-        Whether no other kinds of nodes than the present ones can come, as without an autoscaler or with one node of
-        each kind always there. Only then is a server refused that no node can ever run.
+        Whether the present kinds of nodes are all, as without an autoscaler, or with one node of each kind at all
+        times. Only then is a server refused that no node can ever run.
         """,
     ).tag(config=True)
 
     new_node_seconds = Float(
-        1200.0, min=0.0, help="Seconds for which a node counts as new; placeholders are drawn to the newest."
+        1200.0, min=0.0, help="Seconds for which a node counts as new; the newest attracts placeholders."
     ).tag(config=True)
     drain_below = Float(
         0.0,
         min=-1.0,
         max=1.0,
         help="""
-        A node without users' servers that is used at most so much (0 to 1; placeholders do not count) loses its
-        placeholders if others have room for them, so that the autoscaler takes it. Negative: none does.
+        A node without users' servers is drained if its utilization (0 to 1, without placeholders) is at most this and
+        its placeholders fit elsewhere; the autoscaler can then remove it. Negative: no node is drained.
         """,
     ).tag(config=True)
     drain_after_seconds = Float(
         600.0,
         min=0.0,
-        help="Seconds that a node must be there, and be without users, before it loses its placeholders.",
+        help="Seconds that a node must exist and be without users before it is drained.",
     ).tag(config=True)
 
-    def keeper_settings(self) -> ControllerSettings:
-        """All of it, for the rooms below."""
+    def controller_settings(self) -> ControllerSettings:
+        """These settings, for the placeholder controller."""
         drain_after = timedelta(seconds=self.drain_after_seconds)
         policy = Policy(
             budget=Budget(self.evictions_per_second, self.evictions_burst, self.evictions_per_node),

@@ -1,4 +1,4 @@
-"""Which nodes' figures are to be worked out again: those whose devices, or their use, have changed."""
+"""Nodes whose devices, or the use of these, have changed, so that their figures are computed again."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dra_spawner.simulator.snapshot import Snapshot
 
 __all__ = ["StaleNodes"]
 
-#: So many names are kept besides those of the nodes that there are.
+#: Limit of collected names beyond the number of nodes.
 _SPARE: Final = 1_000
 
 
 class StaleNodes:
-    """Collects the nodes that changes of a snapshot concern; at first, all of them.
+    """Collects the nodes that changes of a snapshot affect; at first, all nodes.
 
     Parameters
     ----------
     snapshot
-        `note` is to be called after each change of it that decides.
+        Call `note` after each change of it (`Change.decides`).
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -41,14 +41,14 @@ class StaleNodes:
     def note(self, kind: Kind, key: ObjectKey) -> None:
         """An object was added, changed or removed."""
         if len(self._snapshot.state.broken) != self._broken:
-            # Whom an object concerns that makes no sense, or does so again, is not worth finding out.
+            # An object became invalid, or valid again: the nodes that it affects are not worth finding.
             self._broken = len(self._snapshot.state.broken)
             self._all = True
         match kind:
             case Kind.NODE:
                 self._names.add(key.name)
             case Kind.POD:
-                # Whose claims a node's pods have is asked for what cannot be known of it.
+                # The claims of a node's pods decide whether its figures are unknown.
                 pod = self._snapshot.pods.get(key)
                 if pod is not None and pod.node_name:
                     self._names.add(pod.node_name)
@@ -61,15 +61,15 @@ class StaleNodes:
             case Kind.RESOURCE_CLAIM_TEMPLATE:
                 pass
         if len(self._names) > len(self._snapshot.nodes) + _SPARE:
-            # Whoever makes pods can name nodes that are not there, and maybe nobody asks for figures.
+            # Pods may name nodes that do not exist, and figures may never be requested.
             self._names, self._all = set(), True
 
     def put_back(self, names: Iterable[str]) -> None:
-        """Collect nodes that were taken and not dealt with."""
+        """Collect nodes again that were taken and not computed."""
         self._names.update(names)
 
     def take(self, every: Iterable[str]) -> list[str]:
-        """The nodes collected since the last time, which may be gone by now; after many, not all that are gone.
+        """The nodes collected since the last call; some may not exist any more.
 
         Parameters
         ----------
@@ -87,12 +87,12 @@ class StaleNodes:
         if after:
             self._claims[key] = after
         for pool_id in before | after:
-            self._concern(pool_id)
+            self._add_nodes_of(pool_id)
 
     def _note_slice(self, name: str) -> None:
         before = self._slices.pop(name, None)
         if before is not None:
-            self._concern(before)
+            self._add_nodes_of(before)
             del self._pools[before][name]
             if not self._pools[before]:
                 del self._pools[before]
@@ -100,10 +100,10 @@ class StaleNodes:
         if item is not None:
             self._slices[name] = item.pool_id
             self._pools.setdefault(item.pool_id, {})[name] = _nodes_of(item)
-            self._concern(item.pool_id)
+            self._add_nodes_of(item.pool_id)
 
-    def _concern(self, pool_id: PoolId) -> None:
-        """Nodes with devices of their own in a pool; the devices of a pool for all nodes are in no node's figures."""
+    def _add_nodes_of(self, pool_id: PoolId) -> None:
+        """Collect the nodes with own devices in a pool; devices for all nodes are in no node's figures."""
         self._names.update(*self._pools.get(pool_id, {}).values())
 
 

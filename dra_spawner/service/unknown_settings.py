@@ -1,4 +1,4 @@
-"""Settings that are set and that nobody reads: typing errors, most of the time."""
+"""Unknown settings, mostly typing errors."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from traitlets.config import Config, Configurable
 
 __all__ = ["unknown_settings"]
 
-#: How alike the name of a class must be to be one that was meant: a file may be shared with the hub.
+#: Similarity from which the name of a class counts as a typing error: the file may also be the hub's.
 _ALIKE: Final = 0.8
 
 
 def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> tuple[str, ...]:
-    """What of a configuration nobody reads, each as a sentence with what may have been meant.
+    """Unknown settings of a configuration, each as a sentence with a suggestion.
 
     Parameters
     ----------
     classes
-        That read it, the main one first; sections of others are left alone, unless they are named almost alike.
+        Classes that read it, the main one first; other sections are ignored unless their names are similar.
     """
     sections = _sections(classes)
     main = classes[0].__name__
@@ -40,7 +40,7 @@ def unknown_settings(config: Config, classes: Sequence[type[Configurable]]) -> t
 
 
 def _sections(classes: Iterable[type[Configurable]]) -> dict[str, set[str]]:
-    """Names of settings by section: a class reads those of its parents, too."""
+    """Names of settings by section: a class also reads the sections of its parents."""
     found: dict[str, set[str]] = {}
     for cls in classes:
         for parent in cls.mro():

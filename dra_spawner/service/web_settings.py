@@ -1,4 +1,4 @@
-"""What the web side is told."""
+"""Settings of the handlers."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ __all__ = ["WebSettings", "cookie_secret"]
 
 @dataclass(frozen=True, slots=True)
 class WebSettings:
-    """Of one service.
+    """Prefix, hub and scopes of the service.
 
     Attributes
     ----------
     prefix
         Of all addresses, with a slash at both ends.
     hub_auth
-        How to ask the hub who somebody is; None without a hub, and nobody is let in then.
+        The hub's OAuth client; None without a hub, and then no user is authenticated.
     read_scopes, manage_scopes
-        Who has one of these may look, or look and change things.
+        Any of the first grants reading, any of the second reading and changing.
     metrics_scopes
-        Who has one of these may read the metrics.
+        Any of these grants reading the metrics.
     authenticate_metrics
-        Whether anybody needs to.
+        Whether the metrics need one of these scopes.
     own_token
-        The service's own API token: who has it, besides the service, is the hub. Empty without a hub.
+        The service's own API token, which the hub has, too. Empty without a hub.
     """
 
     prefix: str
@@ -43,16 +43,16 @@ class WebSettings:
     own_token: str = field(default="", repr=False)
 
     def is_own_token(self, token: str) -> bool:
-        """Whether a token is the service's own; how long that takes does not tell how much of it is right."""
+        """Whether a token is the service's own, compared in constant time."""
         return bool(self.own_token) and hmac.compare_digest(token.encode(), self.own_token.encode())
 
     def url(self, path: str = "") -> str:
-        """Address of something of this service, for links."""
+        """Address of a path below the prefix, for links."""
         return self.prefix + path
 
 
 def cookie_secret(api_token: str) -> bytes:
-    """What login cookies are signed with: the same after a restart and on all replicas, as they have the same token."""
+    """Key of login cookies; it follows from the token, so it outlives restarts and is the same on all replicas."""
     if not api_token:
         return secrets.token_bytes(32)
     return hmac.new(api_token.encode(), b"dra-spawner service cookies", hashlib.sha256).digest()

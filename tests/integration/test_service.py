@@ -52,7 +52,7 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
     refused = (await service.get("api/nodes", await service.token("user")))[2]
     assert refused == {
         "status": 403,
-        "message": "user user has none of the scopes that let in here: "
+        "message": "user user has none of the scopes that this address needs: "
         "admin-ui, admin:servers, custom:dra-spawner:manage, custom:dra-spawner:read.",
     }
     for token in ("", "wrong"):

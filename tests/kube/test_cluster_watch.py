@@ -351,7 +351,7 @@ async def test_cluster_without_devices_is_told_once(
         await eventually(lambda: watch.snapshot.pods, "pods are seen")
         assert not watch.has_devices
         assert watch.problems() == (
-            "The cluster does not serve resource.k8s.io/v1: there are no devices, and only they are left out.",
+            "The cluster does not serve resource.k8s.io/v1: devices are left out, all else works.",
         )
         assert watch.staleness_seconds() < 4
         states = [status.state for status in watch.status()]

@@ -66,7 +66,7 @@ async def test_with_a_token_that_is_told(real_cluster: ClusterUnderTest, tmp_pat
     [
         pytest.param(ClusterAddress(kubeconfig="/nonexistent"), "by /nonexistent", id="no such kubeconfig"),
         pytest.param(ClusterAddress(server="https://a:1", token_file="/nonexistent"), "by https://a:1", id="no token"),
-        pytest.param(None, "Neither is a service account mounted here", id="nothing at all"),
+        pytest.param(None, "No service account is mounted here", id="nothing at all"),
     ],
 )
 async def test_not_found(address: ClusterAddress | None, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

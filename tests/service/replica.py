@@ -178,7 +178,7 @@ class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
     pass
 
 
-class _Waiting(_Anybody, pending_handlers.PendingHandler):
+class _Waiting(_Anybody, pending_handlers.PendingServersHandler):
     pass
 
 
@@ -206,8 +206,8 @@ class Service(DRASpawnerService):
 
     orphan_seconds = 60.0
 
-    def keeper_settings(self) -> ControllerSettings:
-        found = super().keeper_settings()
+    def controller_settings(self) -> ControllerSettings:
+        found = super().controller_settings()
         grace = replace(found.policy.grace, orphan=timedelta(seconds=self.orphan_seconds))
         return replace(found, policy=replace(found.policy, grace=grace))
 

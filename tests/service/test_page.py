@@ -40,7 +40,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         page = await service.get("page")
         assert "<script>" not in page
         text = text_of(page)
-        assert "gpu-whole at once, kept ready kept ready on node node-a 1 of 2" in text
+        assert "gpu-whole at once, on a warm placeholder kept ready on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
         assert "reserved for jupyter-ada until" in text
         assert f"gpu.example.com reserved for jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
@@ -162,7 +162,7 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
                 ("eve", "does not fit on any node, even without placeholders", True),
             ]
             text = text_of(await each.get("page"))
-            assert "Servers that wait" in text
+            assert "Pending servers" in text
             assert "does not fit on any node, even without placeholders" in text
 
 

@@ -113,7 +113,7 @@ def test_settings_reach_the_rooms_below() -> None:
         placeholder_priority_class="low",
         user_namespaces=True,
     )
-    found = service.keeper_settings()
+    found = service.controller_settings()
     assert (found.hub_namespace, found.replicas) == ("hub", {"a": ReplicaRange(1, 2)})
     # Servers are anybody's; where placeholders are and images are pulled, users make nothing.
     assert found.namespaces == Namespaces(None, frozenset(("users",)), frozenset(("hub", "users")))
@@ -170,7 +170,7 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
     for arguments, said in (
         (["--DRASpawnerService.placehodlers=1"], told),
         (["--placehodlers=1"], "--placehodlers is no setting. Did you mean --DRASpawnerService.placeholders?"),
-        (["placeholders"], "placeholders is not expected"),
+        (["placeholders"], "placeholders is unknown"),
     ):
         with pytest.raises(SystemExit) as refused:
             DRASpawnerService(namespace="hub").initialize(arguments)
@@ -194,7 +194,7 @@ def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
 
 
 def test_defaults_are_those_of_the_policy() -> None:
-    found = DRASpawnerService(namespace="hub").keeper_settings()
+    found = DRASpawnerService(namespace="hub").controller_settings()
     default = type(found.policy)()
     assert found.policy == default
     hub = frozenset(("hub",))

@@ -97,7 +97,7 @@ class _VirtualService(Service):
         return ClusterWatch(api, settings=_INFORMERS, clock=self._time.seconds)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
-        settings = self.keeper_settings()
+        settings = self.controller_settings()
         return PlaceholderController(api, watch, decisions, settings, now=self._time.now, times=_TIMES)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:

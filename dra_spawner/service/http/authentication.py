@@ -1,7 +1,7 @@
-"""Who may ask what: users of JupyterHub by OAuth, programs by API tokens, both by scopes.
+"""Authentication of users by JupyterHub's OAuth and of programs by API tokens; authorization by scopes.
 
-The hub is asked without blocking, unlike in `HubAuthenticated.get_current_user`: what this process does besides must
-not wait for the hub.
+Requests to the hub do not block, unlike those of `HubAuthenticated.get_current_user`: the rest of this process must not
+wait for the hub.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 
-#: So long the hub may take to say who somebody is.
+#: For the hub's answer about a token.
 _HUB_SECONDS: Final = 10.0
-#: That one answer tells of.
+#: Limit of items in one answer.
 _MOST_ITEMS = 1000
 
 
 class SecureHandler(GuardedHandler):
-    """Headers and errors that all answers share."""
+    """Headers and error answers of all handlers."""
 
     def initialize(self, context: ServiceContext) -> None:
         self.context = context
@@ -58,16 +58,16 @@ class SecureHandler(GuardedHandler):
         self.write_json({"status": status_code, "message": sentence_of(status_code, error)})
 
     def write_json(self, body: Any) -> None:
-        """Answer with JSON, in ASCII: text that is no Unicode, of whoever wrote it, can be told, too."""
+        """Answer with JSON in ASCII, which can also express text that is no Unicode."""
         self.set_header("Content-Type", "application/json")
         self.finish(json.dumps(body, allow_nan=False, separators=(",", ":")))
 
 
 class _HubHandler(HubOAuthenticated, SecureHandler):
-    """Answers to those who have one of `wanted_scopes` only."""
+    """Answers callers with one of `wanted_scopes` only."""
 
     hub_user: dict[str, Any]
-    """Model of the user or service that asks."""
+    """Model of the user or service that calls."""
 
     @property
     def hub_auth(self) -> HubOAuth:
@@ -76,7 +76,7 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
 
     @property
     def wanted_scopes(self) -> frozenset[str]:
-        """Any of these will do."""
+        """Scopes, any of which is sufficient."""
         return self.web.read_scopes | self.web.manage_scopes
 
     async def prepare(self) -> None:
@@ -84,52 +84,58 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
             return
         if self.web.hub_auth is None:
             raise HTTPError(
-                503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so nobody can be let in."
+                503, "This service was started without a JupyterHub ($JUPYTERHUB_API_TOKEN), so nobody can log in."
             )
         user = await self._ask_hub()
-        # For whatever of JupyterHub or tornado asks for it; `get_current_user` would block.
+        # JupyterHub and tornado read it; `get_current_user` would block.
         self.current_user = user
         if user is None:
-            self.refuse_stranger()
+            self.reject_unauthenticated()
         elif not self.hub_auth.check_scopes(set(self.wanted_scopes), user):
             who = f"{user.get('kind', 'user')} {user['name']}"
             raise HTTPError(
-                403, f"{who} has none of the scopes that let in here: {', '.join(sorted(self.wanted_scopes))}."
+                403, f"{who} has none of the scopes that this address needs: {', '.join(sorted(self.wanted_scopes))}."
             )
         else:
             self.hub_user = user
 
     async def _ask_hub(self) -> dict[str, Any] | None:
-        """Who asks; None if the hub does not know."""
+        """Model of the caller; None if the hub does not know it."""
         try:
             async with asyncio.timeout(_HUB_SECONDS):
                 user: dict[str, Any] | None = await self.hub_auth.get_user(self, sync=False)
         except TimeoutError:
             raise HTTPError(502) from None
         except HTTPError as error:
-            # It is not this service that does not work.
+            # The hub failed, not this service.
             raise HTTPError(502 if error.status_code >= 500 else error.status_code) from error
         return user
 
     def get_current_user(self) -> None:
-        """Nobody, unless `prepare` found out: the parent would ask the hub, and block."""
+        """None; `prepare` sets the user. The parent would ask the hub, and block."""
         return
 
     @property
     def is_protected(self) -> bool:
         return True
 
-    def refuse_stranger(self) -> None:
-        """Somebody asks whom the hub does not know."""
+    def reject_unauthenticated(self) -> None:
+        """Answer a caller that the hub does not know."""
         self.set_header("WWW-Authenticate", 'Bearer realm="JupyterHub"')
         raise HTTPError(401, "Send a valid JupyterHub API token (Authorization: token …), or log in.")
 
 
 class ApiHandler(_HubHandler):
-    """Of the API: errors are JSON, and strangers are not led anywhere."""
+    """Handler of the API: errors are JSON, and unauthenticated callers get 401."""
 
     def number(self, name: str, default: int, most: int = _MOST_ITEMS) -> int:
-        """A number of the query, from 0 to `most`."""
+        """A number of the query, from 0 to `most`.
+
+        Raises
+        ------
+        HTTPError
+            400 if it is none.
+        """
         text = self.get_query_argument(name, "")
         if not text:
             return default
@@ -139,11 +145,11 @@ class ApiHandler(_HubHandler):
 
 
 class PageHandler(_HubHandler):
-    """Of pages for people: strangers are led to the hub to log in."""
+    """Handler of pages: unauthenticated callers are redirected to the hub's login."""
 
-    def refuse_stranger(self) -> None:
+    def reject_unauthenticated(self) -> None:
         if self.request.headers.get("Authorization"):
-            super().refuse_stranger()
+            super().reject_unauthenticated()
         if self.request.method not in ("GET", "HEAD"):
             raise HTTPError(403, "Log in first.")
         self.redirect(self.get_login_url())
@@ -154,7 +160,7 @@ class PageHandler(_HubHandler):
 
 
 class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
-    """Where the hub sends people back to, logged in."""
+    """``oauth_callback``: the end of a login, where the hub redirects to."""
 
     @property
     def hub_auth(self) -> HubOAuth:
@@ -163,16 +169,16 @@ class CallbackHandler(HubOAuthCallbackHandler, SecureHandler):
         return self.web.hub_auth
 
     def get_current_user(self) -> None:
-        """Nobody: the parent would ask the hub, and block, only to find out who is logged in already."""
+        """None: the parent would ask the hub, and block."""
         return
 
     async def get(self) -> None:
-        """End a login, unless another browser began it: the parent says so, too, but in its log, with the states."""
+        """End a login, unless another browser began it. The parent would log the states of both."""
         state = self.get_query_argument("state", "")
         if self.get_query_argument("code", "") and state:
             begun = self.get_secure_cookie(self.hub_auth.get_state_cookie_name(state)) or b""
             if not hmac.compare_digest(begun, state.encode()):
-                raise HTTPError(403, "This login was not begun in this browser, or too long ago. Log in again.")
+                raise HTTPError(403, "This login began in another browser, or too long ago. Log in again.")
         await HubOAuthCallbackHandler.get(self)
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:

@@ -1,4 +1,4 @@
-"""What all handlers do about what strangers send: bodies, text that is none, and secrets in addresses."""
+"""Base of all handlers: protection against bodies, invalid text and secrets in addresses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["GuardedHandler", "sentence_of"]
 
 log = logging.getLogger(__name__)
 
-#: What people are told where nothing better is known.
+#: Message by status, where the error has none.
 _SENTENCES = {
     404: "There is nothing at this address.",
     405: "This address does not answer to this method.",
@@ -24,13 +24,19 @@ _SENTENCES = {
 
 @stream_request_body
 class GuardedHandler(RequestHandler):
-    """Nothing of a body is read before `prepare` is done; then it is dropped, unless `data_received` keeps it."""
+    """Reads no body before `prepare` is done, and then drops it, unless `data_received` keeps it."""
 
     def data_received(self, chunk: bytes) -> None:
         """Drop it."""
 
     def decode_argument(self, value: bytes, name: str | None = None) -> str:
-        """Text of the address, in which people can have meant something."""
+        """Text of the address.
+
+        Raises
+        ------
+        HTTPError
+            400 if it is no UTF-8, or has control characters.
+        """
         try:
             text = value.decode()
         except UnicodeDecodeError:
@@ -42,7 +48,7 @@ class GuardedHandler(RequestHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        """Without the query, unlike the parent: it holds what a login came with, or a token."""
+        """Log without the query, unlike the parent: it may hold the code of a login, or a token."""
         request = self.request
         method, path = _one_line(request.method or ""), _one_line(request.path)
         if not isinstance(value, HTTPError):
@@ -54,7 +60,7 @@ class GuardedHandler(RequestHandler):
 
 
 def sentence_of(status: int, error: BaseException | None) -> str:
-    """What to tell of an error: what was raised for people, never what a bug may have put there."""
+    """Message of an answer: that of an `HTTPError`, never the text of another error."""
     if isinstance(error, HTTPError) and error.log_message and status != 500:
         message = error.log_message % error.args if error.args else error.log_message
         return str(message)
@@ -67,5 +73,5 @@ def sentence_of(status: int, error: BaseException | None) -> str:
 
 
 def _one_line(text: str) -> str:
-    """As it can be logged, whoever wrote it."""
+    """Text in one printable line, for the log."""
     return text if text.isascii() and text.isprintable() else ascii(text)

@@ -1,4 +1,4 @@
-"""What the service answers."""
+"""Handlers for the service itself: status, nodes, decisions, metrics, probes."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from dra_spawner.service.http.authentication import ApiHandler, SecureHandler
 from dra_spawner.service.node_figures import NodeFigures
 
 __all__ = [
-    "AliveHandler",
     "DecisionsHandler",
+    "LivenessHandler",
     "MetricsHandler",
     "NodesHandler",
     "NotFoundHandler",
-    "ReadyHandler",
+    "ReadinessHandler",
     "StatusHandler",
     "decision_json",
 ]
 
 
-class AliveHandler(SecureHandler):
+class LivenessHandler(SecureHandler):
     """``/healthz``: the process runs, and its event loop turns."""
 
     def get(self) -> None:
         self.write_json({"alive": True})
 
 
-class ReadyHandler(SecureHandler):
-    """``/readyz``: whether what this replica says of the cluster is worth anything; 503 if not."""
+class ReadinessHandler(SecureHandler):
+    """``/readyz``: whether the data of this replica are complete and fresh; 503 if not."""
 
     def get(self) -> None:
         readiness = self.context.readiness()
@@ -74,7 +74,7 @@ class StatusHandler(ApiHandler):
 
 
 class NodesHandler(ApiHandler):
-    """``GET api/nodes``: nodes with their devices, who uses them, and how full they are in both ways.
+    """``GET api/nodes``: nodes with their devices, the users of these, and both utilizations.
 
     Query: ``limit`` and ``after`` (a name) for one page after the other, ``name`` for one node.
     """
@@ -101,9 +101,9 @@ class NodesHandler(ApiHandler):
 
 
 class DecisionsHandler(ApiHandler):
-    """``GET api/decisions``: what this replica decided when and why, newest first.
+    """``GET api/decisions``: the decisions of this replica with time and reason, newest first.
 
-    Query: ``limit``, ``after`` (a number, for what is new since), and ``kind``, ``profile``, ``node`` to choose.
+    Query: ``limit``, ``after`` (a number: only newer decisions), and ``kind``, ``profile``, ``node`` to choose.
     """
 
     async def get(self) -> None:
@@ -146,7 +146,7 @@ class MetricsHandler(ApiHandler):
 
 
 class NotFoundHandler(SecureHandler):
-    """Everything else."""
+    """Answers 404 at every other address."""
 
     def prepare(self) -> None:
         raise HTTPError(404)

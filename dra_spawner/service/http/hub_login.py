@@ -1,7 +1,7 @@
-"""JupyterHub's client for logins, with bounds: what strangers may make it remember, and how long it is waited for.
+"""JupyterHub's OAuth client with a limit on what unauthenticated callers make it remember.
 
-Whoever opens a page without a login makes JupyterHub's client remember where they were going, and each token that is
-tried makes it remember the answer. Both are forgotten after minutes, however many there are; here the oldest go first.
+For each page that is opened without a login JupyterHub's client remembers the address, and for each token the hub's
+answer. It forgets both after minutes only. Here the oldest entries go when there are too many.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from traitlets import default
 
 __all__ = ["BoundedHubOAuth"]
 
-#: Logins that have begun, and answers of the hub about tokens.
+#: Limit of begun logins, and of the hub's answers about tokens.
 _MOST_REMEMBERED: Final = 5_000
-#: Of an address to go back to after a login; from a longer one people come to the page itself.
+#: Limit of the address after a login; a longer one is replaced by the page.
 _LONGEST_ADDRESS: Final = 1_024
 #: JupyterHub's own are 32 and 43 characters long.
 _SESSION: Final = re.compile(r"[\x21-\x7e]{1,64}")
@@ -25,7 +25,7 @@ _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,1024}")
 
 
 class _BoundedDict(_ExpiringDict):
-    """Forgets the oldest when there are many; all are there for the same time, so it is the next to expire anyway."""
+    """Forgets the oldest entry at the limit; it is the next one to expire."""
 
     def __setitem__(self, key: str, value: object) -> None:
         if key not in self.values and len(self.values) >= _MOST_REMEMBERED:
@@ -34,7 +34,7 @@ class _BoundedDict(_ExpiringDict):
 
 
 class BoundedHubOAuth(HubOAuth):
-    """See the module."""
+    """JupyterHub's OAuth client with limits."""
 
     @default("cache")
     def _default_cache(self) -> _BoundedDict:
@@ -45,17 +45,17 @@ class BoundedHubOAuth(HubOAuth):
         return _BoundedDict(self.oauth_state_max_age)
 
     def generate_state(self, next_url: str | None = None, **extra_state: Any) -> str:
-        """Remember that somebody begins to log in."""
+        """State of a login that begins."""
         is_short = next_url is not None and len(next_url) <= _LONGEST_ADDRESS
         state: str = super().generate_state(next_url if is_short else None, **extra_state)
         return state
 
     def get_token(self, handler: RequestHandler, in_cookie: bool = True) -> str | None:
-        """The token of a request; what cannot be one, or be sent to the hub, is none."""
+        """The token of a request; None if it has none that can be valid."""
         token: str | None = super().get_token(handler, in_cookie)
         return token if token and _TOKEN.fullmatch(token) else None
 
     def get_session_id(self, handler: RequestHandler) -> str:
-        """The session's id, which becomes part of what is remembered; what cannot be one is none."""
+        """The session's id, part of the keys of the cache; empty if it cannot be valid."""
         found: Any = super().get_session_id(handler)
         return found if isinstance(found, str) and _SESSION.fullmatch(found) else ""

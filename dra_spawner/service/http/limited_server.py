@@ -1,4 +1,4 @@
-"""An HTTP server on which no client has a hold: before it is known who asks, size, time and number are bounded."""
+"""An HTTP server with limits of size, time and number for clients that are not authenticated yet."""
 
 from __future__ import annotations
 
@@ -13,20 +13,19 @@ from tornado.web import Application
 
 __all__ = ["LimitedServer", "ServerLimits"]
 
-#: Read at once from a connection, so much of what comes after a request, too.
+#: Bytes that are read from a connection at once.
 _CHUNK_BYTES = 2**14
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """What one client may take, whoever it is.
+    """Limits of every client.
 
     Attributes
     ----------
     connections
-        Open at once. One more closes the one whose request began, or was awaited, the longest ago: whoever opens many
-        closes their own, and a probe is always answered. Behind a proxy all clients have one address, so there is
-        no limit for each address.
+        Open at once. One more closes the connection whose request began the longest ago, so a probe is always answered.
+        There is no limit by address: behind a proxy all clients have the same one.
     header_bytes, body_bytes
         Of one request.
     header_seconds
@@ -34,7 +33,7 @@ class ServerLimits:
     body_seconds
         For its body.
     answer_seconds
-        For what comes after it: working out the answer, and the client's reading of it.
+        Until the client has read the answer.
     """
 
     connections: int = 500
@@ -46,18 +45,18 @@ class ServerLimits:
 
     @property
     def request_seconds(self) -> float:
-        """All of a request, from the end of the one before."""
+        """Seconds for a whole request, from the end of the one before."""
         return self.header_seconds + self.body_seconds + self.answer_seconds
 
 
 class LimitedServer(HTTPServer):
-    """Serves an application within limits."""
+    """Serves an application within `ServerLimits`."""
 
     def initialize(  # type: ignore[override]
         self, application: Application, limits: ServerLimits | None = None, **options: Any
     ) -> None:
         self._limits = limits = limits or ServerLimits()
-        #: What ends each connection; the one whose request began the longest ago is the first.
+        #: Timer of each connection; the first is that of the oldest request.
         self._deadlines: dict[IOStream, asyncio.TimerHandle] = {}
         super().initialize(
             application,
@@ -73,7 +72,7 @@ class LimitedServer(HTTPServer):
 
     @property
     def open_connections(self) -> int:
-        """How many there are."""
+        """Number of open connections."""
         return len(self._deadlines)
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
@@ -93,7 +92,7 @@ class LimitedServer(HTTPServer):
         super().on_close(server_conn)
 
     def _set_deadline(self, stream: IOStream) -> None:
-        """Tornado bounds header and body; this bounds what comes after them: a client that never reads its answer."""
+        """Limit the whole request; tornado limits header and body only, not a client that never reads its answer."""
         self._forget(stream)
         if not stream.closed():
             loop = asyncio.get_running_loop()

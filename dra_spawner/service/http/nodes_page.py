@@ -1,4 +1,4 @@
-"""The page for people: nodes, what is kept on them, and why."""
+"""The page: pending servers, placeholders, decisions and nodes."""
 
 from __future__ import annotations
 
@@ -18,37 +18,36 @@ from dra_spawner.service.http.placeholder_handlers import not_ready_because, pla
 
 __all__ = ["NodesPage"]
 
-#: On the page; programs ask for all.
+#: Limits of the page; the API has all.
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
 _WAITING_SHOWN = 50
-#: Until a browser gets the page anew; it stays where it was scrolled to.
+#: After which a browser reloads the page; it keeps the scroll position.
 _REFRESH_SECONDS = 30
-#: Of so many nodes that users may not go to it is found out why, which takes milliseconds on a big cluster.
+#: Limit of nodes whose missing readiness is explained, which takes milliseconds on a big cluster.
 _NODES_EXPLAINED = 10
 _WORDS = {
-    "warm": "at once, kept ready",
-    "fresh": "now, there is room",
-    "preempt": "in a moment, placeholders make way",
-    "scale-up": "when another node has come",
+    "warm": "at once, on a warm placeholder",
+    "fresh": "now, on free devices",
+    "preempt": "in a moment, placeholders are preempted",
+    "scale-up": "after a node is added",
     "never": "never",
 }
-"""What each `PlacementKind` means to people."""
+"""Each `PlacementKind`, for users."""
 
 
 _MEANINGS = {
-    "ready for users": "it has the images of all choices that can run there, and all devices that its kind has",
-    "late": "something is missing, but users may go there: servers run there, or it was waited for long enough"
-    " (ready_deadline_seconds)",
-    "not for users yet": "something is missing: servers that asked for a place do not go there",
-    "draws placeholders": "the newest node: placeholders prefer it, so that places come up where nobody is yet",
-    "draining": "no user is there and others have room: placeholders leave it, so that the autoscaler takes it",
+    "ready for users": "the images of all choices that can run there and the devices of its kind are there",
+    "late": "something is missing, but the node is open: servers run there, or ready_deadline_seconds are over",
+    "not for users yet": "something is missing: servers that the service placed do not go there",
+    "attracts placeholders": "the newest node: placeholders prefer it, so that they start on an empty node",
+    "draining": "no user is there and others have room: placeholders are evicted so that the autoscaler removes it",
 }
-"""What is said of nodes, by words."""
+"""Meaning of each mark of a node."""
 
 
 class NodesPage(PageHandler):
-    """``GET`` of the service itself: the nodes, for people."""
+    """``GET`` of the prefix: the page."""
 
     async def get(self) -> None:
         nodes: list[dict[str, Any]] = []
@@ -82,7 +81,7 @@ class NodesPage(PageHandler):
         )
 
     def _address(self, **query: str) -> str:
-        """Of this page, with what is not empty of a query."""
+        """Address of this page with the non-empty parts of a query."""
         return url_concat(self.web.url(""), [(name, value) for name, value in query.items() if value])
 
     def _problems(self) -> Sequence[str]:
@@ -116,7 +115,7 @@ class _ShownPlaceholders:
 
 
 def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """What our labels on each node say, and what keeps users from it."""
+    """Marks of each node: its labels, and why it is not ready for users."""
     controller = context.controller
     keeps = controller is not None and controller.is_on and bool(controller.policy.shapes)
     asked = itertools.count(1)
@@ -131,7 +130,7 @@ def _marks(context: ServiceContext, nodes: Sequence[Mapping[str, Any]]) -> dict[
         elif keeps:
             marks.append("not for users yet")
         if node_labels.get(names.ATTRACT) == names.TRUE:
-            marks.append("draws placeholders")
+            marks.append("attracts placeholders")
         if node_labels.get(names.DRAINING) == names.TRUE:
             marks.append("draining")
     return found
@@ -144,7 +143,7 @@ def _age(seconds: float) -> str:
 
 
 def _span(seconds: float) -> str:
-    """How long something has been, roughly."""
+    """A duration, rounded to one unit."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * length:
             return f"{seconds // length:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Answers about users' servers that wait."""
+"""Handler for users' pending servers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["PendingHandler", "pending_json"]
+__all__ = ["PendingServersHandler", "pending_json"]
 
 
-class PendingHandler(PlaceholderHandler):
-    """``GET api/waiting``: users' servers that have no node yet, each with its cause.
+class PendingServersHandler(PlaceholderHandler):
+    """``GET api/waiting``: users' servers without a node, each with its cause.
 
     Query: ``limit``.
     """
@@ -30,7 +30,7 @@ class PendingHandler(PlaceholderHandler):
 
 
 def pending_json(controller: PlaceholderController) -> list[dict[str, Any]]:
-    """Each waiting server, in the order in which they are served."""
+    """Each pending server, in the order in which they are served."""
     return [_server_json(controller, each) for each in pending_servers(controller)]
 
 

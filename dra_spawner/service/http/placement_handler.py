@@ -1,4 +1,4 @@
-"""Where a server that is about to start gets its place: answered by the leader alone."""
+"""Handler for the placement of a server that is about to start; the leader alone answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class PlacementsHandler(PlaceholderHandler):
         self._body = bytearray()
 
     def data_received(self, chunk: bytes) -> None:
-        """Keep it: who asks is known by now, and the server bounds it."""
+        """Keep it: the caller is authenticated by now, and the server limits the size."""
         self._body += chunk
 
     @property
@@ -55,7 +55,7 @@ class PlacementsHandler(PlaceholderHandler):
         kind, _, token = self.request.headers.get("Authorization", "").partition(" ")
         token = token.strip()
         if kind.lower() not in ("token", "bearer") or not token:
-            self.refuse_stranger()
+            self.reject_unauthenticated()
         if not self.web.is_own_token(token):
             await super().prepare()
 

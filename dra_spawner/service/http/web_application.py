@@ -1,4 +1,4 @@
-"""The tornado application: which address is answered by what."""
+"""The tornado application: the handler of each address."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["Address", "web_application"]
 _HERE = Path(__file__).parent
 
 Address = tuple[str, type[SecureHandler]]
-"""Pattern below the service's prefix, and who answers."""
+"""Pattern below the service's prefix, and its handler."""
 
-#: Who is answered what is in tests/adversary/test_requests.py, with a row for each.
+#: tests/adversary/test_requests.py has a row for each: which caller gets which answer.
 ADDRESSES: tuple[Address, ...] = (
     ("", NodesPage),
     ("api/status", handlers.StatusHandler),
@@ -32,16 +32,16 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
-    ("api/waiting", pending_handlers.PendingHandler),
+    ("api/waiting", pending_handlers.PendingServersHandler),
     ("metrics", handlers.MetricsHandler),
-    ("healthz", handlers.AliveHandler),
-    ("readyz", handlers.ReadyHandler),
+    ("healthz", handlers.LivenessHandler),
+    ("readyz", handlers.ReadinessHandler),
     ("oauth_callback", CallbackHandler),
 )
 
 
 class _StaticHandler(GuardedHandler, StaticFileHandler):
-    """Files that everybody may have."""
+    """Static files, without authentication."""
 
     def set_default_headers(self) -> None:
         self.clear_header("Server")
@@ -58,15 +58,15 @@ def web_application(
     more: Sequence[Address] = (),
     log_function: Callable[[Any], None] | None = None,
 ) -> Application:
-    """All handlers of the service; what needs the cluster answers 503 until the context follows one."""
+    """The application with all handlers; those that need the cluster answer 503 until it is found."""
     register(context)
     prefix, arguments = context.web.prefix, {"context": context}
     rules = [URLSpec(f"{prefix}{pattern}", handler, arguments) for pattern, handler in (*ADDRESSES, *more)]
     rules.append(URLSpec(f"{prefix}static/(.*)", _StaticHandler, {"path": str(_HERE / "static")}))
     if prefix != "/":
-        # The kubelet asks the pod itself.
-        rules.append(URLSpec("/healthz", handlers.AliveHandler, arguments))
-        rules.append(URLSpec("/readyz", handlers.ReadyHandler, arguments))
+        # The kubelet probes the pod without the prefix.
+        rules.append(URLSpec("/healthz", handlers.LivenessHandler, arguments))
+        rules.append(URLSpec("/readyz", handlers.ReadinessHandler, arguments))
     return Application(
         rules,
         default_handler_class=handlers.NotFoundHandler,

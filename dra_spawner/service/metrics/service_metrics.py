@@ -17,7 +17,7 @@ _PREFIX = "dra_spawner_"
 
 
 def register(context: ServiceContext) -> None:
-    """Let the context's registry show the service, its process and the devices."""
+    """Register the metrics of the service, its process and the devices."""
     registry = context.registry
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=registry)
@@ -26,7 +26,7 @@ def register(context: ServiceContext) -> None:
 
 
 class _ServiceCollector(Collector):
-    """How the service itself is."""
+    """Metrics of the service itself."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -34,17 +34,19 @@ class _ServiceCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         context = self._context
         yield GaugeMetricFamily(
-            f"{_PREFIX}leader", "1 on the replica that acts, 0 on others", value=context.role is Role.LEADER
+            f"{_PREFIX}leader", "1 on the leader, 0 on other replicas", value=context.role is Role.LEADER
         )
         yield GaugeMetricFamily(
             f"{_PREFIX}ready",
-            "1 while what this replica knows is good enough to decide",
+            "1 while the data of this replica are complete and fresh",
             value=context.readiness().ready,
         )
         decided_at = context.decisions.decided_at
         age = (context.now() - decided_at).total_seconds() if decided_at is not None else float("nan")
         yield GaugeMetricFamily(
-            f"{_PREFIX}decision_age_seconds", "Since it was last decided what to do; NaN if it never was", value=age
+            f"{_PREFIX}decision_age_seconds",
+            "Seconds since the last round of decisions; NaN before the first",
+            value=age,
         )
         decisions = CounterMetricFamily(f"{_PREFIX}decisions", "Decisions since the start")
         decisions.add_metric([], context.decisions.count)
@@ -52,16 +54,16 @@ class _ServiceCollector(Collector):
         if context.watch is not None:
             yield GaugeMetricFamily(
                 f"{_PREFIX}staleness_seconds",
-                "Age of the oldest part of what is known of the cluster; +Inf while something was not seen yet",
+                "Age of the data about the cluster; +Inf until all were read",
                 value=context.watch.staleness_seconds(),
             )
             yield from _informers(context.watch.status())
 
 
 def _informers(status: tuple[InformerStatus, ...]) -> Iterator[Metric]:
-    objects = GaugeMetricFamily(f"{_PREFIX}objects", "Objects of the cluster that are known", labels=["resource"])
-    events = CounterMetricFamily(f"{_PREFIX}watch_events", "Changes that watches told of", labels=["resource"])
-    lists = CounterMetricFamily(f"{_PREFIX}watch_lists", "How often everything was listed", labels=["resource"])
+    objects = GaugeMetricFamily(f"{_PREFIX}objects", "Objects of the cluster in memory", labels=["resource"])
+    events = CounterMetricFamily(f"{_PREFIX}watch_events", "Events of watches", labels=["resource"])
+    lists = CounterMetricFamily(f"{_PREFIX}watch_lists", "Complete lists", labels=["resource"])
     for each in status:
         objects.add_metric([each.resource], each.objects)
         events.add_metric([each.resource], each.events)
@@ -70,7 +72,7 @@ def _informers(status: tuple[InformerStatus, ...]) -> Iterator[Metric]:
 
 
 class _DeviceCollector(Collector):
-    """How full the devices are, as `NodeFigures.refresh` found last."""
+    """Utilization of devices, as of the last `NodeFigures.refresh`."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
@@ -82,8 +84,8 @@ class _DeviceCollector(Collector):
         labels = ["class", "pool"]
         ratio = GaugeMetricFamily(
             f"{_PREFIX}device_utilization_ratio",
-            "Part of a class's devices that is in use, by kind of node (pool): of their capacity (share), or of their "
-            "number, where one with a single share counts (device)",
+            "Used part of a class's devices by node pool: of their capacity (kind share), or of their number (kind "
+            "device), where one share makes a device used",
             labels=[*labels, "kind"],
         )
         devices = GaugeMetricFamily(f"{_PREFIX}devices", "Devices of a class in complete pools", labels=labels)
@@ -94,6 +96,6 @@ class _DeviceCollector(Collector):
         yield from (ratio, devices)
         yield GaugeMetricFamily(
             f"{_PREFIX}nodes_with_unknown_utilization",
-            "Nodes of which it is not known how full they are; they are never drained",
+            "Nodes with unknown utilization; they are never drained",
             value=figures.unknown_nodes,
         )

@@ -13,22 +13,22 @@ __all__ = ["register_times"]
 
 _PREFIX = "dra_spawner_"
 _LEAD_BUCKETS = (10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 420, 600, 900, 1200, 1800, 3600)
-#: Up to JupyterHub's own longest, and finer where a place was kept.
+#: Up to JupyterHub's longest, and finer for warm placeholders.
 _WAIT_BUCKETS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 20, 30, 60, 120, 180, 300, 450, 600, 900)
 
 
 def register_times(registry: CollectorRegistry, controller: PlaceholderController) -> None:
-    """Let a registry show how long nodes and servers take."""
+    """Register the lead times of nodes and the waits of servers."""
     lead = Histogram(
         f"{_PREFIX}node_lead_time_seconds",
-        "From the making of a node until it is ready, has all devices of its kind (slices), is open to users (images)",
+        "Seconds from the creation of a node until it is ready, has the devices of its kind (slices), is open (images)",
         ["pool", "phase"],
         buckets=_LEAD_BUCKETS,
         registry=registry,
     )
     wait = Histogram(
         f"{_PREFIX}launch_wait_seconds",
-        "From a server's pod to its node: a place was kept (hit), a node had to come (node_wait), otherwise (miss)",
+        "Seconds from a server's pod to its node: warm placeholder (hit), new node (node_wait), otherwise (miss)",
         ["profile", "outcome"],
         buckets=_WAIT_BUCKETS,
         registry=registry,
@@ -47,7 +47,7 @@ def register_times(registry: CollectorRegistry, controller: PlaceholderControlle
 
 
 def _profile(controller: PlaceholderController, shape: str) -> str:
-    """As `counts` names it; of combinations of options there would be too many."""
+    """The label of a shape; a combination of options counts for its profile, as there may be too many."""
     name = controller.name_of(shape)
     if not name:
         return "other"

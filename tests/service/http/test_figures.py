@@ -42,12 +42,12 @@ def tell(watch: ClusterWatch, item: Any) -> None:
         name = item.key.name if isinstance(item, TrackedClaim) else item.name
         key = ObjectKey(some.NAMESPACE if namespaced else "", name)
     watch.snapshot.mirror(item)
-    watch._tell(Change(ChangeType.CHANGED, kind, key, decides=True))
+    watch._notify(Change(ChangeType.CHANGED, kind, key, decides=True))
 
 
 def forget(watch: ClusterWatch, kind: Kind, key: ObjectKey) -> None:
     watch.snapshot.forget(kind, key)
-    watch._tell(Change(ChangeType.REMOVED, kind, key, decides=True))
+    watch._notify(Change(ChangeType.REMOVED, kind, key, decides=True))
 
 
 def allocated(snapshot: Snapshot, claim: TrackedClaim) -> TrackedClaim:
