@@ -91,7 +91,7 @@ class PlaceholderTraits(HasTraits):
     ).tag(config=True)
 
     reservation_seconds = Float(
-        30.0, min=5.0, max=600.0, help="Seconds that a placeholder stays reserved for a server that does not come."
+        30.0, min=5.0, max=600.0, help="Seconds for which a placeholder is reserved for one server."
     ).tag(config=True)
 
     evictions_per_second = Float(

@@ -77,7 +77,7 @@ async def test_a_standby_reserves_nothing_and_names_the_leader(cluster: ClusterU
             await standby.until_warm(GPU, 1)
             said = (503, {"status": 503, "message": f"This replica stands by: the leader is {leader_of(leader)}."})
             assert await standby.ask(question(cluster)) == said
-            assert [each["promised_to"] for each in (await leader.get_json("placeholders"))["items"]] == [""]
+            assert [each.reservation for each in leader.placeholders().values()] == [None]
             assert standby.context.decisions.count == 0
             answer = await leader.place(GPU, "ada")
             assert (answer["kind"], answer["node"]) == ("warm", "node-a")

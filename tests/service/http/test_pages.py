@@ -20,7 +20,7 @@ from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings, cookie_secret
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
-from tests.service.http.test_figures import watch_of_nothing
+from tests.service.unstarted_watch import unstarted_watch
 
 EVIL = "<script>alert(1)</script>"
 
@@ -67,7 +67,7 @@ async def get(address: str) -> tuple[int, str]:
 
 
 def filled() -> Any:
-    watch = watch_of_nothing()
+    watch = unstarted_watch()
     labels = {"pool": EVIL}
     watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1", "labels": labels}})
     watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n2"}, "spec": {"unschedulable": True}})

@@ -8,14 +8,13 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kubernetes_asyncio.client import ApiClient
 
-from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, allocated_devices
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.service.unstarted_watch import unstarted_watch
 from tests.simulator import strategies as some
 
 KINDS: Mapping[str, Kind] = {
@@ -28,12 +27,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def watch_of_nothing() -> ClusterWatch:
-    """Never started: the test tells it what there is."""
-    return ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
-
-
-def tell(watch: ClusterWatch, item: Any) -> None:
+def put(watch: ClusterWatch, item: Any) -> None:
     if isinstance(item, BrokenObject):
         kind, key = item.kind, item.key
     else:
@@ -75,10 +69,10 @@ def present(snapshot: Snapshot) -> list[tuple[Kind, ObjectKey]]:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cluster=some.clusters(), data=st.data())
 def test_figures_follow_any_changes(cluster: list[Any], data: st.DataObject):
-    watch = watch_of_nothing()
+    watch = unstarted_watch()
     figures = NodeFigures(watch, ("zone",))
     for item in cluster:
-        tell(watch, item)
+        put(watch, item)
     for _ in range(data.draw(st.integers(1, 12))):
         change(watch, data)
         asyncio.run(figures.refresh())
@@ -96,15 +90,15 @@ def change(watch: ClusterWatch, data: st.DataObject) -> None:
     elif action in ("allocate", "deallocate") and watch.snapshot.claims:
         claim = watch.snapshot.claims[data.draw(st.sampled_from(sorted(watch.snapshot.claims)))]
         if action == "deallocate":
-            tell(watch, claim.deallocated())
+            put(watch, claim.deallocated())
         elif not claim.claim.is_allocated:
-            tell(watch, allocated(watch.snapshot, claim))
+            put(watch, allocated(watch.snapshot, claim))
     else:
-        tell(watch, data.draw(some.objects))
+        put(watch, data.draw(some.objects))
 
 
 def test_pages_of_nodes():
-    watch = watch_of_nothing()
+    watch = unstarted_watch()
     figures = NodeFigures(watch)
     for number in range(5):
         manifest = {"metadata": {"name": f"n{number}"}, "kind": "Node", "apiVersion": "v1"}
