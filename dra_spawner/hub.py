@@ -16,7 +16,7 @@ from traitlets.config import Config
 from traitlets.utils.importstring import import_item
 
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.placement_service import is_configured
+from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.shape_publication import Nobody, ShapePublication
 
 #: Stands for whoever a spawner is for that only looks after things.

@@ -136,7 +136,7 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
     from kubernetes_asyncio.config import ConfigException
 
     from dra_spawner.kube.api import KubernetesApi, KubernetesError
-    from dra_spawner.spawner.facts import read_facts
+    from dra_spawner.spawner.devices.facts import read_facts
 
     try:
         connection = await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None)

@@ -37,8 +37,8 @@ from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.profile_list import offered_profiles
 from dra_spawner.profiles.templates import Values
 from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.objects.pod_devices import attach_claims
 from dra_spawner.spawner.objects.standing_objects import StandingObject
-from dra_spawner.spawner.pod_devices import attach_claims
 
 __all__ = ["RenderOptions", "run_render"]
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations, product
 from math import prod
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.kube.connect import own_namespace
 from dra_spawner.placeholders.planner.choice_names import choice_name, is_combination
 from dra_spawner.placeholders.planner.published_shapes import (
@@ -26,11 +26,15 @@ from dra_spawner.placeholders.planner.published_shapes import (
 )
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.profiles.claim_plan import ClaimPlan
-from dra_spawner.profiles.claim_templates import claim_placeholders
-from dra_spawner.profiles.claims import DeviceClaim
+from dra_spawner.spawner.hub_wide import in_background
 from dra_spawner.spawner.objects.api_objects import MANAGED_LABELS
-from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.spawner import DRASpawner
+from dra_spawner.spawner.steps.attempt import Attempt, Step
+from dra_spawner.spawner.steps.cluster_check import ClusterCheck
+from dra_spawner.spawner.steps.device_claims import DeviceClaims
+from dra_spawner.spawner.steps.intel_gas import IntelGas
+from dra_spawner.spawner.steps.profile import Profile
 
 __all__ = ["NOBODIES", "Nobody", "ShapePublication", "published_shapes"]
 
@@ -74,14 +78,11 @@ class ShapePublication:
         A new spawner of a user, as the hub configures it.
     """
 
-    #: Kept so that they are not garbage-collected.
-    _running: ClassVar[set[asyncio.Task[None]]] = set()
-
     def __init__(self, new_spawner: NewSpawner) -> None:
         self._new_spawner = new_spawner
         spawner = new_spawner(NOBODIES[0])
         self._log = spawner.log
-        self._api = KubernetesApi(spawner.api.api_client, timeout_seconds=spawner.k8s_api_request_timeout)
+        self._api = spawner.kubernetes
         # Where the hub is. One that is in no pod is at home where its servers are.
         self._namespace = own_namespace(
             default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
@@ -100,9 +101,7 @@ class ShapePublication:
 
     def begin(self) -> None:
         """Publish in the background."""
-        task = asyncio.create_task(self.run())
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        in_background(self.run())
 
     async def run(self) -> None:
         """Publish for ever; whatever goes wrong is logged, once."""
@@ -200,7 +199,7 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
     # Some choices are made from what devices give.
-    await spawner._learn_devices()
+    await spawner.learn_devices()
     for slug, options in _profiles(spawner):
         number = _number_of_combinations(options or {})
         if number > _MOST_COMBINATIONS:
@@ -262,14 +261,12 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     instance: Any = spawner
     # Nothing of what follows depends on the environment, and nobody has none.
     instance.get_env = dict
-    instance.fill_placeholders = _no_values
+    instance.steps = _STEPS
     spawner.user_options = dict(options)
     await spawner.load_user_options()
-    if spawner._gpu_wish is not None:
-        raise _HasNone("intel_gas gives its servers cards of certain nodes")
-    _refuse(spawner._plan)
+    _refuse(spawner.attempt.plan)
     pod = await spawner.get_pod_manifest()
-    objects = spawner._start_objects
+    objects = spawner.attempt.objects
     assert objects is not None
     specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in objects.templates.values()}
     shape = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
@@ -278,12 +275,26 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
     return shape
 
 
-async def _no_values(claims: tuple[DeviceClaim, ...], path: str) -> tuple[DeviceClaim, ...]:
-    names = sorted(claim_placeholders(claims))
-    if names:
-        asked = ", ".join(f"{{{name}}}" for name in names)
-        raise _HasNone(f"it is filled in for each user: {asked}")
-    return claims
+class _SameForAll(Step):
+    """In the place of the steps that give each user something else: there is no shape where they are needed."""
+
+    async def load(self) -> None:
+        asked = ", ".join(f"{{{name}}}" for name in sorted(self.attempt.placeholders))
+        if asked:
+            raise _HasNone(f"it is filled in for each user: {asked}")
+
+
+class _NoIntelGpus(Step):
+    """In the place of `IntelGas`, which sends each server to a node."""
+
+    @classmethod
+    def configured(cls, attempt: Attempt) -> Step | None:
+        if IntelGas.configured(attempt) is not None:
+            raise _HasNone("intel_gas gives its servers cards of certain nodes")
+        return None
+
+
+_STEPS: Final = (_NoIntelGpus, Profile, ClusterCheck, _SameForAll, DeviceClaims)
 
 
 def _refuse(plan: ClaimPlan) -> None:

@@ -7,12 +7,16 @@ sentence of any exception that has ``jupyterhub_message``.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
+import aiohttp
+from kubernetes_asyncio.client.exceptions import ApiException
 from tornado.web import HTTPError
 
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED
+from dra_spawner.profiles.problems import ProfileError
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -71,9 +75,22 @@ def count_as_refusal(spawner: Any) -> None:
         handler.settings["failure_count"] = handler.settings.get("failure_count", 0) - 1
 
 
+def wrong_profile_sentence(what: str) -> str:
+    """Return the sentence about a choice that can never work, which users cannot help."""
+    return f"This profile is misconfigured. Please tell your administrator. {what}"
+
+
 def wrong_profile(what: str) -> SpawnRefused:
-    """A choice that can never work, which users cannot help."""
-    return SpawnRefused(f"This profile is misconfigured. Please tell your administrator. {what}", RefusalReason.PROFILE)
+    """Return the refusal of a choice that can never work, which users cannot help."""
+    return SpawnRefused(wrong_profile_sentence(what), RefusalReason.PROFILE)
+
+
+def refusal_of_profile(error: ProfileError, user_options: Mapping[str, Any] | None) -> SpawnRefused:
+    """Return the refusal of a profile; what the user typed into it may be the cause."""
+    problem = error.problems[0]
+    if any(name.endswith("--unlisted-choice") and value for name, value in (user_options or {}).items()):
+        return OptionsRefused(f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}.")
+    return wrong_profile(str(problem))
 
 
 def refusal_of_size(size: str) -> SpawnRefused:
@@ -122,3 +139,26 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str) -> SpawnRe
         )
     code = 503 if status >= 500 or status in (0, 429) else 400
     return SpawnRefused(f"Kubernetes refused {what}: {message}", RefusalReason.CLUSTER, status_code=code)
+
+
+def refusal_of_error(error: BaseException, waiting_for: str, late_after_seconds: float | None) -> BaseException:
+    """Return the error of a start as a refusal with a sentence; the error itself where there is none.
+
+    Parameters
+    ----------
+    waiting_for
+        Why the pod waits for devices; empty if it does not.
+    late_after_seconds
+        The time limit of the start, if that has passed.
+    """
+    if isinstance(error, ApiException):
+        return refusal_of_kubernetes_error("this server", error.status, status_message(error))
+    if isinstance(error, TimeoutError):
+        reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
+        late = late_after_seconds is not None
+        why = waiting_for or "The server did not start in time."
+        sentence = f"Gave up after {late_after_seconds} seconds. {why}" if late else f"Gave up: {error}"
+        return SpawnRefused(sentence, reason, status_code=503)
+    if isinstance(error, aiohttp.ClientError):
+        return SpawnRefused("Kubernetes does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
+    return error

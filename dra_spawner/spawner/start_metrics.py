@@ -6,7 +6,7 @@ from typing import Final
 
 from prometheus_client import Counter
 
-from dra_spawner.spawner.start_trouble import TroubleKind
+from dra_spawner.spawner.steps.device_trouble import TroubleKind
 
 __all__ = ["STARTS_MADE_AGAIN"]
 

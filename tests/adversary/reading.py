@@ -26,13 +26,13 @@ from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.simulator.cluster_objects import BrokenObject, decode
-from dra_spawner.spawner.diagnosis import diagnose
-from dra_spawner.spawner.facts import read_facts
-from dra_spawner.spawner.intel_gas_ledger import GpuLedger
-from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
+from dra_spawner.spawner.devices.diagnosis import diagnose
+from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.known_devices import KnownDevices
+from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.other_nodes import devices_of, fits_elsewhere
-from dra_spawner.spawner.vlan_leases import VlanLeases
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
 from tests.cluster.access import _CHART_RULES, SHIPPED_RULES
@@ -196,21 +196,21 @@ async def _shapes(api: ExamplesApi) -> None:
 
 FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
-    "dra_spawner.spawner.diagnosis": _diagnose,
-    "dra_spawner.spawner.facts": _facts,
-    "dra_spawner.spawner.known_devices": _known_devices,
-    "dra_spawner.spawner.intel_gas_ledger": _intel,
+    "dra_spawner.spawner.devices.diagnosis": _diagnose,
+    "dra_spawner.spawner.devices.facts": _facts,
+    "dra_spawner.spawner.devices.known_devices": _known_devices,
+    "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,
     "dra_spawner.spawner.objects.leftovers": _leftovers,
-    "dra_spawner.spawner.other_nodes": _other_nodes,
-    "dra_spawner.spawner.vlan_leases": _vlans,
+    "dra_spawner.spawner.devices.other_nodes": _other_nodes,
+    "dra_spawner.spawner.accounts.vlan_leases": _vlans,
     "dra_spawner.placeholders.controller.shapes_source": _shapes,
 }
 """Module that reads -> the same with examples."""
 
 ONE_OBJECT: Final = {
     "dra_spawner.spawner.objects.start_objects": "the pod of its own start: uid and annotation",
-    "dra_spawner.spawner.start_watch": "whether the pod of its own start is there",
+    "dra_spawner.spawner.steps.pod_watch": "whether the pod of its own start is there",
     "dra_spawner.spawner.shape_publication": "what the hub itself has published",
     "dra_spawner.placeholders.controller.executor": "whether a warm claim, whose fields the watch has read, is still allocated",
     "dra_spawner.service.leader_label": "its own pod, whose labels the watch has read: it is written only",

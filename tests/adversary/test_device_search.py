@@ -21,7 +21,7 @@ from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.lint import Inventory
 from dra_spawner.profiles.lint.fit import _why_never
 from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.spawner.diagnosis import diagnose
+from dra_spawner.spawner.devices.diagnosis import diagnose
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.placeholders.controller.world import claim_spec, shape

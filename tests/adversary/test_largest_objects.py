@@ -18,11 +18,11 @@ from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import LeasesCorrupt
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.spawner.diagnosis import diagnose
-from dra_spawner.spawner.facts import read_facts
-from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
+from dra_spawner.spawner.devices.diagnosis import diagnose
+from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.known_devices import KnownDevices
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.vlan_leases import VlanLeases
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
 from tests.adversary.test_objects import PLAIN, still_decides

@@ -20,8 +20,8 @@ from dra_spawner.names import KEEP_SECONDS, UNUSED_SINCE
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from dra_spawner.spawner.diagnosis import diagnose
-from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.devices.diagnosis import diagnose
+from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.hostile_objects import (

@@ -249,12 +249,14 @@ class CarelessSpawner(DRASpawner):
     async def load_user_options(self) -> None:
         await super().load_user_options()
         if self.way == "plan":
-            self._plan.claims[0].spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = "10e18"
+            self.attempt.plan.claims[0].spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = (
+                "10e18"
+            )
 
     async def get_pod_manifest(self) -> Any:
         pod = await super().get_pod_manifest()
         if self.way == "objects":
-            manifest = self._start_objects.templates["gpu"]
+            manifest = self.attempt.objects.templates["gpu"]
             manifest["spec"]["spec"] = raw("9223372036854775808")
         return pod
 

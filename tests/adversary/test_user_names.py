@@ -205,7 +205,7 @@ async def request_of(spawner, text):
         assert str(problem).isprintable()
         return None
     await spawner.get_pod_manifest()
-    (template,) = spawner._start_objects.templates.values()
+    (template,) = spawner.attempt.objects.templates.values()
     devices = template["spec"]["spec"]["devices"]
     assert [each["opaque"] for each in devices["config"]] == [{"driver": DRIVER, "parameters": {"user": "eve"}}]
     (request,) = devices["requests"]

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 
 from dra_spawner.profiles.lint import all_rules
-from dra_spawner.spawner.checked_spawner import CheckedSpawner
+from dra_spawner.spawner import DRASpawner
 from tests.check.test_check_command import OUTPUT_SCHEMA
 
 TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
@@ -31,5 +31,6 @@ def test_the_example_of_the_output_is_one():
 
 def test_traits_have_the_defaults_that_are_told():
     rows = dict(re.findall(r"^\| `([a-z_]+)` \| `([^`]+)` \|", TEXT, re.MULTILINE))
-    own = CheckedSpawner.class_own_traits(config=True)
-    assert rows == {name: repr(trait.default()) for name, trait in own.items()}
+    traits = DRASpawner.class_traits(config=True)
+    assert set(rows) == {"nodes_may_be_added", "ignored_profile_rules"}
+    assert rows == {name: repr(traits[name].default()) for name in rows}

@@ -15,7 +15,7 @@ from jupyterhub.user import User
 from dra_spawner import names
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
@@ -61,7 +61,7 @@ class KeptPlaces:
         spawner = self.side.user("somebody").spawner
         await spawner.load_user_options()
         pod = await spawner.get_pod_manifest()
-        specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in spawner._start_objects.templates.values()}
+        specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in spawner.attempt.objects.templates.values()}
         found = shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
         assert found is not None
         return found
@@ -117,9 +117,7 @@ class KeptPlaces:
         """What the progress page showed of ours."""
         spawner = self.user(user).spawner
         return [
-            event["message"]
-            for event in spawner._messages.with_events([])
-            if event.get("reason") == "WaitingForDevices"
+            event["message"] for event in spawner.messages.with_events([]) if event.get("reason") == "WaitingForDevices"
         ]
 
     async def pod(self, user: str = "ada") -> dict[str, Any]:

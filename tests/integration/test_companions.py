@@ -139,9 +139,9 @@ async def test_a_hub_that_was_killed_leaves_them_to_the_sweep(faulty):
     spawner = faulty.side.user("bob").spawner
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    await spawner._start_objects.ensure({entry["resourceClaimTemplateName"] for entry in pod.spec.resource_claims})
+    await spawner.attempt.objects.ensure({entry["resourceClaimTemplateName"] for entry in pod.spec.resource_claims})
     assert len(await config_maps(faulty)) == 2
-    ends = spawner._start_objects.ends
+    ends = spawner.attempt.objects.ends
 
     async def sweep(now) -> list[str]:
         found = Sweep(faulty.cluster.admin, faulty.cluster.namespace, ends - ends, now)

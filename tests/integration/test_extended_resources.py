@@ -201,7 +201,7 @@ async def test_a_server_gets_it_by_its_profile_and_the_next_is_told_why_it_waits
     await ada.spawn("", {})
     claim = await special_claim(faulty.cluster, "jupyter-ada")
     assert devices(claim) == ["gpu-0"]
-    assert ada.spawner._plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
+    assert ada.spawner.attempt.plan.extended_resources.claim_spec([DeviceClass.from_json(existing)]) == claim["spec"]
 
     faulty.side.spawner_config.start_timeout = 6
     with pytest.raises(SpawnRefused, match="All devices of this kind are in use"):

@@ -13,7 +13,8 @@ from prometheus_client import REGISTRY
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
-from dra_spawner.spawner.start_trouble import TroubleKind
+from dra_spawner.spawner.steps.device_trouble import TroubleKind
+from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
@@ -50,7 +51,9 @@ def more_than(before: dict[str, float]) -> dict[str, float]:
 async def hub_sees_node(faulty: Faulty) -> None:
     """Wait until the start has seen on which node its pod is."""
     async with asyncio.timeout(10):
-        while not ((watch := faulty.user.spawner._watch) and watch.seen.get("spec", {}).get("nodeName")):  # noqa: ASYNC110
+        watch = None
+        while watch is None or not watch.seen.get("spec", {}).get("nodeName"):
+            watch = faulty.user.spawner.attempt.step(PodWatch)
             await asyncio.sleep(0.05)
 
 

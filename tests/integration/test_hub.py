@@ -224,7 +224,7 @@ c.DRASpawner.leftovers_sweep_interval_seconds = 10
 import os
 if os.path.exists("die"):
     async def die(spawner, pod):
-        await spawner._start_objects.ensure({t["metadata"]["name"] for t in spawner._start_objects.templates.values()})
+        await spawner.attempt.objects.ensure({t["metadata"]["name"] for t in spawner.attempt.objects.templates.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die
 """

@@ -15,8 +15,8 @@ from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.pods import rebuild
-from dra_spawner.spawner import intel_gas_ledger
-from dra_spawner.spawner.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
+from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
+from dra_spawner.spawner.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import hub_behind_proxy
@@ -77,7 +77,7 @@ async def gpus(cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
         config.k8s_api_request_timeout = 2
         config.k8s_api_request_retry_timeout = 5
         yield GpuHub(cluster, proxy, side)
-        intel_gas_ledger.forget_ledgers()
+        forget_hub()
 
 
 def annotations(pod: dict[str, Any]) -> dict[str, str]:
@@ -124,7 +124,7 @@ async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restar
         "card0"
     ] * 2
     assert annotations(await gpus.start("eve"))["gas-container-cards"] == "card1"
-    intel_gas_ledger.forget_ledgers()
+    forget_hub()
     assert annotations(await gpus.start("dan"))["gas-container-cards"] == "card1", "rebuilt from the pods"
     rebuilt = rebuild(await gpus.pods())
     assert rebuilt.warnings == ()
@@ -133,7 +133,7 @@ async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restar
         "card1": 1000,
     }
     await gpus.stop("bob")
-    intel_gas_ledger.forget_ledgers()
+    forget_hub()
     assert annotations(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
 
 
@@ -234,7 +234,7 @@ async def test_a_start_works_when_the_ledger_cannot_be_read(gpus: GpuHub, resour
     await gpus.cluster.publish(node("node-a"))
     first = await gpus.start("first", {"count": 1, "scheduler": "gas"})  # the reflector lists pods, too
     assert "gas-ts" not in annotations(first)
-    intel_gas_ledger.forget_ledgers()
+    forget_hub()
     gpus.proxy.fail(fault, verb="list", resource=resource, times=None)
     pod = await gpus.start("ada", {"millicores": 500, "scheduler": "none"})
     assert gpus.proxy.count("list", resource)

@@ -11,7 +11,7 @@ import yaml
 from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.devices.facts import read_facts
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole

@@ -11,7 +11,7 @@ import yaml
 
 from dra_spawner.cli import main
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.devices.facts import read_facts
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.network_definitions import NETWORKS, networks_served

@@ -28,7 +28,7 @@ if os.path.exists("die"):
     c.DRASpawner.start_timeout = 3
     c.DRASpawner.k8s_api_request_retry_timeout = 1
     async def die(spawner, pod):
-        objects = spawner._start_objects
+        objects = spawner.attempt.objects
         await objects.ensure({each.object.name for each in objects.standing.values()})
         os.kill(os.getpid(), 9)
     c.DRASpawner.modify_pod_hook = die

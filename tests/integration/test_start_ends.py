@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.spawner.pod_devices import hopeless_state
+from dra_spawner.spawner.objects.pod_devices import hopeless_state
 from tests.integration.faulty_hub import Faulty
 
 pytestmark = pytest.mark.timeout(120)

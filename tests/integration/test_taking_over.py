@@ -125,7 +125,7 @@ async def test_a_hub_that_is_killed_after_it_has_taken(places):
         user = places.user()
         await user.spawner.load_user_options()
         await user.spawner.get_pod_manifest()
-        objects = user.spawner._start_objects
+        objects = user.spawner.attempt.objects
         kept_for = {names.RESERVED_FOR: "jupyter-ada", names.SHAPE: places.shape.id}
         await objects.take_over(answer["claims"], kept_for)
         api, namespace = places.cluster.admin, places.cluster.namespace
@@ -270,7 +270,7 @@ async def test_claims_stay_in_their_namespace(places):
         await spawner.load_user_options()
         pod = await spawner.get_pod_manifest()
         before = list(pod.spec.resource_claims)
-        await spawner.find_place(pod, spawner._start_objects)
+        await spawner.attempt.prepare_request(pod)
         assert pod.spec.resource_claims == before
         assert places.service.questions[-1]["namespace"] == spawner.namespace
 

@@ -80,10 +80,10 @@ async def test_the_sweep_finds_what_is_left_in_all_of_them(spread):
         await spawner.load_user_options()
         await spawner._ensure_namespace()
         await spawner.get_pod_manifest()
-        objects = spawner._start_objects
+        objects = spawner.attempt.objects
         names = {template["metadata"]["name"] for template in objects.templates.values()}
         await objects.ensure(names | {each.object.name for each in objects.standing.values()})
-    sweep = Sweep(spawner._kubernetes, None, timedelta(), utc_now() + timedelta(hours=1))
+    sweep = Sweep(spawner.kubernetes, None, timedelta(), utc_now() + timedelta(hours=1))
     await sweep.run()
     assert sweep.errors == []
     assert len([done for done in sweep.done if spread.cluster.namespace in done]) == 2

@@ -16,8 +16,7 @@ from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.vlans import leases_from_data
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.vlan_leases import VlanLeases
-from dra_spawner.spawner.vlan_spawner import VlanSpawner
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import Faulty, hub_behind_proxy
@@ -89,8 +88,6 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
         config.device_claims = CLAIMS
         config.vlans = {"range": "100-102"}
         yield Hub(cluster, proxy, side)
-        for task in VlanSpawner._releasing:
-            task.cancel()
 
 
 async def test_a_start_takes_a_vlan_and_a_stop_gives_it_back(hub: Hub):
@@ -127,7 +124,7 @@ async def test_a_second_server_shares_it_and_the_last_one_gives_it_back(hub: Hub
 async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.MonkeyPatch):
     """Six users want three VLANs. Where each is another hub's, nothing but compare-and-swap keeps them apart."""
     if hubs != "one hub":
-        monkeypatch.setattr("dra_spawner.spawner.start_values.turn_of", lambda _: contextlib.nullcontext())
+        monkeypatch.setattr("dra_spawner.spawner.steps.vlan.turn_of", lambda _: contextlib.nullcontext())
     people = [hub.person(f"user-{number}") for number in range(6)]
     errors = await asyncio.gather(*map(hub.start, people))
     running = [person for person, error in zip(people, errors, strict=True) if error is None]
@@ -244,7 +241,7 @@ async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
     data = {"100": "[{]"}
     await hub.set_account(data)
     error = await hub.spawn()
-    assert "(ConfigMap dra-spawner-vlans) cannot be read, an administrator has to mend it: VLAN 100: no JSON" in str(
+    assert "(ConfigMap dra-spawner-vlans) cannot be read. Please tell your administrator: VLAN 100: no JSON" in str(
         error
     )
     assert (await hub.cluster.admin.get(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP)))["data"] == data
@@ -299,7 +296,7 @@ async def test_a_hub_that_was_restarted_gives_back_at_the_stop(hub: Hub):
     again = hub.side.user("ada")
     assert again.spawner is not hub.spawner
     again.spawner.load_state(hub.spawner.get_state())
-    assert again.spawner._values is None
+    assert again.spawner.attempt.steps == []
     await again.spawner.stop()
     assert await hub.account() == {}
 
@@ -319,8 +316,6 @@ async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
 
 async def test_the_sweep_runs_with_the_hub(hub: Hub):
     hub.spawner.begin_sweeping()
-    (sweeper,) = VlanSpawner._vlan_sweepers.values()
-    assert not sweeper.done()
     async with asyncio.timeout(10):
         while not hub.proxy.count("get", MAPS):  # noqa: ASYNC110 - nothing tells but asking
             await asyncio.sleep(0.02)

@@ -12,7 +12,7 @@ from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_s
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.claims import DeviceRequest
-from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.devices.known_devices import KnownDevices
 
 SHARE = DeviceRequest("gpu", "gpu-share.example.com")
 

@@ -14,7 +14,7 @@ from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
-from dra_spawner.spawner.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
+from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
 from tests.kube.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, SteppedApi, VlanMachine
 
 VlanMachine.TestCase.settings = settings(

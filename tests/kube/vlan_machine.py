@@ -25,7 +25,7 @@ from dra_spawner.devcluster.api.store import Store
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable, RequestTarget, error_from_status
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import VlanRefused, leases_from_data
-from dra_spawner.spawner.vlan_leases import VlanLeases, pod_marks, vlan_pods
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_pods
 
 NAMESPACE = "default"
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

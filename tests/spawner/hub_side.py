@@ -17,6 +17,7 @@ from kubespawner.clients import load_config
 from traitlets.config import Config
 
 from dra_spawner.spawner import DRASpawner
+from dra_spawner.spawner.hub_wide import forget_hub
 
 
 class HubSide:
@@ -96,8 +97,5 @@ def kubernetes_of(kubeconfig: Path) -> Iterator[None]:
 async def end_hub_side() -> None:
     """Stop what spawners share in a process: reflectors, sweeps, clients."""
     await DRASpawner._stop_all_reflectors()
-    for sweepers in (DRASpawner._sweepers, DRASpawner._vlan_sweepers):
-        for task in sweepers.values():
-            task.cancel()
-        sweepers.clear()
+    forget_hub()
     logging.getLogger("traitlets").handlers.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,8 @@ from kubernetes_asyncio.client import ApiClient, V1Container, V1NodeSelectorTerm
 from dra_spawner.profiles.intel_gas import ChosenCards, parse_intel_gas
 from dra_spawner.profiles.intel_gas.language import INTEL_GAS_KEYS
 from dra_spawner.profiles.intel_gas.ledger import ContainerCards
-from dra_spawner.spawner.intel_gas_ledger import GivenCards, forget_ledgers
-from dra_spawner.spawner.intel_gas_start import IntelGpuStart
+from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards
+from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "intel-gas.md").read_text()
@@ -23,7 +22,7 @@ DOCUMENT = (Path(__file__).parents[2] / "docs" / "intel-gas.md").read_text()
 @pytest.fixture(autouse=True)
 async def _fresh_ledgers():
     yield
-    forget_ledgers()
+    forget_hub()
 
 
 async def manifest(spawner, **options):
@@ -148,7 +147,7 @@ class OneNode:
 @pytest.mark.parametrize("as_dict", [False, True], ids=["models", "a dict"])
 @pytest.mark.parametrize("zones", [(), ("a",), ("a", "b")], ids=lambda zones: f"{len(zones)} terms")
 async def test_the_node_is_required_besides_what_the_pod_requires(nowhere, monkeypatch, as_dict, zones):
-    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.steps.intel_gas.ledger_of", lambda *_: OneNode())
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": [zone]}]} for zone in zones]
     if not as_dict:
         nowhere.spawner_config.node_affinity_required = terms
@@ -166,7 +165,7 @@ async def test_the_node_is_required_besides_what_the_pod_requires(nowhere, monke
 
 
 async def test_terms_that_are_models_are_not_changed(nowhere, monkeypatch):
-    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.steps.intel_gas.ledger_of", lambda *_: OneNode())
     term = V1NodeSelectorTerm(match_expressions=[{"key": "zone", "operator": "Exists"}])
     nowhere.spawner_config.node_affinity_required = [term]
     nowhere.spawner_config.intel_gas = {"tiles": 1}
@@ -175,7 +174,7 @@ async def test_terms_that_are_models_are_not_changed(nowhere, monkeypatch):
 
 
 async def test_the_profiles_own_mask_stays(nowhere, monkeypatch):
-    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", lambda *_: OneNode())
+    monkeypatch.setattr("dra_spawner.spawner.steps.intel_gas.ledger_of", lambda *_: OneNode())
     nowhere.spawner_config.environment = {"ZE_AFFINITY_MASK": "0"}
     nowhere.spawner_config.intel_gas = {"tiles": 1}
     (notebook,) = (await manifest(nowhere.user("ada").spawner))["spec"]["containers"]
@@ -186,18 +185,19 @@ async def test_an_error_of_ours_is_no_failed_start(nowhere, monkeypatch, caplog)
     def broken(*_):
         raise RuntimeError("ours")
 
-    monkeypatch.setattr("dra_spawner.spawner.intel_gas_start.ledger_of", broken)
+    monkeypatch.setattr("dra_spawner.spawner.steps.intel_gas.ledger_of", broken)
     nowhere.spawner_config.intel_gas = {"count": 1}
     pod = await manifest(nowhere.user("ada").spawner)
     assert gpu_limits(pod["spec"]["containers"][0]) == {"i915": "1"}
     assert "Could not choose cards" in caplog.text
 
 
-def test_giving_back_what_was_not_given_is_nothing():
-    start = IntelGpuStart(
-        parse_intel_gas({"count": 1}), None, "lab", "lab", None, lifetime=timedelta(1), cleaning_interval=timedelta(1)
-    )
-    start.give_back()
+async def test_giving_back_what_was_not_given_is_nothing(nowhere):
+    nowhere.spawner_config.intel_gas = {"count": 1}
+    spawner = nowhere.user("ada").spawner
+    await spawner.load_user_options()
+    for _ in range(2):
+        await spawner.attempt.undo()
 
 
 def test_examples_of_the_documentation_are_right():

@@ -12,6 +12,7 @@ from aiohttp import web
 from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from dra_spawner.spawner.steps.placement import Placement
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import TOKEN, ServiceStandIn, service_of_the_hub
 
@@ -38,8 +39,15 @@ async def placed(side: HubSide, **options):
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
     before = copy.deepcopy(serialized(spawner, pod))
-    await spawner.find_place(pod, spawner._start_objects)
+    await placement_of(spawner, pod)
     return spawner, before, serialized(spawner, pod)
+
+
+async def placement_of(spawner, pod):
+    """Let the step act, if it is there."""
+    step = spawner.attempt.step(Placement)
+    if step is not None:
+        await step.prepare_request(pod)
 
 
 def required(pod):
@@ -47,7 +55,7 @@ def required(pod):
 
 
 def sentences(spawner):
-    return [event["message"] for event in spawner._messages.with_events([])]
+    return [event["message"] for event in spawner.messages.with_events([])]
 
 
 @pytest.mark.parametrize("name", ["", "other"])
@@ -108,11 +116,11 @@ async def test_no_node_is_asked_for_devices_that_a_server_can_do_without(nowhere
         return {"kind": "fresh"} if "definition" in question else web.json_response({}, status=404)
 
     service.answer = answer
-    nowhere.spawner_config.device_claims = {"gpu": GPU}
+    nowhere.spawner_config.device_claims = {"gpu": {**GPU, "optional": True}}
     spawner = nowhere.user("ada").spawner
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    await spawner.find_place(pod, spawner._start_objects, asks_for_node=False)
+    await placement_of(spawner, pod)
     assert len(service.questions) == 2
     assert names.DEFINITION not in (pod.metadata.annotations or {})
 
@@ -249,7 +257,7 @@ async def test_the_service_is_asked_once_for_a_start(nowhere, service):
     spawner, _, _ = await placed(nowhere)
     pod = await spawner.get_pod_manifest()
     for _ in range(3):
-        await spawner.find_place(pod, spawner._start_objects)
+        await placement_of(spawner, pod)
     assert len(service.questions) == 1
 
 
@@ -266,5 +274,5 @@ async def test_what_a_hook_changes_counts(nowhere, service):
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
     pod.spec.node_selector = {"pool": "other"}
-    await spawner.find_place(pod, spawner._start_objects)
+    await placement_of(spawner, pod)
     assert service.questions[0]["shape"] != service.questions[1]["shape"]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.spawner.placement_answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement.answer import AnswerMakesNoSense, PlacementAnswer, read_answer
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)

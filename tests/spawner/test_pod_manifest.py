@@ -22,7 +22,7 @@ async def manifest(spawner, **options):
     spawner.clear_state()
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    return ApiClient().sanitize_for_serialization(pod), spawner._start_objects
+    return ApiClient().sanitize_for_serialization(pod), spawner.attempt.objects
 
 
 def test_the_entry_point_names_the_spawner():

@@ -10,7 +10,7 @@ import pytest
 from dra_spawner.hub import _spawner_of_nobody
 from dra_spawner.placeholders.planner.published_shapes import published_config_map, read_config_map
 from dra_spawner.spawner import DRASpawner
-from dra_spawner.spawner.placed_pod import manifest_of, shape_of_pod
+from dra_spawner.spawner.placement.pod import manifest_of, shape_of_pod
 from dra_spawner.spawner.shape_publication import published_shapes
 
 GPU = {"device_class": "gpu.example.com", "capacity": {"memory": "10Gi"}}
@@ -51,7 +51,7 @@ async def shape_of_user(side, **options):
     spawner.user_options = options
     await spawner.load_user_options()
     pod = await spawner.get_pod_manifest()
-    templates = spawner._start_objects.templates.values()
+    templates = spawner.attempt.objects.templates.values()
     specs = {each["metadata"]["name"]: each["spec"]["spec"] for each in templates}
     return shape_of_pod(manifest_of(pod, spawner.api.api_client), specs)
 

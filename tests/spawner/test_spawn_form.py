@@ -12,7 +12,7 @@ from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.known_devices import KnownDevices
+from dra_spawner.spawner.devices.known_devices import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
@@ -123,11 +123,11 @@ async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, m
             tuple(map(ResourceSlice.from_json, slices)),
         )
     )
-    monkeypatch.setattr(type(nowhere.user("ada").spawner), "_known_devices", known)
+    monkeypatch.setattr(type(nowhere.user("ada").spawner), "known_devices", known)
     nowhere.spawner_config.profile_list = [profile("12Gi", choices=None), profile(slug="other", default=True)]
     spawner = nowhere.user("ada").spawner
     monkeypatch.setattr(
-        "dra_spawner.spawner.form_spawner.share_enforcements",
+        "dra_spawner.spawner.spawn_form.share_enforcements",
         lambda claim, facts: {"gpu": type("Share", (), {"sentence": f"Shared as {hostile}."})},
     )
     spawner.user_options = {"profile": "other", "memory": hostile}

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dra_spawner.spawner.placed_pod import without_node
-from dra_spawner.spawner.start_trouble import Trouble, TroubleKind, TroubleWatch, status_trouble, withdrawn
+from dra_spawner.spawner.placement.pod import without_node
+from dra_spawner.spawner.steps.device_trouble import Trouble, TroubleKind, TroubleWatch, status_trouble, withdrawn
 
 LOST = "internal error: unable to get claim info for ResourceClaim c in namespace n"
 

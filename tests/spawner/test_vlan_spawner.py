@@ -6,7 +6,7 @@ import pytest
 from jupyterhub import orm
 
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
-from dra_spawner.spawner.start_values import leases_of
+from dra_spawner.spawner.steps.vlan import leases_of
 
 CLASS = "vlan-cni.networking.x-k8s.io"
 
@@ -26,7 +26,7 @@ async def parameters(spawner, **options):
     spawner.clear_state()
     await spawner.load_user_options()
     await spawner.get_pod_manifest()
-    (template,) = spawner._start_objects.templates.values()
+    (template,) = spawner.attempt.objects.templates.values()
     (config,) = template["spec"]["spec"]["devices"]["config"]
     return config["opaque"]["parameters"]
 

@@ -17,10 +17,10 @@ import pytest
 
 from dra_spawner.kube.api import KubernetesError, resource_path
 from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.objects.api_objects import COMPANION_LABELS, TEMPLATE_LABELS, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects
-from dra_spawner.spawner.vlan_leases import VlanLeases
 from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import eventually

@@ -20,8 +20,8 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.spawner.placed_pod import OriginalPod
-from dra_spawner.spawner.placement_answer import PlacementAnswer
+from dra_spawner.spawner.placement.answer import PlacementAnswer
+from dra_spawner.spawner.placement.pod import OriginalPod
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, user_pod

@@ -14,7 +14,7 @@ from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
-from dra_spawner.spawner.facts import read_facts
+from dra_spawner.spawner.devices.facts import read_facts
 
 __all__ = ["CheckedFacts"]
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from weakref import WeakKeyDictionary
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
@@ -25,6 +24,7 @@ from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, Ledger, P
 from dra_spawner.profiles.intel_gas.names import CardScheduler
 from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is_finished, node_of, pod_key, rebuild
 from dra_spawner.simulator.suitable_nodes import Surroundings
+from dra_spawner.spawner.hub_wide import hub_wide, run_once
 
 #: How long what was read counts as new. Starts at the same time share it; what they take is remembered.
 _PODS_SECONDS = 1.0
@@ -114,7 +114,6 @@ class GpuLedger:
         self._sees_all_namespaces = True
         self._warned: frozenset[str] = frozenset()
         self._last_time = 0
-        self._cleaning: asyncio.Task[None] | None = None
 
     async def give(
         self, api: KubernetesApi, wish: GpuWish, pod: JsonObject, lifetime: timedelta
@@ -245,13 +244,7 @@ class GpuLedger:
 
     def begin_cleaning(self, api: KubernetesApi, interval: timedelta) -> None:
         """Look for stale assignments now and then, for as long as the hub runs."""
-        if self._cleaning is None or self._cleaning.done():
-            self._cleaning = asyncio.create_task(self.clean_for_ever(api, interval))
-
-    def end_cleaning(self) -> None:
-        """Look no more."""
-        if self._cleaning is not None:
-            self._cleaning.cancel()
+        run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_for_ever(api, interval))
 
     async def clean_for_ever(
         self,
@@ -279,21 +272,8 @@ class GpuLedger:
             return tuple(sorted(before - {*self._rebuilt.ledger, *self._reserved}))
 
 
-_LEDGERS: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str | None], GpuLedger]] = WeakKeyDictionary()
-
-
 def ledger_of(
     api: KubernetesApi, namespace: str | None, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
 ) -> GpuLedger:
     """The one ledger of this hub for a cluster and a namespace (``None``: several)."""
-    ledgers = _LEDGERS.setdefault(asyncio.get_running_loop(), {})
-    key = (api.server, namespace)
-    if key not in ledgers:
-        ledgers[key] = GpuLedger(namespace, log)
-    return ledgers[key]
-
-
-def forget_ledgers() -> None:
-    """Forget what this loop's ledgers know, as a hub that starts anew does; their cleaning ends."""
-    for ledger in _LEDGERS.pop(asyncio.get_running_loop(), {}).values():
-        ledger.end_cleaning()
+    return hub_wide((GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log))

@@ -13,7 +13,7 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readiness
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
-from dra_spawner.spawner.placement_answer import PlacementAnswer
+from dra_spawner.spawner.placement.answer import PlacementAnswer
 
 __all__ = ["OriginalPod", "manifest_of", "shape_of_pod", "without_node"]
 

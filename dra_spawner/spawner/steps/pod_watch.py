@@ -1,24 +1,27 @@
-"""Follows the pod of one start: makes it the owner of what was made for it, and says why it waits.
+"""Step: make the pod the owner of what was made for it, and say why it waits.
 
-Where waiting cannot help, or a device that the server can do without is not to be had, it ends the start by an error.
+Where waiting cannot help, or a device that the server can do without is not to be had, it ends the attempt by an error.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
-from logging import Logger
+from collections.abc import Iterable
 
+from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesError, resource_path
-from dra_spawner.profiles import ClaimPlan
-from dra_spawner.spawner.diagnosis import Diagnosis, diagnose
+from dra_spawner.spawner.devices.diagnosis import Diagnosis, diagnose
+from dra_spawner.spawner.objects.pod_devices import hopeless_state, unschedulable_message
 from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
 from dra_spawner.spawner.objects.start_objects import StartObjects
-from dra_spawner.spawner.pod_devices import hopeless_state, unschedulable_message
+from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.start_trouble import DeviceTrouble, TroubleWatch, withdrawn
+from dra_spawner.spawner.steps.attempt import Attempt, DevicesGone, Outcome, Step
+from dra_spawner.spawner.steps.device_trouble import DeviceTrouble, withdrawn
+from dra_spawner.spawner.steps.second_pod import trouble_watch
+
+__all__ = ["PodWatch", "pod_of"]
 
 #: How often an unschedulable start is looked into again.
 _DIAGNOSIS_SECONDS = 15
@@ -38,53 +41,49 @@ _LOOKS_UNTIL_GONE = 3
 _NO_DEVICE = "cannot allocate all claims"
 
 
-class DevicesGone(Exception):
-    """Raised where the server is to start without its optional devices; the message says so to the user."""
-
-
-@dataclass
-class StartWatch:
-    """Follows the pod of one start.
+class PodWatch(Step):
+    """Follows the pod of an attempt while it starts.
 
     Attributes
     ----------
-    look
-        The pod as the reflector has it, if it is this start's.
-    tell
-        Shows the user a sentence.
-    named
-        Names of the templates and claims that the pod names.
-    patience_seconds
-        For how long the scheduler may look for optional devices.
-    trouble
-        Judges whether the pod is to be made again; None if pods are not.
-    events
-        Gives the Event objects that there are, also of other pods.
     waiting_for
         Why the pod waits for devices; empty if it does not.
     seen
         The pod as it was seen last.
     """
 
-    objects: StartObjects
-    plan: ClaimPlan
-    pod_name: str
-    named: set[str]
-    look: Callable[[], JsonObject | None]
-    tell: Callable[[str], None]
-    log: Logger
-    patience_seconds: float
-    trouble: TroubleWatch | None = None
-    events: Callable[[], Iterable[JsonObject]] = tuple
-    waiting_for: str = ""
-    seen: JsonObject = field(default_factory=dict)
-    _unschedulable_since: float | None = None
-    _next_diagnosis: float = 0.0
-    _next_hold: float = 0.0
+    def __init__(self, attempt: Attempt) -> None:
+        super().__init__(attempt)
+        self.waiting_for = ""
+        self.seen: JsonObject = {}
+        self._trouble = trouble_watch(self.spawner)
+        self._unschedulable_since: float | None = None
+        self._next_diagnosis = 0.0
+        self._next_hold = 0.0
+
+    def requested(self, outcome: Outcome) -> None:
+        """Begin to follow a pod with devices that is created."""
+        attempt = self.attempt
+        if outcome is Outcome.CREATED and attempt.named_objects is not None and attempt.tasks is not None:
+            attempt.tasks.create_task(self.give_objects_to_pod())
+            attempt.following = attempt.tasks.create_task(self.follow())
+
+    @property
+    def _objects(self) -> StartObjects:
+        assert self.attempt.objects is not None
+        return self.attempt.objects
+
+    def _look(self) -> JsonObject | None:
+        return pod_of(self.spawner, self._objects)
+
+    def _events(self) -> Iterable[JsonObject]:
+        """Return the events of all servers; not sorted, as ``event_reflector.events`` is at each call."""
+        reflector = self.spawner.event_reflector
+        return list(reflector.resources.values()) if reflector else ()
 
     async def _own_pod(self) -> JsonObject:
         """The pod, as soon as the reflector shows it."""
-        while (pod := self.look()) is None:  # noqa: ASYNC110 - the reflector has no event
+        while (pod := self._look()) is None:  # noqa: ASYNC110 - the reflector has no event
             await asyncio.sleep(_POD_LOOK_SECONDS)
         return pod
 
@@ -98,7 +97,7 @@ class StartWatch:
             return
         for wait in (0.1, 0.5, None):
             try:
-                await self.objects.give_to_pod(self.pod_name, pod["metadata"]["uid"])
+                await self._objects.give_to_pod(self.spawner.pod_name, pod["metadata"]["uid"])
             except KubernetesError as error:
                 if wait and error.retryable:
                     await asyncio.sleep(wait)
@@ -124,7 +123,7 @@ class StartWatch:
         self._next_hold = loop.time() + _HOLD_SECONDS
         looks_without, next_judgement = 0, 0.0
         while looks_without < _LOOKS_UNTIL_GONE:
-            pod = self.look()
+            pod = self._look()
             self.seen = pod or self.seen  # a pod that is evicted is marked only just before
             if loop.time() >= next_judgement:
                 next_judgement = loop.time() + _SCHEDULED_LOOK_SECONDS
@@ -132,13 +131,13 @@ class StartWatch:
                 if pod:
                     await self._judge(pod)
             await asyncio.sleep(_LAST_LOOK_SECONDS)
-        if self.trouble is not None and (trouble := withdrawn(self.seen, self.events())):
+        if self._trouble is not None and (trouble := withdrawn(self.seen, self._events())):
             raise DeviceTrouble(trouble, self.seen)
         raise _deleted()
 
     async def _see_or_miss(self) -> JsonObject:
         """Wait for the pod, and give it; it may be deleted before the reflector shows it."""
-        path = resource_path("v1", "pods", self.objects.namespace, self.pod_name)
+        path = resource_path("v1", "pods", self._objects.namespace, self.spawner.pod_name)
         while True:
             try:
                 async with asyncio.timeout(_POD_SEEN_SECONDS):
@@ -146,14 +145,14 @@ class StartWatch:
             except TimeoutError:
                 pass
             try:
-                await self.objects.api.get(path)
+                await self._objects.api.get(path)
             except KubernetesError as error:
                 if error.not_found:
                     raise _deleted() from error
 
     async def _judge(self, pod: JsonObject) -> None:
-        if self.trouble is not None:
-            trouble = self.trouble.judge(pod, self.events, asyncio.get_running_loop().time())
+        if self._trouble is not None:
+            trouble = self._trouble.judge(pod, self._events, asyncio.get_running_loop().time())
             if trouble is not None:
                 raise DeviceTrouble(trouble, pod)
         sentence = hopeless_state(pod)
@@ -164,7 +163,7 @@ class StartWatch:
         message = unschedulable_message(pod)
         if message is None:
             self.waiting_for, self._unschedulable_since, self._next_diagnosis = "", None, 0.0
-            if self.trouble is not None and (failing := self.trouble.failing(pod)):
+            if self._trouble is not None and (failing := self._trouble.failing(pod)):
                 self.waiting_for = failing.sentence(())
             return
         now = asyncio.get_running_loop().time()
@@ -173,41 +172,52 @@ class StartWatch:
         if now < self._next_diagnosis:
             return
         self._next_diagnosis = now + _DIAGNOSIS_SECONDS
-        out_of_patience = self._unschedulable_since + self.patience_seconds
-        if self.plan.fallback is not None and now < out_of_patience:
+        out_of_patience = self._unschedulable_since + self.spawner.optional_devices_wait_seconds
+        if self.attempt.plan.fallback is not None and now < out_of_patience:
             self._next_diagnosis = min(self._next_diagnosis, out_of_patience)
         await self._explain(message, impatient=now >= out_of_patience)
 
     async def _explain(self, message: str, impatient: bool) -> None:
-        taken = self.objects.taken
-        standing = {name: each.object.name for name, each in self.objects.standing.items()} | taken
+        taken = self._objects.taken
+        standing = {name: each.object.name for name, each in self._objects.standing.items()} | taken
         try:
-            pod = self.look() or {}
-            diagnosis = await diagnose(self.objects.api, self.plan.specs, standing, self.objects.namespace, pod, taken)
+            pod = self._look() or {}
+            diagnosis = await diagnose(
+                self._objects.api, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
+            )
         except Exception:
             # An explanation is a courtesy; the start goes on without.
-            self.log.exception("Could not explain why %s waits", self.pod_name)
+            self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
             diagnosis = Diagnosis()
-        if self.plan.fallback is not None and (diagnosis.hopeless or (impatient and _for_devices(message, diagnosis))):
+        if self.attempt.plan.fallback is not None and (
+            diagnosis.hopeless or (impatient and _for_devices(message, diagnosis))
+        ):
             raise DevicesGone("No device is free any more for this choice; this server starts without it.")
         if diagnosis.hopeless:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
-            self.tell(diagnosis.sentence)
+            self.attempt.messages.tell(diagnosis.sentence)
         self.waiting_for = diagnosis.sentence
 
     async def _hold_again(self) -> None:
         """Make a claim anew that somebody has removed since; the pod would wait for it for ever."""
         now = asyncio.get_running_loop().time()
-        if not self.objects.standing or now < self._next_hold:
+        if not self._objects.standing or now < self._next_hold:
             return
         self._next_hold = now + _HOLD_SECONDS
         try:
-            await self.objects.hold_standing(self.named)
+            await self._objects.hold_standing(self.attempt.named_objects or ())
         except StandingRefused as refusal:
             raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
         except (KubernetesError, StandingGoing) as error:
             self.log.warning("Could not see to what is shared with other servers, trying again: %s", error)
+
+
+def pod_of(spawner: SpawnerSettings, objects: StartObjects) -> JsonObject | None:
+    """Return the pod as the reflector has it, if it is that of these objects' attempt."""
+    pod: JsonObject | None = spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
+    is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
+    return pod if is_own else None
 
 
 def _deleted() -> SpawnRefused:

@@ -17,7 +17,7 @@ import aiohttp
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import url_path_join
 
-from dra_spawner.spawner.placement_answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement.answer import AnswerMakesNoSense, PlacementAnswer, read_answer
 
 __all__ = ["ServiceAddress", "ask_for_place", "is_configured", "service_of_hub"]
 

@@ -15,7 +15,7 @@ from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.extended_resources import of_pod
-from dra_spawner.spawner.facts import decoded
+from dra_spawner.spawner.devices.facts import decoded
 from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
 
 #: What looking for an explanation may cost, in seconds and in steps of the search: there is none after that.

@@ -1,10 +1,9 @@
-"""Intel GPUs of the device-plugin age in one start of a server: what the pod gets, and what is given back."""
+"""Step: give a pod Intel GPUs in the form of the device-plugin age, and take them back."""
 
 from __future__ import annotations
 
 import asyncio
 import copy
-import logging
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -18,116 +17,111 @@ from kubernetes_asyncio.client import (
     V1NodeSelectorTerm,
 )
 
-from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.profiles.intel_gas import GpuWish, PodChanges, changes_for_gas, changes_with_cards, plain_changes
+from dra_spawner.profiles.intel_gas import (
+    GpuWish,
+    PodChanges,
+    changes_for_gas,
+    changes_with_cards,
+    parse_intel_gas,
+    plain_changes,
+)
 from dra_spawner.profiles.intel_gas.names import HIERARCHY_ENV
 from dra_spawner.profiles.intel_gas.pods import pod_key
-from dra_spawner.spawner.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
-from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.profiles.problems import ProfileError
+from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger, LedgerUnavailable, NoCards, ledger_of
+from dra_spawner.spawner.spawn_refusal import refusal_of_profile, wrong_profile
+from dra_spawner.spawner.steps.attempt import Attempt, Step
+
+__all__ = ["IntelGas"]
 
 #: For how long a start looks for cards; after that it goes on without.
 _LONGEST_SECONDS = 10.0
 
 
-class IntelGpuStart:
-    """Gives one start of a server its Intel GPUs.
+class IntelGas(Step):
+    """Gives the pod of an attempt limits for Intel GPUs, and cards where the hub chooses them."""
 
-    Parameters
-    ----------
-    namespace
-        Of this server.
-    hub_namespace
-        Where all servers of this hub run; ``None`` if in several namespaces.
-    log
-        Of the spawner.
-    lifetime
-        How long cards are kept for a pod that does not come.
-    cleaning_interval
-        How often, about, assignments are looked over that may be stale.
-    """
-
-    def __init__(
-        self,
-        wish: GpuWish,
-        api: KubernetesApi,
-        namespace: str,
-        hub_namespace: str | None,
-        log: logging.Logger | logging.LoggerAdapter[logging.Logger],
-        *,
-        lifetime: timedelta,
-        cleaning_interval: timedelta,
-    ) -> None:
+    def __init__(self, attempt: Attempt, wish: GpuWish) -> None:
+        super().__init__(attempt)
         self._wish = wish
-        self._api = api
-        self._namespace = namespace
-        self._hub_namespace = hub_namespace
-        self._log = log
-        self._lifetime = lifetime
-        self._cleaning_interval = cleaning_interval
         self._given: tuple[GpuLedger, tuple[str, str]] | None = None
         self._annotations: Mapping[str, str] = {}
 
-    async def give_to(self, pod: Any, api_client: Any) -> None:
-        """Put limits, and where the hub chooses them cards, into a pod that is not created yet.
+    @classmethod
+    def configured(cls, attempt: Attempt) -> Step | None:
+        """Return the step if the profile sets ``intel_gas``."""
+        spawner, profile = attempt.spawner, attempt.spawner.chosen_profile
+        try:
+            wish = parse_intel_gas(spawner.intel_gas, f"profile {profile}, intel_gas" if profile else "intel_gas")
+        except ProfileError as error:
+            spawner.log.error("Profile refused: %s", error)
+            raise refusal_of_profile(error, spawner.user_options) from error
+        if wish is None:
+            return None
+        attempt.node_is_chosen = True
+        return cls(attempt, wish)
+
+    async def change_pod(self, pod: Any) -> None:
+        """Put limits, and where the hub chooses them cards, into the pod.
 
         Parameters
         ----------
         pod
             ``V1Pod``, parts of which may be plain dicts.
-        api_client
-            Of `kubernetes_asyncio`: makes JSON of it.
 
         Raises
         ------
         SpawnRefused
             If the pod has no such container. Whatever else goes wrong, the pod has its limits.
         """
+        api_client = self.spawner.api.api_client
         names = [container.name for container in pod.spec.containers]
         for container in self._wish.containers:
             if container.name not in names:
-                raise SpawnRefused(
-                    "This profile is misconfigured. Please tell your administrator. It gives GPUs to container "
-                    f"{container.name}; the pod has: {', '.join(names)}.",
-                    RefusalReason.PROFILE,
-                )
+                raise wrong_profile(f"It gives GPUs to container {container.name}; the pod has: {', '.join(names)}.")
         _apply(plain_changes(self._wish), pod, api_client)
         try:
             async with asyncio.timeout(_LONGEST_SECONDS):
                 manifest = api_client.sanitize_for_serialization(pod)
-                manifest["metadata"]["namespace"] = self._namespace  # KubeSpawner has it in the request's path only
+                # KubeSpawner has it in the request's path only.
+                manifest["metadata"]["namespace"] = self.spawner.namespace
                 changes = await self._changes(manifest, names)
         except (LedgerUnavailable, TimeoutError) as error:
             self._warn(f"nodes and pods could not be read: {error}")
             return
         except Exception:
-            self._log.exception("Could not choose cards of Intel GPUs; the kubelet takes any")
+            self.log.exception("Could not choose cards of Intel GPUs; the kubelet takes any")
             return
         self._annotations = changes.annotations
         _apply(changes, pod, api_client)
 
-    def annotate(self, pod: Any) -> None:
+    async def prepare_request(self, pod: Any) -> bool:
         """Put the annotations back that a ``modify_pod_hook`` may have replaced."""
         if self._annotations:
             pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
+        return True
 
-    def give_back(self) -> None:
-        """Take the cards back from a start that failed."""
+    def undo(self) -> None:
+        """Take the cards back."""
         if self._given is not None:
             ledger, key = self._given
             ledger.release(key)
             self._given = None
 
     async def _changes(self, pod: dict[str, Any], names: list[str]) -> PodChanges:
-        ledger = ledger_of(self._api, self._hub_namespace, self._log)
-        ledger.begin_cleaning(self._api, self._cleaning_interval)
-        given = await ledger.give(self._api, self._wish, pod, self._lifetime)
+        spawner = self.spawner
+        ledger = ledger_of(spawner.kubernetes, spawner.servers_namespace, self.log)
+        ledger.begin_cleaning(spawner.kubernetes, timedelta(seconds=spawner.intel_gas_cleanup_interval_seconds))
+        # Cards are kept that long for a pod that does not come.
+        lifetime = timedelta(seconds=spawner.start_timeout)
+        given = await ledger.give(spawner.kubernetes, self._wish, pod, lifetime)
         if isinstance(given, NoCards):
             if given.by_gas:
                 return changes_for_gas(self._wish)
             self._warn(given.reason)
             return plain_changes(self._wish)
         self._given = (ledger, pod_key(pod))
-        self._log.info("Intel GPUs on node %s: %s", given.chosen.node, [c.cards for c in given.chosen.containers])
+        self.log.info("Intel GPUs on node %s: %s", given.chosen.node, [c.cards for c in given.chosen.containers])
         hierarchies = {
             container["name"]: next(
                 (entry["value"] for entry in container.get("env") or () if entry["name"] == HIERARCHY_ENV), ""
@@ -137,7 +131,7 @@ class IntelGpuStart:
         return changes_with_cards(self._wish, given.chosen, names, hierarchies, given.tiles_per_card, given.time)
 
     def _warn(self, reason: str) -> None:
-        self._log.warning("No cards of Intel GPUs were chosen, the kubelet takes any: %s", reason)
+        self.log.warning("No cards of Intel GPUs were chosen, the kubelet takes any: %s", reason)
 
 
 def _apply(changes: PodChanges, pod: Any, api_client: Any) -> None:

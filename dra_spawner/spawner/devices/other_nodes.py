@@ -8,7 +8,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.suitable_nodes import Surroundings
-from dra_spawner.spawner.diagnosis import assess_briefly, read_devices
+from dra_spawner.spawner.devices.diagnosis import assess_briefly, read_devices
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["devices_of", "fits_elsewhere"]

@@ -14,7 +14,6 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeVar
-from weakref import WeakKeyDictionary
 
 from dra_spawner import names
 from dra_spawner.json_types import JsonObject
@@ -34,6 +33,7 @@ from dra_spawner.profiles.vlans import (
     reconcile,
     release,
 )
+from dra_spawner.spawner.hub_wide import hub_wide
 
 #: How often a change is tried before it is given up.
 MAX_TRIES = 12
@@ -42,13 +42,10 @@ _LONGEST_WAIT_SECONDS = 2.0
 
 _Answer = TypeVar("_Answer")
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Lock]] = WeakKeyDictionary()
-
 
 def turn_of(namespace: str) -> asyncio.Lock:
     """Keeps the starts of one hub from being each other's conflicts; what is safe does not depend on it."""
-    locks = _turns.setdefault(asyncio.get_running_loop(), {})
-    return locks.setdefault(namespace, asyncio.Lock())
+    return hub_wide(("turn of VLANs", namespace), asyncio.Lock)
 
 
 @dataclass(frozen=True, slots=True)

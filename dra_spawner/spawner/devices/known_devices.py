@@ -13,7 +13,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.facts import decoded
+from dra_spawner.spawner.devices.facts import decoded
 
 __all__ = ["KnownDevices"]
 

@@ -1,0 +1,114 @@
+"""The spawn form of `DRASpawner`: what a user can choose, by what the cluster's devices give, and what comes back.
+
+KubeSpawner makes the form from its ``profile_list``; here this list is completed before KubeSpawner gets to see it, for
+the form and for what comes back from it alike.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyterhub.utils import maybe_future
+from kubespawner import KubeSpawner
+from traitlets import default
+
+from dra_spawner.profiles import form_fields_problem, free_text_problems, user_options_problem
+from dra_spawner.profiles.drivers.registry import share_enforcements
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
+from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawner.devices.known_devices import KnownDevices
+from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
+
+__all__ = ["SpawnForm"]
+
+
+class SpawnForm(SpawnerSettings):
+    """KubeSpawner with choices that are made from what devices give, and with what is worth knowing about them."""
+
+    @property
+    def known_devices(self) -> KnownDevices:
+        """The devices as this hub knows them."""
+        return hub_wide(KnownDevices, KnownDevices)
+
+    async def learn_devices(self) -> None:
+        """Read the devices, if what is known is old. Never takes long."""
+        await self.known_devices.learn(self.kubernetes)
+
+    async def learn_devices_of_choices(self) -> None:
+        """Read the devices, if choices are made from them."""
+        if callable(self.profile_list) or has_policy_choices(self.profile_list):
+            await self.learn_devices()
+
+    # The form
+
+    @default("options_form")
+    def _options_form_default(self) -> Any:
+        # Made for each view of the page, as devices come and go.
+        return self._render_form if self.profile_list else ""
+
+    async def _render_form(self, spawner: KubeSpawner) -> str:
+        await self.learn_devices()
+        profiles = self._sorted_dict_values(self.profile_list)
+        if callable(profiles):
+            profiles = await maybe_future(profiles(spawner))
+        return str(self._render_options_form(profiles))
+
+    def _render_options_form(self, profile_list: Any) -> Any:
+        return super()._render_options_form(self._completed(profile_list, with_texts=True))
+
+    def _get_initialized_profile_list(self, profile_list: Any) -> Any:
+        return super()._get_initialized_profile_list(self._completed(profile_list))
+
+    def _completed(self, profile_list: Any, *, with_texts: bool = False) -> Any:
+        """Return the list with all choices made. Whatever happens, there is a form."""
+        try:
+            return self._completed_from(profile_list, self.known_devices.catalog, with_texts)
+        except Exception:
+            self.log.exception("The spawn form is made without what is known of devices")
+            return self._completed_from(profile_list, DeviceCatalog(ClusterFacts()), with_texts=False)
+
+    def _completed_from(self, profile_list: Any, catalog: DeviceCatalog, with_texts: bool) -> Any:
+        texts = None
+        if with_texts:
+            facts = catalog.facts if catalog.is_known else None
+
+            def sentences(claim: Any) -> list[str]:
+                return [share.sentence for share in share_enforcements(claim, facts).values()]
+
+            texts = FormTexts(self.form_shows_amounts, sentences if self.form_shows_enforcement else None)
+        settings = {"device_claims": self._configured["device_claims"]}
+        return form_profiles(profile_list, catalog, settings, picked=self.user_options, texts=texts)
+
+    # What comes back
+
+    def _options_from_form(self, formdata: dict[str, list[Any]]) -> Any:
+        is_known = self.profile_list and not callable(self.profile_list)
+        profiles = self._get_initialized_profile_list(self._sorted_dict_values(self.profile_list)) if is_known else None
+        self._refuse_options(form_fields_problem(formdata, profiles, self._options_of_others()))
+        of_others = {name: values[0] for name, values in formdata.items() if name in self._options_of_others()}
+        return {**of_others, **super()._options_from_form(formdata)}
+
+    def _options_of_others(self) -> set[str]:
+        """Return the names of options that are not of profiles."""
+        applied = getattr(self, "apply_user_options", None)  # since JupyterHub 5.3
+        return {*self.other_user_options, *(applied if isinstance(applied, dict) else ())}
+
+    def _refuse_options(self, problem: str | None) -> None:
+        if problem:
+            end = "" if problem.endswith((".", "?")) else "."
+            raise OptionsRefused(f"Cannot start with these options: {problem}{end} Please choose again.")
+
+    def _validate_user_options(self, profile_list: list[dict[str, Any]]) -> None:
+        # KubeSpawner's own checks are among these; it matches patterns in a time that may be exponential.
+        self._refuse_options(user_options_problem(profile_list, self.user_options, self._options_of_others()))
+        slug = self.chosen_profile
+        for profile in profile_list:
+            if profile["slug"] == slug or (not slug and profile.get("default")):
+                self._refuse_options(unavailable_choice(profile, self.user_options or {}))
+                # The list may be a function's; then nobody has checked it before.
+                for found in free_text_problems(profile, f"profile {profile['slug']}"):
+                    self.log.error("Profile refused: %s", found)
+                    raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)

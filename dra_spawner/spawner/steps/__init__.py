@@ -1,0 +1,26 @@
+"""The steps of a start: one module a step, and their order (`STEPS`)."""
+
+from dra_spawner.spawner.steps.attempt import Attempt, Outcome, Retry, Step
+from dra_spawner.spawner.steps.cluster_check import ClusterCheck
+from dra_spawner.spawner.steps.device_claims import DeviceClaims
+from dra_spawner.spawner.steps.intel_gas import IntelGas
+from dra_spawner.spawner.steps.placement import Placement
+from dra_spawner.spawner.steps.pod_watch import PodWatch
+from dra_spawner.spawner.steps.profile import Profile
+from dra_spawner.spawner.steps.second_pod import SecondPod
+from dra_spawner.spawner.steps.vlan import Vlan
+
+__all__ = ["STEPS", "Attempt", "Outcome", "Retry", "Step"]
+
+#: In each phase steps act in this order; a failed attempt is undone in the reverse order.
+#: All that can be refused is refused before a VLAN is taken, and the placement decides which claims are created.
+STEPS: tuple[type[Step], ...] = (
+    IntelGas,
+    Profile,
+    ClusterCheck,
+    Vlan,
+    SecondPod,
+    Placement,
+    DeviceClaims,
+    PodWatch,
+)

@@ -1,0 +1,149 @@
+"""Step: refuse a choice that can never work on this cluster. All choices are checked when the hub starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from dra_spawner.profiles.choices import TRAIT, Choice, Layer, list_choices
+from dra_spawner.profiles.claim_templates import FROM_VLANS, expand_claims
+from dra_spawner.profiles.findings import Level
+from dra_spawner.profiles.lint import unknown_rules
+from dra_spawner.profiles.optional_devices import without_optional
+from dra_spawner.profiles.profile_list import offered_profiles
+from dra_spawner.profiles.templates import SAMPLE_VALUES
+from dra_spawner.spawner.devices.checked_facts import CheckedFacts
+from dra_spawner.spawner.hub_wide import hub_wide, in_background
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
+from dra_spawner.spawner.steps.attempt import Attempt, Step
+
+__all__ = ["ClusterCheck", "begin_checking"]
+
+#: Traits that rules look at.
+_SETTINGS: Final = (
+    TRAIT,
+    "environment",
+    "extra_annotations",
+    "extra_containers",
+    "extra_resource_guarantees",
+    "extra_resource_limits",
+    "init_containers",
+    "intel_gas",
+    "node_selector",
+    "privileged",
+    "tolerations",
+    "uid",
+    "vlans",
+)
+
+
+class ClusterCheck(Step):
+    """Refuses claims that cannot work on this cluster; whatever goes wrong with the check itself refuses nobody."""
+
+    @classmethod
+    def configured(cls, attempt: Attempt) -> Step | None:
+        """Return the step if this hub checks profiles, and this one asks for devices."""
+        is_checked = _checks().facts is not None and (attempt.claims or attempt.spawner.intel_gas)
+        return cls(attempt) if is_checked else None
+
+    async def load(self) -> None:
+        """Check the choice.
+
+        Raises
+        ------
+        SpawnRefused
+            With the reason.
+        """
+        facts = _checks().facts
+        assert facts is not None
+        try:
+            error = await facts.error_in(self._choice())
+        except Exception:
+            self.log.exception("A choice is not checked against the cluster")
+            return
+        if error is not None:
+            self.log.error("Spawn refused, the choice cannot work on this cluster: %s", error)
+            why = error.message if error.message.endswith((".", "?")) else f"{error.message}."
+            sentence = f"This choice cannot work on this cluster: {why} An administrator has to mend it."
+            raise SpawnRefused(sentence, RefusalReason.PROFILE)
+
+    def _choice(self) -> Choice:
+        """Return what the user picked, free text included, as rules see it; a sample stands for a VLAN.
+
+        What is optional may well be impossible.
+        """
+        attempt, profile = self.attempt, self.spawner.chosen_profile
+        settings = _settings(self.spawner)
+        samples = {name: SAMPLE_VALUES[name] for name in attempt.placeholders & FROM_VLANS}
+        values = {**samples, **attempt.values}
+        plan = attempt.compiled(values)
+        claims = expand_claims(attempt.claims, values, attempt.path)
+        layer = Layer(f"profile {profile}" if profile else "", settings)
+        return Choice(
+            path=layer.path or TRAIT,
+            claims_path=layer.path_to(TRAIT),
+            profile=profile,
+            picks={},
+            settings=settings,
+            claims=tuple(left for claim in claims if (left := without_optional(claim)) is not None),
+            plan=plan.fallback or plan,
+            layers=(layer,),
+        )
+
+
+class _Checks:
+    """Whether this hub checks profiles."""
+
+    def __init__(self) -> None:
+        self.facts: CheckedFacts | None = None
+
+
+def _checks() -> _Checks:
+    return hub_wide(_Checks, _Checks)
+
+
+def _settings(spawner: SpawnerSettings) -> Mapping[str, Any]:
+    """Return the values of the traits that rules look at, as they are now."""
+    return {name: value for name in _SETTINGS if spawner.has_trait(name) and (value := getattr(spawner, name))}
+
+
+def begin_checking(spawner: SpawnerSettings) -> None:
+    """Check all profiles against the cluster in the background; findings go to the log.
+
+    From then on, every start in this hub is checked, too.
+    """
+    facts = CheckedFacts(
+        spawner.kubernetes,
+        spawner.servers_namespace,
+        spawner.log,
+        nodes_may_be_added=spawner.nodes_may_be_added,
+        ignored=spawner.ignored_profile_rules,
+    )
+    _checks().facts = facts
+    for sentence in unknown_rules(spawner.ignored_profile_rules):
+        spawner.log.warning("ignored_profile_rules: %s", sentence)
+    in_background(_check_all(spawner, facts))
+
+
+async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
+    try:
+        settings = _settings(spawner)
+        is_function = callable(spawner.profile_list)
+        profiles = None if is_function else offered_profiles(spawner.profile_list, settings, facts.facts)
+        report = await facts.check_all(list_choices(profiles, settings))
+    except Exception:
+        spawner.log.exception("Profiles are not checked against the cluster")
+        return
+    for finding in report.findings:
+        if finding.level is Level.ERROR:
+            spawner.log.error("Device profile cannot work on this cluster: %s", finding)
+        elif finding.level is Level.WARNING:
+            spawner.log.warning("Device profile: %s", finding)
+    spawner.log.info(
+        "Checked device profiles: choices=%d errors=%d warnings=%d%s",
+        len(report.choices),
+        report.count(Level.ERROR),
+        report.count(Level.WARNING),
+        " (the profile list is a function, which is checked at each spawn)" if is_function else "",
+    )

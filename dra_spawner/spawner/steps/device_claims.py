@@ -1,0 +1,161 @@
+"""Step: compile the claims, let the pod name them, create what it needs, and remove that if the attempt fails."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
+
+from kubespawner.slugs import is_valid_label, safe_slug
+
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.profiles import ProfileError
+from dra_spawner.spawner.clean_up import begin_removal, companion_kinds, remove
+from dra_spawner.spawner.devices.diagnosis import diagnose
+from dra_spawner.spawner.objects.planned_objects import Server, names_for_pod, plan_objects
+from dra_spawner.spawner.objects.pod_devices import (
+    NoSuchContainer,
+    asks_for_extended_resources,
+    attach_claims,
+    named_templates_and_claims,
+)
+from dra_spawner.spawner.objects.standing_objects import StandingGoing, StandingRefused
+from dra_spawner.spawner.objects.start_objects import StartObjects, WrongSize, utc_now
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_refusal import (
+    RefusalReason,
+    SpawnRefused,
+    refusal_of_kubernetes_error,
+    refusal_of_profile,
+    refusal_of_size,
+    wrong_profile,
+)
+from dra_spawner.spawner.steps.attempt import Step
+
+__all__ = ["DeviceClaims"]
+
+
+class DeviceClaims(Step):
+    """Creates the templates, shared claims and companions of an attempt."""
+
+    async def load(self) -> None:
+        """Compile the claims.
+
+        Raises
+        ------
+        SpawnRefused
+            If the profile is wrong.
+        """
+        attempt = self.attempt
+        try:
+            attempt.plan = attempt.compiled(attempt.values)
+        except ProfileError as error:
+            self.log.error("Profile refused: %s", error)
+            raise refusal_of_profile(error, self.spawner.user_options) from error
+
+    async def change_pod(self, pod: Any) -> None:
+        """Let the pod name this attempt's templates and shared claims."""
+        attempt = self.attempt
+        objects = self._planned_objects()
+        if attempt.plan.fallback is not None and not await self._can_have_optional_devices(objects):
+            attempt.plan = attempt.plan.fallback
+            objects = self._planned_objects()
+        attempt.objects = objects
+        companion_kinds().update((each.manifest["apiVersion"], each.plural) for each in attempt.plan.companions)
+        if not attempt.plan.claims:
+            return
+        try:
+            attach_claims(pod, attempt.plan, names_for_pod(objects))
+        except NoSuchContainer as error:
+            raise wrong_profile(str(error)) from error
+
+    async def _can_have_optional_devices(self, objects: StartObjects) -> bool:
+        """Return whether devices that the server can do without are to be had now, or that is not known."""
+        standing = {name: each.object.name for name, each in objects.standing.items()}
+        spawner = self.spawner
+        diagnosis = await diagnose(spawner.kubernetes, self.attempt.plan.specs, standing, spawner.namespace)
+        if diagnosis.fits is False:
+            self.attempt.messages.tell(
+                f"This server starts without a device that it can do without. {diagnosis.sentence}"
+            )
+        return diagnosis.fits is not False
+
+    def _planned_objects(self) -> StartObjects:
+        spawner = self.spawner
+        labels = {
+            **spawner._build_common_labels({}),
+            "hub.jupyter.org/servername": safe_slug(spawner.name, is_valid=is_valid_label),
+        }
+        if spawner.chosen_profile:
+            labels["hub.jupyter.org/profile"] = safe_slug(spawner.chosen_profile, is_valid=is_valid_label)
+        server = Server(
+            user=spawner.user.name,
+            groups=spawner.user_groups,
+            pod_name=spawner.pod_name,
+            namespace=spawner.namespace,
+            labels=labels,
+            annotations=spawner._build_common_annotations({}),
+        )
+        objects = plan_objects(spawner.kubernetes, self.attempt.plan, server, utc_now() + spawner.longest_start)
+        try:
+            objects.check_sizes()
+        except WrongSize as error:
+            raise self._refused_size(error) from error
+        return objects
+
+    def _refused_size(self, error: WrongSize) -> SpawnRefused:
+        self.log.error("Spawn refused, a claim asks for a size that cannot be had: %s", error)
+        return refusal_of_size(error.size)
+
+    async def prepare_request(self, pod: Any) -> bool:
+        """Create what the pod needs and is not there yet."""
+        attempt, objects = self.attempt, self.attempt.objects
+        if objects is None or not (attempt.plan.claims or asks_for_extended_resources(pod)):
+            return True
+        # Here and not in the manifest: a modify_pod_hook may have replaced the annotations.
+        pod.metadata.annotations = {**(pod.metadata.annotations or {}), names.START: objects.nonce}
+        named = named_templates_and_claims(pod)
+        if not await self._ensure(objects, named):
+            return False
+        objects.pod_requested, attempt.named_objects = True, named
+        return True
+
+    async def _ensure(self, objects: StartObjects, named: set[str]) -> bool:
+        """Create what the pod needs; whether that is done, else it is to be tried again."""
+        try:
+            await objects.ensure(named)
+        except WrongSize as error:
+            raise self._refused_size(error) from error
+        except KubernetesError as error:
+            if not error.retryable:
+                of_devices = not error.kind or error.kind.startswith("resourceclaim")
+                what = f"the {'device claim' if of_devices else error.kind} of this choice"
+                raise refusal_of_kubernetes_error(what, error.status, error.message) from error
+            self.log.warning("Could not create what the pod needs, trying again: %s", error)
+            return False
+        except StandingGoing as error:
+            self.log.info("Waiting until it can be made anew: %s", error)
+            return False
+        except StandingRefused as error:
+            raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
+        return True
+
+    def undo(self) -> asyncio.Task[None] | None:
+        """Remove the pod, and what was created for it."""
+        objects, self.attempt.objects = self.attempt.objects, None
+        return begin_removal(objects, self.spawner.pod_name, self.log) if objects is not None else None
+
+    @classmethod
+    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+        """Remove what the pod could not be made the owner of; all else goes with it."""
+        return partial(_remove_rest, spawner) if spawner.attempt.objects is not None else None
+
+
+async def _remove_rest(spawner: SpawnerSettings) -> None:
+    attempt = spawner.attempt
+    if attempt.objects is not None and not attempt.objects.all_owned:
+        objects, attempt.objects = attempt.objects, None
+        objects.pod_is_gone()
+        await remove(objects, spawner.pod_name, spawner.log)

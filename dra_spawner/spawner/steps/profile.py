@@ -1,0 +1,88 @@
+"""Step: parse the claims of the chosen profile, and find the values of their placeholders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_spawner.profiles import AdminAccessRefused, ProfileError, parse_device_claims
+from dra_spawner.profiles.claim_templates import FROM_VLANS
+from dra_spawner.profiles.claims import SharedBy
+from dra_spawner.profiles.optional_devices import without_optional
+from dra_spawner.profiles.standing_claims import NotInGroup, scope_of
+from dra_spawner.profiles.templates import PLACEHOLDERS, value_problem
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_profile, wrong_profile
+from dra_spawner.spawner.steps.attempt import Step
+
+__all__ = ["Profile"]
+
+
+class Profile(Step):
+    """Reads ``device_claims``, and refuses what this user can never have. Makes no request."""
+
+    async def load(self) -> None:
+        """Parse the claims.
+
+        Raises
+        ------
+        SpawnRefused
+            If the profile is wrong, or not for this user.
+        """
+        attempt, profile = self.attempt, self.spawner.chosen_profile
+        attempt.path = f"profile {profile}, device_claims" if profile else "device_claims"
+        try:
+            claims = parse_device_claims(
+                self.spawner.device_claims, attempt.path, admin_access=bool(self.spawner.user.admin)
+            )
+        except AdminAccessRefused as error:
+            raise SpawnRefused(
+                "This choice gives access to devices for administration; only administrators of this hub may use it.",
+                RefusalReason.OPTIONS,
+                status_code=403,
+            ) from error
+        except ProfileError as error:
+            self.log.error("Profile refused: %s", error)
+            raise refusal_of_profile(error, self.spawner.user_options) from error
+        if attempt.retry.goes_without:
+            claims = tuple(left for claim in claims if (left := without_optional(claim)) is not None)
+        attempt.claims = claims
+        self._check_who_shares()
+        for name in sorted(attempt.placeholders - FROM_VLANS):
+            attempt.values[name] = self._value(name)
+
+    def _check_who_shares(self) -> None:
+        """Refuse claims that this user shares with nobody, or cannot share."""
+        for claim in self.attempt.claims:
+            if claim.sharing is None:
+                continue
+            if self.spawner.enable_user_namespaces and claim.sharing.by is not SharedBy.USER:
+                raise wrong_profile("Claims are shared within a namespace, and here each user has one of their own.")
+            try:
+                scope_of(claim.sharing, self.spawner.user.name, self.spawner.user_groups)
+            except NotInGroup as error:
+                raise SpawnRefused(
+                    f"The device of this choice is for members of {' or '.join(error.groups)}.",
+                    RefusalReason.OPTIONS,
+                    status_code=403,
+                ) from error
+
+    def _value(self, name: str) -> Any:
+        value = _value_of(self.spawner, name)
+        if value_problem(name, value):
+            rule = PLACEHOLDERS[name].rule.allowed
+            sentence = f"This choice uses {{{name}}}, which must be {rule}; yours is not."
+            raise SpawnRefused(sentence, RefusalReason.OPTIONS, status_code=403)
+        return value
+
+
+def _value_of(spawner: SpawnerSettings, name: str) -> str | int:
+    match name:
+        case "pod_name" | "namespace":
+            return str(getattr(spawner, name))
+        case "unescaped_username":
+            return str(spawner.user.name)
+        case "unescaped_servername":
+            return str(spawner.name or "")
+        case "userid":
+            return int(spawner.user.id)
+    return str(spawner._expand_user_properties(f"{{{name}}}", slug_scheme="safe"))

@@ -1,0 +1,264 @@
+"""Step: take a VLAN for a start whose claims ask for one, and give it back.
+
+The VLAN is taken before the claims are compiled, and written on the pod before that is created. It is given back when
+the attempt has failed or the server has stopped, once the pod is gone. That goes on in the background while the API
+server does not answer; what is missed all the same, the sweep makes up for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
+
+from kubespawner.slugs import safe_slug
+
+from dra_spawner import names
+from dra_spawner.kube.api import KubernetesError
+from dra_spawner.names import VLANS_CONFIG_MAP
+from dra_spawner.profiles.claim_templates import FROM_VLANS, vlan_numbers
+from dra_spawner.profiles.problems import Problem, ProfileError
+from dra_spawner.profiles.vlan_policy import OwnerKind, VlanPolicy, parse_vlan_policy
+from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal, VlanRefused, vlan_owner
+from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, turn_of
+from dra_spawner.spawner.hub_wide import CLEAN_UP_WAIT_SECONDS, in_background, keep_trying, run_for_ever, run_once
+from dra_spawner.spawner.objects.start_objects import new_nonce
+from dra_spawner.spawner.settings import SpawnerSettings
+from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused, refusal_of_kubernetes_error, wrong_profile
+from dra_spawner.spawner.steps.attempt import Attempt, Outcome, Step
+
+__all__ = ["Vlan", "begin_sweeping_vlans", "leases_of"]
+
+_SLUG_CHARACTERS: Final = 48  # as KubeSpawner has it for user names
+_STATUS: Final = {
+    VlanRefusal.NO_GROUP: 403,
+    VlanRefusal.NOT_MAPPED: 403,
+    VlanRefusal.BUSY: 503,
+    VlanRefusal.EXHAUSTED: 503,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Lease:
+    """What was taken, or may have been: no answer may have come.
+
+    Attributes
+    ----------
+    server
+        ``namespace/name`` of the pod.
+    start
+        Which start; None stands for every one of the server.
+    """
+
+    server: str
+    start: str | None = None
+
+
+class Vlan(Step):
+    """Gives an attempt the VLAN of its user or group."""
+
+    def __init__(self, attempt: Attempt, policy: VlanPolicy, names: frozenset[str]) -> None:
+        super().__init__(attempt)
+        self._policy = policy
+        self._names = names
+        self._lease: _Lease | None = None
+        self._labels: dict[str, str] = {}
+        self._annotations: dict[str, str] = {}
+        self._pod_may_come = False
+
+    @classmethod
+    def configured(cls, attempt: Attempt) -> Step | None:
+        """Return the step if the claims have placeholders for a VLAN."""
+        names = attempt.placeholders & FROM_VLANS
+        if not names:
+            return None
+        try:
+            policy = parse_vlan_policy(attempt.spawner.vlans)
+            if policy is None:
+                asked = ", ".join(f"{{{name}}}" for name in sorted(names))
+                raise ProfileError([Problem(attempt.path, asked, "these placeholders only with DRASpawner.vlans set")])
+        except ProfileError as error:
+            attempt.spawner.log.error("Profile refused: %s", error)
+            raise wrong_profile(str(error.problems[0])) from error
+        return cls(attempt, policy, names)
+
+    async def load(self) -> None:
+        """Find or take the VLAN.
+
+        Raises
+        ------
+        SpawnRefused
+            If this user has no VLAN, or none is free.
+        """
+        policy, spawner = self._policy, self.spawner
+        groups = set(spawner.user_groups) if policy.by is OwnerKind.GROUP else set()
+        name = vlan_owner(policy, str(spawner.user.name), groups)
+        if isinstance(name, VlanRefused):
+            raise _refusal(name)
+        vlan = await self._vlan(name)
+        values: dict[str, str | int] = {**vlan_numbers(vlan)}
+        if policy.by is OwnerKind.GROUP:
+            values["group"] = safe_slug(name, max_length=_SLUG_CHARACTERS)
+        if name in policy.mapping:
+            values |= policy.mapping[name].values
+        for missing in sorted(self._names - values.keys()):
+            raise SpawnRefused(
+                f"This choice needs the {missing} that goes with a VLAN, and none is set up for {name}. "
+                "An administrator can do that.",
+                RefusalReason.VLAN,
+                status_code=403,
+            )
+        self.attempt.values |= values
+
+    async def _vlan(self, name: str) -> int:
+        policy, spawner = self._policy, self.spawner
+        if not policy.allocates:
+            mapped = policy.mapping[name].vlan
+            self._labels, _ = pod_marks(mapped, "", "")
+            return mapped
+        start = new_nonce()
+        until = (datetime.now(UTC) + spawner.longest_start).replace(microsecond=0)
+        self._lease = _Lease(_server(spawner), start)
+        try:
+            vlan = await leases_of(spawner).acquire(policy, name, server=_server(spawner), start=start, until=until)
+        except KubernetesError as error:
+            raise _refusal_of_error(error) from error
+        except LeasesCorrupt as error:
+            self.log.error("ConfigMap %s cannot be used: %s", VLANS_CONFIG_MAP, error)
+            raise SpawnRefused(
+                f"The list of VLANs in use (ConfigMap {VLANS_CONFIG_MAP}) cannot be read. "
+                f"Please tell your administrator: {error}.",
+                RefusalReason.VLAN,
+                status_code=503,
+            ) from error
+        if isinstance(vlan, VlanRefused):
+            self._lease = None
+            raise _refusal(vlan)
+        self._labels, self._annotations = pod_marks(vlan, policy.owner(name), start)
+        _sweep_from_now_on(spawner)
+        return vlan
+
+    async def prepare_request(self, pod: Any) -> bool:
+        """Write the VLAN on the pod, here where no hook comes any more."""
+        pod.metadata.labels = {**(pod.metadata.labels or {}), **self._labels}
+        pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
+        return True
+
+    def requested(self, outcome: Outcome) -> None:
+        """Remember whether a pod may come of which nothing is known."""
+        self._pod_may_come = outcome is Outcome.UNKNOWN
+
+    def undo(self) -> None:
+        """Give the VLAN back; nobody waits for that.
+
+        The pod, if there is one, goes, and the VLAN waits for that. Where no answer came whether the pod was created,
+        it may come any moment: then the sweep frees the VLAN when that cannot be any more.
+        """
+        if self._lease is not None and not self._pod_may_come:
+            _give_back(self.spawner, self._lease)
+            self._lease = None
+
+    @classmethod
+    def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
+        """Give back what the pod says that the server has, once the pod is gone."""
+        pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(_server(spawner))
+        leased = bool(pod) and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
+        step = spawner.attempt.step(cls)
+        if not leased and (step is None or step._lease is None):
+            return None
+        return partial(_give_all_back, spawner)
+
+
+async def _give_all_back(spawner: SpawnerSettings) -> None:
+    await asyncio.wait({_give_back(spawner, _Lease(_server(spawner)))}, timeout=CLEAN_UP_WAIT_SECONDS)
+
+
+def _server(spawner: SpawnerSettings) -> str:
+    return f"{spawner.namespace}/{spawner.pod_name}"
+
+
+def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
+    async def release() -> bool:
+        try:
+            return await leases_of(spawner).release(lease.server, lease.start)
+        except LeasesCorrupt as error:
+            spawner.log.error(
+                "ConfigMap %s cannot be used; its VLANs are freed once it is mended: %s", VLANS_CONFIG_MAP, error
+            )
+            return True
+
+    return in_background(keep_trying(release, f"give back the VLAN of {lease.server}", spawner.log))
+
+
+def leases_of(spawner: SpawnerSettings) -> VlanLeases:
+    """Return the account of VLANs of a spawner's hub."""
+    # With a namespace for each user the account is where the hub is.
+    home = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
+    return VlanLeases(spawner.kubernetes, home, spawner.servers_namespace, turn=turn_of(home))
+
+
+def _refusal(refused: VlanRefused) -> SpawnRefused:
+    return SpawnRefused(refused.sentence, RefusalReason.VLAN, status_code=_STATUS[refused.reason])
+
+
+def _refusal_of_error(error: KubernetesError) -> SpawnRefused:
+    if error.status == 403:
+        return SpawnRefused(
+            f"JupyterHub may not keep account of VLANs in ConfigMap {VLANS_CONFIG_MAP}. "
+            f"An administrator can allow it with helm-values/rbac.yaml of dra_spawner. Kubernetes says: {error.message}",
+            RefusalReason.PERMISSION,
+            status_code=403,
+        )
+    if error.conflict or error.already_exists:
+        sentence = "Too many servers with VLANs start at the moment. Please try again."
+        return SpawnRefused(sentence, RefusalReason.VLAN, status_code=503)
+    if error.retryable:
+        sentence = "Kubernetes does not answer, so no VLAN can be given. Please try again later."
+        return SpawnRefused(sentence, RefusalReason.CLUSTER, status_code=503)
+    return refusal_of_kubernetes_error(
+        f"ConfigMap {VLANS_CONFIG_MAP}, the list of VLANs in use", error.status, error.message
+    )
+
+
+# --- the sweep -------------------------------------------------------------------------------------------------------
+
+
+def begin_sweeping_vlans(spawner: SpawnerSettings) -> None:
+    """Begin one sweep for the hub, or for its namespace, if its configuration has VLANs to give."""
+    try:
+        policy = parse_vlan_policy(spawner.vlans)
+    except ProfileError:
+        return
+    if policy is not None and policy.allocates:
+        _sweep_from_now_on(spawner)
+
+
+def _sweep_from_now_on(spawner: SpawnerSettings) -> None:
+    run_once(
+        ("sweep of VLANs", spawner.servers_namespace),
+        lambda: run_for_ever(
+            partial(_sweep, spawner),
+            lambda: float(spawner.leftovers_sweep_interval_seconds),
+            "Could not compare the VLANs in use with the servers",
+            spawner.log,
+        ),
+    )
+
+
+async def _sweep(spawner: SpawnerSettings) -> None:
+    """Free what a hub that was killed has left; enter pods that are missing."""
+    try:
+        done = await leases_of(spawner).reconcile()
+    except LeasesCorrupt as error:
+        spawner.log.error("ConfigMap %s cannot be used until an administrator repairs it: %s", VLANS_CONFIG_MAP, error)
+        return
+    except KubernetesError as error:
+        spawner.log.warning("Could not compare the VLANs in use with the servers: %s", error)
+        return
+    if done:
+        spawner.log.info("VLANs compared with servers: freed %s, entered %s", list(done.freed), list(done.added))
+    for vlan in done.contested:
+        spawner.log.error("VLAN %d is used by servers of several owners; see ConfigMap %s", vlan, VLANS_CONFIG_MAP)
