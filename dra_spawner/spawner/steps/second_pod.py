@@ -12,7 +12,7 @@ from dra_spawner.spawner.objects.api_objects import CLAIMS
 from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.start_metrics import STARTS_MADE_AGAIN
+from dra_spawner.spawner.steps.start_metrics import STARTS_MADE_AGAIN
 from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Step
 from dra_spawner.spawner.steps.device_trouble import DeviceTrouble, TroubleWatch
 

@@ -208,7 +208,8 @@ def _refusal_of_error(error: KubernetesError) -> SpawnRefused:
     if error.status == 403:
         return SpawnRefused(
             f"JupyterHub may not keep account of VLANs in ConfigMap {VLANS_CONFIG_MAP}. "
-            f"An administrator can allow it with helm-values/rbac.yaml of dra_spawner. Kubernetes says: {error.message}",
+            "An administrator can allow it with helm-values/rbac.yaml of dra_spawner. "
+            f"Kubernetes says: {error.message}",
             RefusalReason.PERMISSION,
             status_code=403,
         )
