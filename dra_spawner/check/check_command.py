@@ -137,6 +137,7 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
 
     from dra_spawner.kube.api import KubernetesApi, KubernetesError
     from dra_spawner.spawner.devices.facts import read_facts
+    from dra_spawner.spawner.devices.reader import DeviceReader
 
     try:
         connection = await KubernetesApi.from_kubeconfig(kubeconfig, context=context or None)
@@ -145,6 +146,6 @@ async def _facts_of_cluster(kubeconfig: str, context: str, namespace: str) -> Cl
         raise InputError(kubeconfig, 0, "", f"cannot be used: {error}") from None
     try:
         async with connection as api:
-            return await read_facts(api, namespace)
+            return await read_facts(DeviceReader(api), namespace)
     except KubernetesError as error:
         raise InputError(kubeconfig, 0, "", f"the cluster cannot be asked: {error}") from None

@@ -16,6 +16,7 @@ from dra_spawner.profiles import profile_list_problems
 from dra_spawner.profiles.intel_gas.findings import intel_gas_problems
 from dra_spawner.profiles.problems import Problem, ProfileError
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
+from dra_spawner.spawner.devices.reader import DeviceReader, device_reader
 
 __all__ = ["SpawnerSettings"]
 
@@ -248,6 +249,11 @@ class SpawnerSettings(KubeSpawner):
     def kubernetes(self) -> KubernetesApi:
         """The API server, over KubeSpawner's connection."""
         return KubernetesApi(self.api.api_client, timeout_seconds=self.k8s_api_request_timeout)
+
+    @property
+    def devices(self) -> DeviceReader:
+        """Reader of the cluster's devices, the same for all spawners of a hub."""
+        return device_reader(self.kubernetes)
 
     @property
     def servers_namespace(self) -> str | None:

@@ -199,7 +199,7 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
     # Some choices are made from what devices give.
-    await spawner.learn_devices()
+    await spawner.devices.learn()
     for slug, options in _profiles(spawner):
         number = _number_of_combinations(options or {})
         if number > _MOST_COMBINATIONS:

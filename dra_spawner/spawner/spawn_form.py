@@ -17,8 +17,6 @@ from dra_spawner.profiles.drivers.registry import share_enforcements
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.form import FormTexts, form_profiles, has_policy_choices, unavailable_choice
 from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.devices.known_devices import KnownDevices
-from dra_spawner.spawner.hub_wide import hub_wide
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import OptionsRefused, RefusalReason, wrong_profile_sentence
 
@@ -28,19 +26,10 @@ __all__ = ["SpawnForm"]
 class SpawnForm(SpawnerSettings):
     """KubeSpawner with choices that are made from what devices give, and with what is worth knowing about them."""
 
-    @property
-    def known_devices(self) -> KnownDevices:
-        """The devices as this hub knows them."""
-        return hub_wide(KnownDevices, KnownDevices)
-
-    async def learn_devices(self) -> None:
-        """Read the devices, if what is known is old. Never takes long."""
-        await self.known_devices.learn(self.kubernetes)
-
     async def learn_devices_of_choices(self) -> None:
         """Read the devices, if choices are made from them."""
         if callable(self.profile_list) or has_policy_choices(self.profile_list):
-            await self.learn_devices()
+            await self.devices.learn()
 
     # The form
 
@@ -50,7 +39,7 @@ class SpawnForm(SpawnerSettings):
         return self._render_form if self.profile_list else ""
 
     async def _render_form(self, spawner: KubeSpawner) -> str:
-        await self.learn_devices()
+        await self.devices.learn()
         profiles = self._sorted_dict_values(self.profile_list)
         if callable(profiles):
             profiles = await maybe_future(profiles(spawner))
@@ -65,7 +54,7 @@ class SpawnForm(SpawnerSettings):
     def _completed(self, profile_list: Any, *, with_texts: bool = False) -> Any:
         """Return the list with all choices made. Whatever happens, there is a form."""
         try:
-            return self._completed_from(profile_list, self.known_devices.catalog, with_texts)
+            return self._completed_from(profile_list, self.devices.catalog, with_texts)
         except Exception:
             self.log.exception("The spawn form is made without what is known of devices")
             return self._completed_from(profile_list, DeviceCatalog(ClusterFacts()), with_texts=False)

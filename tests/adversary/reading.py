@@ -30,8 +30,8 @@ from dra_spawner.spawner.accounts.intel_gas_ledger import GpuLedger
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
-from dra_spawner.spawner.devices.known_devices import KnownDevices
 from dra_spawner.spawner.devices.other_nodes import devices_of, fits_elsewhere
+from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
@@ -134,23 +134,23 @@ async def _watch(api: ExamplesApi) -> None:
 async def _diagnose(api: ExamplesApi) -> None:
     pod, *_ = (await api.list("/api/v1/pods"))["items"]
     wanted = gpu_claim()
-    await diagnose(api, {"gpu": wanted}, pod=pod)
-    await diagnose(api, {"gpu": wanted}, {"gpu": "c"}, NAMESPACE, pod, ("gpu",))
-    await diagnose(api, {"gpu": wanted}, {"gpu": "c"}, NAMESPACE)
+    await diagnose(DeviceReader(api), {"gpu": wanted}, pod=pod)
+    await diagnose(DeviceReader(api), {"gpu": wanted}, {"gpu": "c"}, NAMESPACE, pod, ("gpu",))
+    await diagnose(DeviceReader(api), {"gpu": wanted}, {"gpu": "c"}, NAMESPACE)
 
 
 async def _other_nodes(api: ExamplesApi) -> None:
     pods = (await api.list("/api/v1/pods"))["items"]
-    await fits_elsewhere(api, {"c": gpu_claim()}, pods[0], pods, lambda pod: False)
+    await fits_elsewhere(DeviceReader(api), {"c": gpu_claim()}, pods[0], pods, lambda pod: False)
     await devices_of(api, pods[0])
 
 
 async def _facts(api: ExamplesApi) -> None:
-    await read_facts(api, NAMESPACE)
+    await read_facts(DeviceReader(api), NAMESPACE)
 
 
-async def _known_devices(api: ExamplesApi) -> None:
-    assert (await KnownDevices().learn(api)).is_known
+async def _devices(api: ExamplesApi) -> None:
+    assert (await DeviceReader(api).learn()).is_known
 
 
 async def _intel(api: ExamplesApi) -> None:
@@ -198,7 +198,7 @@ FLOWS: Final[Mapping[str, Callable[[ExamplesApi], Awaitable[None]]]] = {
     "dra_spawner.kube.cluster_watch": _watch,
     "dra_spawner.spawner.devices.diagnosis": _diagnose,
     "dra_spawner.spawner.devices.facts": _facts,
-    "dra_spawner.spawner.devices.known_devices": _known_devices,
+    "dra_spawner.spawner.devices.reader": _devices,
     "dra_spawner.spawner.accounts.intel_gas_ledger": _intel,
     "dra_spawner.kube.leader": _leader,
     "dra_spawner.spawner.objects.leftovers": _leftovers,

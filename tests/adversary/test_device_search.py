@@ -22,6 +22,7 @@ from dra_spawner.profiles.lint import Inventory
 from dra_spawner.profiles.lint.fit import _why_never
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.spawner.devices.diagnosis import diagnose
+from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.placeholders.controller.world import claim_spec, shape
@@ -284,7 +285,7 @@ async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: Clus
             stalls.append(clock() - before - 0.01)
 
     task = asyncio.create_task(measure())
-    found = await diagnose(cluster.admin, {"gpu": last_impossible()})
+    found = await diagnose(DeviceReader(cluster.admin), {"gpu": last_impossible()})
     task.cancel()
     assert found.fits is None
     assert not found.hopeless

@@ -21,7 +21,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
-from dra_spawner.spawner.devices.known_devices import KnownDevices
+from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
@@ -83,13 +83,13 @@ async def until_seen(service: Replica, wanted: set[tuple[str, str]]) -> None:
 async def a_hub_reads(api: KubernetesApi, namespace: str) -> None:
     """All that it reads of a cluster, in a few seconds."""
     async with asyncio.timeout(20):
-        assert (await diagnose(api, {"gpu": WHOLE["gpu"]})).fits
-        facts = await read_facts(api, namespace)
+        assert (await diagnose(DeviceReader(api), {"gpu": WHOLE["gpu"]})).fits
+        facts = await read_facts(DeviceReader(api), namespace)
         assert facts.namespace_labels is not None
         assert "node-a" in {each["metadata"]["name"] for each in facts.nodes or ()}
-        devices = KnownDevices()
+        devices = DeviceReader(api)
         while not devices.catalog.is_known:
-            await devices.learn(api)
+            await devices.learn()
         sweep = Sweep(api, None, timedelta(0), datetime.now(UTC))
         await sweep.run()
         assert sweep.errors == []

@@ -22,6 +22,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.hostile_objects import (
@@ -175,9 +176,9 @@ async def test_what_a_hub_reads_is_read_beside_them(cluster: ClusterUnderTest, c
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     async with tenant_of(cluster) as tenant:
         await write_odd_objects(tenant, "odd")
-        diagnosis = await diagnose(cluster.admin, {"gpu": WHOLE["gpu"]})
+        diagnosis = await diagnose(DeviceReader(cluster.admin), {"gpu": WHOLE["gpu"]})
         assert diagnosis.fits
-        facts = await read_facts(cluster.admin, cluster.namespace)
+        facts = await read_facts(DeviceReader(cluster.admin), cluster.namespace)
         assert facts.slices
         assert facts.device_classes is not None
         assert "gpu.example.com" in facts.device_classes
@@ -193,7 +194,7 @@ async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnde
         assert (await stranger.post("DeviceClass", text))[0] == 403
         async with stranger.as_administrator(real_cluster) as administrator:
             await administrator.create("DeviceClass", text)
-    facts = await read_facts(real_cluster.admin, real_cluster.namespace)
+    facts = await read_facts(DeviceReader(real_cluster.admin), real_cluster.namespace)
     assert facts.device_classes is not None
     content = facts.device_classes["deep"].config[0].content
     assert content["opaque"]["driver"] == "gpu.example.com"

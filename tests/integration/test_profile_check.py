@@ -12,6 +12,7 @@ from dra_spawner import names
 from dra_spawner.cli import main
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole
@@ -52,7 +53,7 @@ async def checked(capsys, *arguments):
 async def test_facts_with_the_rights_of_a_hub(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as api:
-        facts = await read_facts(api, cluster.namespace)
+        facts = await read_facts(DeviceReader(api), cluster.namespace)
         assert facts.kubernetes_version == (1, 36)
         assert facts.dropped_fields == frozenset()
         assert set(facts.device_classes) == {"gpu-share.example.com", "gpu.example.com"}
@@ -62,8 +63,8 @@ async def test_facts_with_the_rights_of_a_hub(cluster):
 
         label = {"metadata": {"labels": {names.ADMIN_ACCESS: "true"}}}
         await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
-        facts = await read_facts(api, cluster.namespace)
-        assert facts.namespace_labels[names.ADMIN_ACCESS] == "true"
+        facts = await read_facts(DeviceReader(api), cluster.namespace)
+        assert facts.namespace_labels[ADMIN_ACCESS_LABEL] == "true"
         assert facts.dropped_fields == frozenset()
     assert (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"] == []
 
@@ -79,7 +80,7 @@ async def test_an_account_that_may_do_little_knows_little(real_cluster):
     file = cluster.directory / "nobody.kubeconfig"
     file.write_text(json.dumps(kubeconfig))
     async with await KubernetesApi.from_kubeconfig(file) as api:
-        facts = await read_facts(api, cluster.namespace)
+        facts = await read_facts(DeviceReader(api), cluster.namespace)
     assert facts.kubernetes_version == (1, 36)
     for name in ("device_classes", "slices", "nodes", "namespace_labels", "dropped_fields"):
         assert getattr(facts, name) is None
@@ -116,7 +117,7 @@ async def test_fields_that_a_cluster_with_gates_off_drops(control_plane_path, tm
             for name in ("gpu.example.com", "gpu-share.example.com"):
                 # CEL knows no device.allowMultipleAllocations there.
                 await api.create(resource_path("resource.k8s.io/v1", "deviceclasses"), device_class(name, "true"))
-            facts = await read_facts(api, "default")
+            facts = await read_facts(DeviceReader(api), "default")
         assert facts.dropped_fields == {"capacity", "distinctAttribute", "tolerations", "firstAvailable"}
         file = tmp_path / "profiles.yaml"
         file.write_text(yaml.safe_dump(PROFILES))

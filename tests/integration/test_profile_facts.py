@@ -12,6 +12,7 @@ import yaml
 from dra_spawner.cli import main
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.network_definitions import NETWORKS, networks_served
@@ -52,7 +53,7 @@ def webhook(name, group, resource):
 
 async def facts_as(kubeconfig, cluster: ClusterUnderTest):
     async with await KubernetesApi.from_kubeconfig(kubeconfig) as api:
-        return await read_facts(api, cluster.namespace)
+        return await read_facts(DeviceReader(api), cluster.namespace)
 
 
 async def found(capsys, cluster: ClusterUnderTest, kubeconfig, rule, *profiles):

@@ -10,9 +10,7 @@ import pytest
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
 from dra_spawner.dra.objects import DeviceClass, ResourceSlice
-from dra_spawner.profiles.facts import ClusterFacts
-from dra_spawner.profiles.offers import DeviceCatalog
-from dra_spawner.spawner.devices.known_devices import KnownDevices
+from dra_spawner.spawner.devices.reader import KnownDevices
 from dra_spawner.spawner.spawn_refusal import OptionsRefused
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
@@ -116,14 +114,13 @@ async def test_hostile_names_of_devices_and_hostile_options_stay_text(nowhere, m
     for device in slices[0]["spec"]["devices"]:
         device["name"] = hostile
         device["capacity"] = {hostile: device["capacity"]["memory"], "memory": device["capacity"]["memory"]}
-    known = KnownDevices()
-    known.catalog = DeviceCatalog(
-        ClusterFacts(
+    spawner = nowhere.user("ada").spawner
+    spawner.devices.devices.put(
+        KnownDevices(
             {each["metadata"]["name"]: DeviceClass.from_json(each) for each in classes},
             tuple(map(ResourceSlice.from_json, slices)),
         )
     )
-    monkeypatch.setattr(type(nowhere.user("ada").spawner), "known_devices", known)
     nowhere.spawner_config.profile_list = [profile("12Gi", choices=None), profile(slug="other", default=True)]
     spawner = nowhere.user("ada").spawner
     monkeypatch.setattr(

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from dra_spawner.kube.api import KubernetesApi, KubernetesError
+from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.choices import Choice, ListedChoice
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Finding, Level
 from dra_spawner.profiles.lint import CheckReport, Inventory, check_choice, check_choices
 from dra_spawner.spawner.devices.facts import read_facts
+from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
 
 __all__ = ["CheckedFacts"]
 
@@ -39,26 +40,25 @@ class CheckedFacts:
 
     def __init__(
         self,
-        api: KubernetesApi,
+        reader: DeviceReader,
         namespace: str | None,
         log: logging.Logger | logging.LoggerAdapter[logging.Logger],
         *,
         nodes_may_be_added: bool,
         ignored: Collection[str] = (),
     ) -> None:
-        self._api = api
+        self._reader = reader
         self._namespace = namespace
         self._log = log
         self._nodes_may_be_added = nodes_may_be_added
         self._ignored = frozenset(ignored)
-        self._inventory = Inventory(_UNKNOWN)
-        self._read_at: float | None = None
-        #: When the last reading that has ended was begun: what changed before then, it has seen.
-        self._begun_at = -math.inf
-        self._failed = False
-        self._reading: asyncio.Task[None] | None = None
+        self._reading: Reading[Inventory] = Reading(self._read)
         # An inventory keeps what it finds out; one thread at a time.
         self._turn = asyncio.Lock()
+
+    @property
+    def _inventory(self) -> Inventory:
+        return self._reading.value or Inventory(_UNKNOWN)
 
     @property
     def facts(self) -> ClusterFacts:
@@ -66,78 +66,50 @@ class CheckedFacts:
         return self._inventory.facts
 
     async def check_all(self, listed: Iterable[ListedChoice]) -> CheckReport:
-        """All choices of a list, against facts that are read for it."""
-        await self._read_now()
+        """Check all choices of a list, against facts that are read for it."""
+        with suppress(KubernetesError):
+            await self._reading.get(NOW)
         async with self._turn:
             return await asyncio.to_thread(check_choices, tuple(listed), self._inventory, (), self._ignored)
 
     async def error_in(self, choice: Choice) -> Finding | None:
-        """Why a choice cannot work here, if that is so by what is read after this was asked."""
-        asked_at = asyncio.get_running_loop().time()
-        age = self._age()
-        if age is None or age > _FRESH_SECONDS:
-            self._begin_reading()
-        error = await self._first_error(choice)
+        """Return why a choice cannot work here, if that is so by what is read after this was asked."""
+        if self._reading.age() > _FRESH_SECONDS:
+            self._reading.begin()
+        error = await self._first_error(choice, self._inventory)
         if error is None:
             return None
+        # Without an answer only what is an error on every cluster counts.
+        inventory = Inventory(_UNKNOWN)
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
-                while self._begun_at < asked_at:
-                    await self._read_now()
+                inventory = await self._reading.get(NOW)
         except TimeoutError:
             self._log.info("The cluster does not say soon enough whether this still holds: %s", error)
-            return await self._error_anywhere(choice)
-        return await (self._error_anywhere(choice) if self._failed else self._first_error(choice))
+        except KubernetesError:
+            pass  # the log has it
+        return await self._first_error(choice, inventory)
 
-    async def _first_error(self, choice: Choice) -> Finding | None:
+    async def _first_error(self, choice: Choice, inventory: Inventory) -> Finding | None:
         async with self._turn:
-            found = await asyncio.to_thread(check_choice, choice, self._inventory, self._ignored)
+            found = await asyncio.to_thread(check_choice, choice, inventory, self._ignored)
         return next((each for each in found if each.level is Level.ERROR), None)
 
-    async def _error_anywhere(self, choice: Choice) -> Finding | None:
-        """An error that is one on every cluster."""
-        found = await asyncio.to_thread(check_choice, choice, Inventory(_UNKNOWN), self._ignored)
-        return next((each for each in found if each.level is Level.ERROR), None)
-
-    def _age(self) -> float | None:
-        """Seconds since the last reading; none if there was none."""
-        return None if self._read_at is None else asyncio.get_running_loop().time() - self._read_at
-
-    def _begin_reading(self) -> asyncio.Task[None]:
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.create_task(self._read())
-        return self._reading
-
-    async def _read_now(self) -> None:
-        # Whoever stops waiting does not stop the reading for others.
-        await asyncio.shield(self._begin_reading())
-
-    async def _read(self) -> None:
-        begun_at = asyncio.get_running_loop().time()
-        await self._read_once()
-        self._begun_at = begun_at
-
-    async def _read_once(self) -> None:
+    async def _read(self) -> Inventory:
+        before = self._inventory
         try:
-            facts = await read_facts(self._api, self._namespace)
+            facts = await read_facts(self._reader, self._namespace)
         except KubernetesError as error:
-            if not self._failed:
+            if not self._reading.has_failed:
                 self._log.warning("Profiles are not checked against the cluster, which cannot be asked: %s", error)
-            self._failed = True
-            return
-        except Exception:
-            self._log.exception("Profiles are not checked against the cluster")
-            self._failed = True
-            return
-        self._failed = False
-        self._read_at = asyncio.get_running_loop().time()
+            raise
         facts = replace(facts, nodes_may_be_added=self._nodes_may_be_added)
-        if facts == self._inventory.facts:
-            return  # what was found out still holds
+        if facts == before.facts:
+            return before  # what was found out still holds
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]
-        if missing and facts.dropped_fields != self._inventory.facts.dropped_fields:
+        if missing and facts.dropped_fields != before.facts.dropped_fields:
             self._log.warning(
                 "Profiles are not fully checked against the cluster: the hub may not list %s (helm-values/rbac.yaml)",
                 ", ".join(missing),
             )
-        self._inventory = Inventory(facts)
+        return Inventory(facts)

@@ -8,14 +8,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from dra_spawner import names
 from dra_spawner.dra.budget import SearchBudget
 from dra_spawner.dra.explanation import assess
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.json_types import JsonObject
-from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.kube.api import KubernetesError
 from dra_spawner.profiles.extended_resources import of_pod
-from dra_spawner.spawner.devices.facts import decoded
+from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
 
 #: What looking for an explanation may cost, in seconds and in steps of the search: there is none after that.
@@ -47,7 +46,7 @@ class Diagnosis:
 
 
 async def diagnose(
-    api: KubernetesApi,
+    reader: DeviceReader,
     claims: Mapping[str, JsonObject],
     standing: Mapping[str, str] = NOTHING_STANDS,
     namespace: str = "",
@@ -75,7 +74,7 @@ async def diagnose(
     if not claims and not extended.names:
         return Diagnosis()  # others made the claims; Kubernetes' own events tell
     try:
-        seen = await read_devices(api)
+        seen = await reader.objects()
     except KubernetesError:
         return Diagnosis()
     allocated = _allocated(seen, standing, namespace)
@@ -112,29 +111,7 @@ async def diagnose(
     return _class_missing(claims, seen) or await assess_briefly(claims, seen, nodes, seen.claims)
 
 
-@dataclass(frozen=True, slots=True)
-class SeenDevices:
-    """What decides about devices, as the API server has it."""
-
-    classes: list[JsonObject]
-    slices: list[JsonObject]
-    claims: list[JsonObject]
-    nodes: list[JsonObject]
-
-
-async def read_devices(api: KubernetesApi) -> SeenDevices:
-    """List classes, slices, claims and nodes; raises KubernetesError."""
-    lists = (
-        (names.RESOURCE_API, "deviceclasses"),
-        (names.RESOURCE_API, "resourceslices"),
-        (names.RESOURCE_API, "resourceclaims"),
-        ("v1", "nodes"),
-    )
-    found = await asyncio.gather(*(api.list(resource_path(*what)) for what in lists))
-    return SeenDevices(*(list(each["items"]) for each in found))
-
-
-def _allocated(seen: SeenDevices, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
+def _allocated(seen: DeviceObjects, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
     """Status of those standing claims that have their devices, by the claim's name."""
     return {
         name: found["status"]
@@ -145,7 +122,7 @@ def _allocated(seen: SeenDevices, standing: Mapping[str, str], namespace: str) -
     }
 
 
-def _class_missing(claims: Mapping[str, JsonObject], seen: SeenDevices) -> Diagnosis | None:
+def _class_missing(claims: Mapping[str, JsonObject], seen: DeviceObjects) -> Diagnosis | None:
     known = {device_class["metadata"]["name"] for device_class in seen.classes}
     missing = next((name for name in _classes(claims) if name not in known), None)
     if missing is None:
@@ -159,7 +136,7 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: SeenDevices) -> Diagn
 
 
 async def assess_briefly(
-    claims: Mapping[str, JsonObject], seen: SeenDevices, nodes: list[JsonObject], existing: list[JsonObject]
+    claims: Mapping[str, JsonObject], seen: DeviceObjects, nodes: list[JsonObject], existing: list[JsonObject]
 ) -> Diagnosis:
     """Look for devices on some nodes, beside existing claims.
 

@@ -8,28 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any, Final, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from dra_spawner import names
-from dra_spawner.dra.objects import DeviceClass, ResourceSlice
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.profiles.facts import ClusterFacts, claim_webhooks
 from dra_spawner.profiles.intel_gas.names import GAS_LABEL
+from dra_spawner.spawner.devices.reader import NOW, DeviceReader, readable
 
-__all__ = ["decoded", "read_facts"]
+__all__ = ["read_facts"]
 
 _ATTACHMENTS: Final = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 _WEBHOOKS: Final = (names.ADMISSION_API, "validatingwebhookconfigurations")
 _VERSION = re.compile(r"(\d+)")
 
-T = TypeVar("T")
 
-
-async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
-    """Read what can be read; what the account may not read stays unknown.
+async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFacts:
+    """Read what can be read now; what the account may not read stays unknown.
 
     Parameters
     ----------
@@ -41,24 +38,22 @@ async def read_facts(api: KubernetesApi, namespace: str | None) -> ClusterFacts:
     KubernetesError
         When the API server does not answer, or refuses the account altogether.
     """
+    api = reader.api
     version = await _version(api)
-    classes, slices, nodes, own, attachments, dropped = await asyncio.gather(
-        _list(api, names.RESOURCE_API, "deviceclasses"),
-        _list(api, names.RESOURCE_API, "resourceslices"),
-        _list(api, "v1", "nodes"),
+    devices, nodes, own, attachments, dropped = await asyncio.gather(
+        reader.devices.get(NOW),
+        readable(reader.nodes.get(NOW)),
         _namespace(api, namespace),
         _attachments(api, namespace),
         _dropped_fields(api, namespace),
     )
     webhooks, gas = await asyncio.gather(
         _list(api, *_WEBHOOKS),
-        _readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL)),
+        readable(api.list(resource_path("v1", "pods"), label_selector=GAS_LABEL)),
     )
     return ClusterFacts(
-        device_classes={item.name: item for item in decoded(DeviceClass.from_json, classes)}
-        if classes is not None
-        else None,
-        slices=decoded(ResourceSlice.from_json, slices) if slices is not None else None,
+        device_classes=devices.classes,
+        slices=devices.slices,
         nodes=tuple(map(_lasting_parts, nodes)) if nodes is not None else None,
         namespace=namespace or "",
         namespace_labels=(own["metadata"].get("labels") or {}) if own is not None else None,
@@ -79,18 +74,7 @@ async def _version(api: KubernetesApi) -> tuple[int, int] | None:
 
 
 async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
-    return await _readable(api.get(resource_path("v1", "namespaces", name=name))) if name else None
-
-
-async def _readable(answer: Any) -> JsonObject | None:
-    """An object, or nothing where the account may not read it or the API does not have it."""
-    try:
-        found: JsonObject = await answer
-    except KubernetesError as error:
-        if error.status in (403, 404):
-            return None
-        raise
-    return found
+    return await readable(api.get(resource_path("v1", "namespaces", name=name))) if name else None
 
 
 async def _attachments(
@@ -107,7 +91,7 @@ async def _attachments(
 async def _list(
     api: KubernetesApi, group_version: str, plural: str, namespace: str | None = None
 ) -> list[JsonObject] | None:
-    found = await _readable(api.list(resource_path(group_version, plural, namespace)))
+    found = await readable(api.list(resource_path(group_version, plural, namespace)))
     return list(found["items"]) if found is not None else None
 
 
@@ -118,15 +102,6 @@ def _lasting_parts(node: JsonObject) -> JsonObject:
     }
     status = {key: value for key, value in node.get("status", {}).items() if key not in ("conditions", "images")}
     return {**node, "metadata": metadata, "status": status}
-
-
-def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
-    """Objects that make sense; whatever is wrong with another one, it is the fault of that one alone."""
-    found = []
-    for obj in objects:
-        with suppress(Exception):
-            found.append(decode(obj))
-    return tuple(found)
 
 
 def _names(objects: Iterable[JsonObject] | None) -> frozenset[str] | None:

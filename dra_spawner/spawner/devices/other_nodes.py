@@ -8,14 +8,15 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.names import RESOURCE_API
 from dra_spawner.simulator.suitable_nodes import Surroundings
-from dra_spawner.spawner.devices.diagnosis import assess_briefly, read_devices
+from dra_spawner.spawner.devices.diagnosis import assess_briefly
+from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["devices_of", "fits_elsewhere"]
 
 
 async def fits_elsewhere(
-    api: KubernetesApi,
+    reader: DeviceReader,
     claims: Mapping[str, JsonObject],
     pod: JsonObject,
     servers: Iterable[JsonObject],
@@ -38,7 +39,7 @@ async def fits_elsewhere(
     if not claims or not avoided:
         return False
     try:
-        seen = await read_devices(api)
+        seen = await reader.objects()
     except KubernetesError:
         return False
     others = [node for node in seen.nodes if node["metadata"]["name"] != avoided]

@@ -114,7 +114,7 @@ def begin_checking(spawner: SpawnerSettings) -> None:
     From then on, every start in this hub is checked, too.
     """
     facts = CheckedFacts(
-        spawner.kubernetes,
+        spawner.devices,
         spawner.servers_namespace,
         spawner.log,
         nodes_may_be_added=spawner.nodes_may_be_added,

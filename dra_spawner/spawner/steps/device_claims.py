@@ -75,7 +75,7 @@ class DeviceClaims(Step):
         """Return whether devices that the server can do without are to be had now, or that is not known."""
         standing = {name: each.object.name for name, each in objects.standing.items()}
         spawner = self.spawner
-        diagnosis = await diagnose(spawner.kubernetes, self.attempt.plan.specs, standing, spawner.namespace)
+        diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, standing, spawner.namespace)
         if diagnosis.fits is False:
             self.attempt.messages.tell(
                 f"This server starts without a device that it can do without. {diagnosis.sentence}"

@@ -183,7 +183,7 @@ class PodWatch(Step):
         try:
             pod = self._look() or {}
             diagnosis = await diagnose(
-                self._objects.api, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
+                self.spawner.devices, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
             )
         except Exception:
             # An explanation is a courtesy; the start goes on without.

@@ -12,9 +12,9 @@ from dra_spawner.spawner.objects.api_objects import CLAIMS
 from dra_spawner.spawner.placement.pod import manifest_of, without_node
 from dra_spawner.spawner.settings import SpawnerSettings
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
-from dra_spawner.spawner.steps.start_metrics import STARTS_MADE_AGAIN
 from dra_spawner.spawner.steps.attempt import Attempt, FailedPod, Step
 from dra_spawner.spawner.steps.device_trouble import DeviceTrouble, TroubleWatch
+from dra_spawner.spawner.steps.start_metrics import STARTS_MADE_AGAIN
 
 __all__ = ["SecondPod", "plan_second_pod", "trouble_watch"]
 
@@ -85,9 +85,7 @@ async def plan_second_pod(attempt: Attempt, found: DeviceTrouble, start_ends: fl
     # A claim that others made, or share, stays where it is.
     is_free = objects is not None and not any(each.object.plural == CLAIMS for each in objects.standing.values())
     servers = [each for each in spawner.pod_reflector.pods.values() if each["metadata"]["name"] != spawner.pod_name]
-    elsewhere = is_free and await fits_elsewhere(
-        spawner.kubernetes, attempt.plan.specs, pod, servers, _can_be_preempted
-    )
+    elsewhere = is_free and await fits_elsewhere(spawner.devices, attempt.plan.specs, pod, servers, _can_be_preempted)
     STARTS_MADE_AGAIN.labels(trouble.kind.value).inc()
     where = "on another node" if elsewhere else "with another device if there is one"
     attempt.messages.tell(f"{sentence} It is made again, {where}.")

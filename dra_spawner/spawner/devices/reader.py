@@ -1,0 +1,260 @@
+"""The one way in which a hub reads devices: as new as each who asks demands, with one request for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from dra_spawner import names
+from dra_spawner.dra.objects import DeviceClass, ResourceSlice
+from dra_spawner.json_types import JsonObject
+from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from dra_spawner.profiles.facts import ClusterFacts
+from dra_spawner.profiles.offers import DeviceCatalog
+from dra_spawner.spawner.hub_wide import hub_wide
+from dra_spawner.spawner.objects.api_objects import CLAIMS
+
+__all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
+
+#: Demand of freshness: what was read before it was asked for does not count.
+NOW: Final = 0.0
+#: How old the devices of a spawn form may be. Sizes of devices hardly change; new nodes may come.
+_FORM_SECONDS: Final = 30.0
+#: After a reading that failed, a form does not try the next one earlier.
+_RETRY_SECONDS: Final = 5.0
+#: How long a form waits for the first reading.
+_FIRST_WAIT_SECONDS: Final = 2.0
+#: How long it waits later, when there is something older to show.
+_LATER_WAIT_SECONDS: Final = 0.2
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result(Generic[T]):
+    """A reading that has ended; changes before its beginning are seen."""
+
+    begun_at: float = -math.inf
+    value: T | None = None
+    error: KubernetesError | None = None
+
+
+class Reading(Generic[T]):
+    """Something that is read again and again, one reading at a time; all who wait share it.
+
+    Parameters
+    ----------
+    read
+        Reads it.
+    is_kept
+        Whether the last value is kept for who asks later.
+    """
+
+    def __init__(self, read: Callable[[], Awaitable[T]], *, is_kept: bool = True) -> None:
+        self._read = read
+        self._is_kept = is_kept
+        self._last_success: _Result[T] = _Result()
+        self._last: _Result[T] = _Result()
+        self._task: asyncio.Task[_Result[T]] | None = None
+
+    @property
+    def value(self) -> T | None:
+        """The value as it was read last; None if it never was."""
+        return self._last_success.value
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether the last reading failed."""
+        return self._last.error is not None
+
+    def age(self) -> float:
+        """Return the seconds since the value was read; infinite if it never was."""
+        return asyncio.get_running_loop().time() - self._last_success.begun_at
+
+    def tried_ago(self) -> float:
+        """Return the seconds since the last reading, whether it failed or not."""
+        return asyncio.get_running_loop().time() - self._last.begun_at
+
+    def put(self, value: T) -> None:
+        """Take a value as if it was read now."""
+        self._last = self._last_success = _Result(asyncio.get_running_loop().time(), value)
+
+    def begin(self) -> asyncio.Task[_Result[T]]:
+        """Begin a reading, if none is under way. Its task raises no `KubernetesError`."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+        return self._task
+
+    async def get(self, max_age_seconds: float) -> T:
+        """Return a value that is at most that old.
+
+        Raises
+        ------
+        KubernetesError
+            If a reading that was begun since then failed.
+        """
+        result, wanted = self._last_success, asyncio.get_running_loop().time() - max_age_seconds
+        while result.begun_at < wanted:
+            # Whoever stops waiting does not stop the reading for others.
+            result = await asyncio.shield(self.begin())
+        if result.error is not None:
+            raise result.error
+        assert result.value is not None
+        return result.value
+
+    async def _run(self) -> _Result[T]:
+        begun_at = asyncio.get_running_loop().time()
+        try:
+            result = _Result(begun_at, await self._read())
+        except KubernetesError as error:
+            self._last = result = _Result(begun_at, error=error)
+        else:
+            if self._is_kept:
+                self._last = self._last_success = result
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDevices:
+    """Device classes and slices, decoded; objects that make no sense are left out.
+
+    Attributes
+    ----------
+    classes, slices
+        None where the hub may not list them.
+    """
+
+    classes: Mapping[str, DeviceClass] | None
+    slices: tuple[ResourceSlice, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceObjects:
+    """What decides about devices, as the API server has it."""
+
+    classes: list[JsonObject]
+    slices: list[JsonObject]
+    claims: list[JsonObject]
+    nodes: list[JsonObject]
+
+
+class DeviceReader:
+    """Reads device classes, slices, claims and nodes.
+
+    Parameters
+    ----------
+    form_seconds, retry_seconds
+        How old the devices of a form may be, and when they are read again after a reading that failed.
+
+    Attributes
+    ----------
+    devices
+        Classes and slices as forms and checks of profiles use them.
+    classes, slices, claims, nodes
+        Collections as the API has them, which may be large: they are not kept.
+    """
+
+    def __init__(
+        self, api: KubernetesApi, *, form_seconds: float = _FORM_SECONDS, retry_seconds: float = _RETRY_SECONDS
+    ) -> None:
+        self.api = api
+        self._form_seconds, self._retry_seconds = form_seconds, retry_seconds
+        self.classes = self._collection(names.RESOURCE_API, "deviceclasses")
+        self.slices = self._collection(names.RESOURCE_API, "resourceslices")
+        self.claims = self._collection(names.RESOURCE_API, CLAIMS)
+        self.nodes = self._collection("v1", "nodes")
+        self.devices: Reading[KnownDevices] = Reading(self._read_devices)
+        self._catalog = DeviceCatalog(ClusterFacts())
+        self._catalog_of: KnownDevices | None = None
+
+    def _collection(self, group_version: str, plural: str) -> Reading[list[JsonObject]]:
+        async def read() -> list[JsonObject]:
+            return list((await self.api.list(resource_path(group_version, plural)))["items"])
+
+        return Reading(read, is_kept=False)
+
+    async def objects(self) -> DeviceObjects:
+        """Return what decides about devices now.
+
+        Raises
+        ------
+        KubernetesError
+            If one of the collections cannot be read.
+        """
+        readings = (self.classes, self.slices, self.claims, self.nodes)
+        return DeviceObjects(*await asyncio.gather(*(each.get(NOW) for each in readings)))
+
+    async def _read_devices(self) -> KnownDevices:
+        try:
+            classes, slices = await asyncio.gather(readable(self.classes.get(NOW)), readable(self.slices.get(NOW)))
+        except KubernetesError as error:
+            # Once: which of the two requests fails first, and how, differs from time to time.
+            if not self.devices.has_failed:
+                log.warning("Devices cannot be read, the spawn form knows none or old ones: %s", error)
+            raise
+        # Not in the event loop: a large cluster has thousands of slices.
+        found = await asyncio.to_thread(_decode, classes, slices)
+        known = self.devices.value
+        # The same object, so that what was found out about it still holds.
+        return known if known is not None and known == found else found
+
+    @property
+    def catalog(self) -> DeviceCatalog:
+        """The devices by what requests ask for, as far as they are known."""
+        devices = self.devices.value
+        if devices is not None and devices is not self._catalog_of:
+            self._catalog_of = devices
+            self._catalog = DeviceCatalog(ClusterFacts(device_classes=devices.classes, slices=devices.slices))
+        return self._catalog
+
+    async def learn(self) -> DeviceCatalog:
+        """Return the catalog, after a short wait for news if it is old.
+
+        An API server that does not answer is no error; if the news come later, the next form has them.
+        """
+        devices = self.devices
+        is_due = devices.age() > self._form_seconds and not (
+            devices.has_failed and devices.tried_ago() < self._retry_seconds
+        )
+        if is_due:
+            wait = _LATER_WAIT_SECONDS if self.catalog.is_known else _FIRST_WAIT_SECONDS
+            await asyncio.wait({devices.begin()}, timeout=wait)
+        return self.catalog
+
+
+def device_reader(api: KubernetesApi) -> DeviceReader:
+    """Return the reader that all spawners of this hub share for a cluster."""
+    return hub_wide((DeviceReader, api.server), lambda: DeviceReader(api))
+
+
+async def readable(answer: Awaitable[T]) -> T | None:
+    """Return what was read; None where the account may not read it or the API does not have it."""
+    try:
+        return await answer
+    except KubernetesError as error:
+        if error.status in (403, 404):
+            return None
+        raise
+
+
+def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
+    """Return the objects that make sense; whatever is wrong with another one, it is the fault of that one alone."""
+    found = []
+    for obj in objects:
+        with suppress(Exception):
+            found.append(decode(obj))
+    return tuple(found)
+
+
+def _decode(classes: list[JsonObject] | None, slices: list[JsonObject] | None) -> KnownDevices:
+    return KnownDevices(
+        {each.name: each for each in decoded(DeviceClass.from_json, classes)} if classes is not None else None,
+        decoded(ResourceSlice.from_json, slices) if slices is not None else None,
+    )

@@ -1,0 +1,94 @@
+"""What the spawn form knows of devices, from an API server that comes, changes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from kubernetes_asyncio.client import ApiClient, Configuration
+
+from dra_spawner.devcluster.api.resource_types import RESOURCESLICES
+from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
+from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.profiles.claims import DeviceRequest
+from dra_spawner.spawner.devices.reader import NOW, DeviceReader
+
+SHARE = DeviceRequest("gpu", "gpu-share.example.com")
+
+
+def sizes(catalog):
+    return [str(offer.largest) for offer in catalog.offers(SHARE, "memory")]
+
+
+async def test_news_are_read_and_old_ones_kept_while_nobody_answers(tmp_path, caplog):
+    async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
+        cluster.publish([*device_classes(), *resource_slices()])
+        api = await KubernetesApi.from_kubeconfig(cluster.kubeconfig)
+        known, patient = DeviceReader(api, form_seconds=0, retry_seconds=0), DeviceReader(api)
+        assert not known.catalog.is_known
+        first = await known.learn()
+        assert sizes(first) == ["40Gi"]
+        assert await known.learn() is first, "what is the same is not gone over again"
+        await patient.learn()
+
+        for each in list(cluster.store.objects(RESOURCESLICES)):
+            cluster.store.delete(RESOURCESLICES, None, each["metadata"]["name"])
+        assert sizes(await known.learn()) == []
+        assert sizes(await patient.learn()) == ["40Gi"], "it was read a moment ago"
+        cluster.publish(resource_slices())
+        assert sizes(await known.learn()) == ["40Gi"]
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            assert sizes(await known.learn()) == ["40Gi"]
+    assert len(caplog.records) == 1
+    await api.close()
+
+
+async def test_nobody_waits_long_and_all_wait_for_one_reading():
+    """For an API server that takes connections and says nothing."""
+    connections = []
+    silent = await asyncio.start_server(lambda *streams: connections.append(streams), "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    async with ApiClient(Configuration(host=f"http://127.0.0.1:{port}")) as client:
+        known = DeviceReader(KubernetesApi(client, timeout_seconds=60))
+        begun = asyncio.get_running_loop().time()
+        catalogs = await asyncio.gather(*(known.learn() for _ in range(5)))
+        assert asyncio.get_running_loop().time() - begun < 5
+        assert not any(catalog.is_known for catalog in catalogs)
+        assert len(connections) == 2, "one for the classes, one for the slices"
+    silent.close()
+
+
+async def test_all_who_ask_at_once_share_requests_that_were_begun_after_they_asked(tmp_path):
+    """A change that comes before the question is in the answer, whoever's request was under way then."""
+    async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
+        cluster.publish(device_classes())
+        async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
+            reader, requests = DeviceReader(api), 0
+            read = api.list
+
+            async def counted(path, **more):
+                nonlocal requests
+                requests += path.endswith("/resourceslices")
+                return await read(path, **more)
+
+            api.list = counted
+            early = asyncio.create_task(reader.objects())
+            await asyncio.sleep(0)
+            cluster.publish(resource_slices())
+            late = await asyncio.gather(*(reader.objects() for _ in range(20)))
+            await early
+            assert {len(each.slices) for each in late} == {len(resource_slices())}
+            assert requests <= 2
+            assert reader.slices.value is None, "large collections are not kept"
+
+
+async def test_a_check_and_a_form_share_what_was_read(tmp_path):
+    async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
+        cluster.publish([*device_classes(), *resource_slices()])
+        async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
+            reader = DeviceReader(api)
+            devices = await reader.devices.get(NOW)
+            assert (await reader.learn()).facts.slices is devices.slices
+            assert await reader.devices.get(60.0) is devices
