@@ -64,7 +64,7 @@ async def test_facts_with_the_rights_of_a_hub(cluster):
         label = {"metadata": {"labels": {names.ADMIN_ACCESS: "true"}}}
         await cluster.admin.patch(resource_path("v1", "namespaces", name=cluster.namespace), label)
         facts = await read_facts(DeviceReader(api), cluster.namespace)
-        assert facts.namespace_labels[ADMIN_ACCESS_LABEL] == "true"
+        assert facts.namespace_labels[names.ADMIN_ACCESS] == "true"
         assert facts.dropped_fields == frozenset()
     assert (await cluster.admin.list(cluster.path("resourceclaimtemplates")))["items"] == []
 
