@@ -12,7 +12,8 @@ The works are what the service, the form and ``fit`` ask:
 - *groups*: the same change, then every shape asks about all nodes.
 - *nodes*: the same change, then one shape asks about 200 nodes one by one (which placeholders to preempt).
 - *tokens*: the same change, then one shape asks of 200 nodes whether the verdict can be another one (preemption, too).
-- *place*: claims are placed one after the other on the first node where they fit (a rush, a replay).
+- *place*: claims are placed one after the other on the first node where they fit.
+- *rush*: six claims for each node are placed like this on an idle cluster, while some are given back.
 
 Claims are made anew for each question, as decoding makes them; only *form* asks with the same objects. Half of the nodes
 have another product, and of the shapes one asks for two devices, which no single-device verdict serves.
@@ -156,8 +157,25 @@ class Work:
             assert isinstance(found, tuple)
             self.state.record((claims[0].namespace, claims[0].name), found[0].results)
 
+    def rush(self) -> None:
+        """On an idle cluster: the state, too, is new."""
+        cluster = self.cluster
+        state = DeviceState(cluster.slices, cluster.classes, cluster.nodes, sizes=self.sizes)
+        placed: list[tuple[str, str]] = []
+        for _ in range(6 * len(cluster.nodes)):
+            if placed and self.random.random() < 0.3:
+                state.release(placed.pop(self.random.randrange(len(placed))))
+            claims = self.random.choice(cluster.shapes[:5])()
+            name = state.first_fitting_node(claims)
+            if name is None:
+                return
+            found = state.allocate(name, claims)
+            assert isinstance(found, tuple)
+            placed.append((claims[0].namespace, claims[0].name))
+            state.record(placed[-1], found[0].results)
 
-WORKS = ("cold", "form", "event", "groups", "nodes", "tokens", "place")
+
+WORKS = ("cold", "form", "event", "groups", "nodes", "tokens", "place", "rush")
 
 
 @contextmanager
