@@ -1,8 +1,7 @@
 """Nodes that could be there, for the question: what if one more of this kind came.
 
 A *template* is a node with its own slices, and the pods that come with every such node (those of DaemonSets, and static
-ones) with their claims. It is made from a node that is there, or given as objects, so that it outlives the last node of
-its kind. Each node made from it gets names of its own.
+ones) with their claims. It is made from an existing node and outlives it. Each node made from it gets names of its own.
 """
 
 from __future__ import annotations
