@@ -33,6 +33,10 @@ WRONG = (
     ("dra_spawner.service.http.handlers", "dra_spawner.service.http.nodes_page"),
     ("dra_spawner.fit.limits", "dra_spawner.devcluster.clock"),
     ("dra_spawner.uninstall.plan", "dra_spawner.check.outcome"),
+    ("dra_spawner.profiles.language", "dra_spawner.profiles.lint.rules"),
+    ("dra_spawner.profiles.drivers.amd", "dra_spawner.profiles.drivers.hami"),
+    ("dra_spawner.uninstall.found_objects", "dra_spawner.uninstall.plan"),
+    ("dra_spawner.devcluster.api.validation.names", "dra_spawner.devcluster.api.validation.claims"),
 )
 
 
