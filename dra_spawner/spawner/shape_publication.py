@@ -91,8 +91,8 @@ class ShapePublication:
         # Of this process: one that is restarted takes over what the one before it wrote.
         self._publisher = secrets.token_hex(8)
         self._written_by: str | None = None
-        self._told = ""
-        self._told_skipped: frozenset[str] = frozenset()
+        self._last_warning = ""
+        self._logged_skipped: frozenset[str] = frozenset()
         if spawner.modify_pod_hook is not None:
             self._log.info(
                 "Servers whose requests or nodes modify_pod_hook changes take over no placeholder: it is not called "
@@ -109,16 +109,16 @@ class ShapePublication:
         while True:
             try:
                 await self.publish(await published_shapes(self._new_spawner))
-                wait, self._told = _AGAIN_SECONDS, ""
+                wait, self._last_warning = _AGAIN_SECONDS, ""
             except _AnotherHub:
-                self._tell(
+                self._warn_once(
                     f"another hub writes to the ConfigMap {self._name}, too, and what it wrote last stays there; give "
                     "each hub a name of its own (c.DRASpawner.shapes_config_map, and the same of "
                     "c.DRASpawnerService), or delete the ConfigMap if that hub is gone"
                 )
                 wait = _AGAIN_SECONDS
             except KubernetesError as error:
-                self._tell(_problem(error, self._name))
+                self._warn_once(_problem(error, self._name))
                 wait = _AGAIN_SECONDS if error.status == 403 else min(2 * wait, _AGAIN_SECONDS)
             except Exception:
                 self._log.exception("The shapes of profiles are not published")
@@ -154,10 +154,10 @@ class ShapePublication:
                 f"{path}/{self._name}", {**wanted, "metadata": {**wanted["metadata"], "resourceVersion": version}}
             )
         self._written_by = self._publisher
-        self._tell_skipped(published)
+        self._log_skipped(published)
         return True
 
-    def _tell_skipped(self, published: PublishedShapes) -> None:
+    def _log_skipped(self, published: PublishedShapes) -> None:
         choices = sum(not is_combination(name) for name in published.shapes)
         self._log.info(
             "Published the shapes of profiles: choices=%d combinations=%d skipped=%d",
@@ -166,16 +166,16 @@ class ShapePublication:
             len(published.skipped),
         )
         left_out = {f"{name}: {why}" for name, why in published.skipped.items() if name.endswith("/*")}
-        for each in sorted(left_out - self._told_skipped):
+        for each in sorted(left_out - self._logged_skipped):
             self._log.warning("Not published: %s", each)
-        self._told_skipped = frozenset(left_out)
+        self._logged_skipped = frozenset(left_out)
 
-    def _tell(self, problem: str) -> None:
-        if problem != self._told:
+    def _warn_once(self, problem: str) -> None:
+        if problem != self._last_warning:
             self._log.warning(
-                "The shapes of profiles are not published, so nothing new is kept ready for them: %s", problem
+                "The shapes of profiles are not published, so there are no new placeholders for them: %s", problem
             )
-        self._told = problem
+        self._last_warning = problem
 
 
 def _problem(error: KubernetesError, name: str) -> str:

@@ -56,7 +56,7 @@ class SpawnForm(SpawnerSettings):
         try:
             return self._completed_from(profile_list, self.devices.catalog, with_texts)
         except Exception:
-            self.log.exception("The spawn form is made without what is known of devices")
+            self.log.exception("The spawn form is made without the cluster's devices")
             return self._completed_from(profile_list, DeviceCatalog(ClusterFacts()), with_texts=False)
 
     def _completed_from(self, profile_list: Any, catalog: DeviceCatalog, with_texts: bool) -> Any:

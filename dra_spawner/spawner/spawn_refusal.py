@@ -77,7 +77,7 @@ def count_as_refusal(spawner: Any) -> None:
 
 def wrong_profile_sentence(what: str) -> str:
     """Return the sentence about a choice that can never work, which users cannot help."""
-    return f"This profile is misconfigured. Please tell your administrator. {what}"
+    return f"This profile is misconfigured. Please tell your administrator: {what}"
 
 
 def wrong_profile(what: str) -> SpawnRefused:

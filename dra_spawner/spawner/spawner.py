@@ -146,7 +146,7 @@ class DRASpawner(SpawnForm):
             try:
                 return await self._start_once()
             except DevicesGone as gone:
-                self.messages.tell(str(gone))
+                self.messages.notify(str(gone))
                 self._retry = replace(self._retry, goes_without=True)
                 await self.attempt.undo()
             except DeviceTrouble as found:

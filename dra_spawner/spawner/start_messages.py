@@ -42,7 +42,7 @@ class StartMessages:
         """Whether a uid is that of a message, not of an event."""
         return uid in self._own
 
-    def tell(self, sentence: str) -> None:
+    def notify(self, sentence: str) -> None:
         """Add a message, in the shape of an Event object."""
         now = datetime.now(UTC).isoformat(timespec="seconds")
         metadata = {"uid": uuid.uuid4().hex, "name": self._about["name"], "namespace": self._about["namespace"]}

@@ -94,7 +94,7 @@ class Follower:
 ASKERS = 30
 
 
-def ask_for_places(follower: Follower) -> None:
+def ask_for_placements(follower: Follower) -> None:
     """Many users log in at once; each has another shape than the one before."""
     # What is followed is no cluster: it is never seen whole.
     policy = Policy(shapes=follower.hub.unkept, stale_after=timedelta.max)
@@ -168,7 +168,7 @@ def follow(hub: HubProcess | Recording, options: argparse.Namespace) -> int:
             listed += 1
             continue
         if not times and not rest:
-            ask_for_places(follower)
+            ask_for_placements(follower)
             started = time.perf_counter()
             follower.decide()
             print(f"{listed} objects listed; first decision after {time.perf_counter() - started:.2f} s")

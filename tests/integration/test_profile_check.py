@@ -211,7 +211,7 @@ async def test_a_broken_choice_is_logged_refused_and_heals(cluster):
         assert body["message"].startswith(
             "This choice cannot work on this cluster: the cluster has no device class late.example.com; there are "
         )
-        assert body["message"].endswith(". An administrator has to mend it.")
+        assert body["message"].endswith(". Please tell your administrator.")
         status, body = await hub.spawn("ada", {"profile": "fails"})
         assert status == 400
         assert "which device gpu.example.com/node-a/gpu-1 does not publish" in body["message"]

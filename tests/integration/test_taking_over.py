@@ -47,7 +47,7 @@ async def test_a_start_that_takes_over(places):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        assert places.said() == ["Your device was kept warm on node node-a."]
+        assert places.said() == ["A warm device was reserved for you on node node-a."]
 
         await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
         claim = await places.only_the_pod_uses_it()
@@ -127,7 +127,7 @@ async def test_a_hub_that_is_killed_after_it_has_taken(places):
         await user.spawner.get_pod_manifest()
         objects = user.spawner.attempt.objects
         kept_for = {names.RESERVED_FOR: "jupyter-ada", names.SHAPE: places.shape.id}
-        await objects.take_over(answer["claims"], kept_for)
+        await objects.take_warm_claims(answer["claims"], kept_for)
         api, namespace = places.cluster.admin, places.cluster.namespace
         before = Sweep(api, namespace, timedelta(0), objects.ends - timedelta(seconds=1))
         await before.run()
@@ -206,8 +206,8 @@ async def test_a_promise_that_ends_before_the_pod_is_made(places):
         places.proxy.fail(Fault.hold(), verb="delete", resource="pods")
         assert await places.spawn() is None
         assert places.said()[:2] == [
-            "Your device was kept warm on node node-a.",
-            "What was kept for this server is not kept any more; it gets its own.",
+            "A warm device was reserved for you on node node-a.",
+            "The reservation for this server has ended; it gets a device of its own.",
         ]
         pod = await places.pod()
         assert "resourceClaimTemplateName" in pod["spec"]["resourceClaims"][0]

@@ -15,7 +15,7 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.objects.api_objects import TEMPLATE_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
-from dra_spawner.spawner.objects.start_objects import NotKept, StartObjects, new_nonce
+from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects, new_nonce
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import user_pod
 from tests.service.replica import Replica
@@ -147,13 +147,13 @@ class Hub:
         if self._time.now() > datetime.fromisoformat(answer["until"]) - _TOO_LATE:
             return None
         try:
-            await objects.take_over(
+            await objects.take_warm_claims(
                 answer["claims"], {names.RESERVED_FOR: start.name, names.SHAPE: start.choice.shape.id}
             )
-        except NotKept:
+        except NotReserved:
             if self.spoiled.isdisjoint(answer["claims"].values()):
                 self.wrong.append(f"{start.name} came in time and did not get {answer['claims']}")
-            left = objects.leave_taken()
+            left = objects.drop_warm_claims()
             if left is not None:
                 await left.remove(start.name)
             return None

@@ -167,7 +167,7 @@ async def test_gates_of_a_profile_stay(nowhere, service):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"kind": "warm", "node": "node-a"}, ["A place was kept warm for you on node node-a."]),
+        ({"kind": "warm", "node": "node-a"}, ["Room was reserved for you on node node-a."]),
         ({"kind": "preempt", "node": "node-a", "reason": "x"}, ["Room is being made for this server on node node-a."]),
         ({"kind": "scale-up", "reason": "one more node like a"}, ["Waiting for a node: one more node like a."]),
         ({"kind": "scale-up"}, ["Waiting for a node: none has room."]),

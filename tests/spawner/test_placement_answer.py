@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.spawner.placement.answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
 NOW = datetime(2026, 8, 20, 12, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=30)
@@ -104,7 +104,7 @@ def test_answers(answer, expected):
     ids=lambda answer: json.dumps(answer)[:60],
 )
 def test_nonsense(answer):
-    with pytest.raises(AnswerMakesNoSense, match=r"."):
+    with pytest.raises(InvalidAnswer, match=r"."):
         read(answer)
 
 
@@ -116,7 +116,7 @@ def test_a_claim_stands_for_one_entry_and_all_entries_have_one():
     two = ("gpu", "nic")
     assert read({**WARM, "claims": {"gpu": "a", "nic": "b"}}, two).claims == {"gpu": "a", "nic": "b"}
     for claims in ({"gpu": "a"}, {"gpu": "a", "nic": "a"}):
-        with pytest.raises(AnswerMakesNoSense):
+        with pytest.raises(InvalidAnswer):
             read({**WARM, "claims": claims}, two)
 
 
@@ -140,7 +140,7 @@ json_values = st.recursive(
 def test_whatever_comes_is_an_answer_or_nonsense(answer):
     try:
         found = read(answer)
-    except AnswerMakesNoSense:
+    except InvalidAnswer:
         return
     assert set(found.claims) <= {"gpu"}
     assert len(found.reason) <= 300

@@ -212,7 +212,7 @@ async def test_a_wrong_claim_is_refused_before_any_request_with_its_path(nowhere
     with pytest.raises(SpawnRefused) as caught:
         await spawner.start()
     assert caught.value.jupyterhub_message == (
-        "This profile is misconfigured. Please tell your administrator. "
+        "This profile is misconfigured. Please tell your administrator: "
         "profile gpu, device_claims.gpu.count: found 0; allowed: a whole number from 1 to 32, or all"
     )
     assert caught.value.status_code == 400
@@ -284,5 +284,5 @@ async def test_a_typed_value_that_is_none_is_the_users_to_mend(nowhere):
 )
 async def test_a_profile_that_is_none_is_refused_with_a_sentence(nowhere, profiles):
     nowhere.spawner_config.profile_list = lambda spawner: profiles
-    with pytest.raises(SpawnRefused, match="is misconfigured"):
+    with pytest.raises(SpawnRefused, match=r"This profile is misconfigured\. Please tell your administrator"):
         await manifest(nowhere.user("ada").spawner, profile="gpu")

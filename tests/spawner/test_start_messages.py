@@ -15,14 +15,14 @@ def test_messages_keep_their_place_among_events():
     messages = StartMessages("jupyterhub", "jupyter-ada")
     assert messages.with_events([]) == []
     assert texts(messages.with_events([event("a")])) == ["a"]
-    messages.tell("All devices are in use.")
+    messages.notify("All devices are in use.")
     assert texts(messages.with_events([event("a"), event("b")])) == ["a", "All devices are in use.", "b"]
     assert texts(messages.with_events([event("b")])) == ["a", "All devices are in use.", "b"]
 
 
 def test_a_message_has_what_the_progress_page_reads():
     messages = StartMessages("jupyterhub", "jupyter-ada")
-    messages.tell("No device.")
+    messages.notify("No device.")
     (entry,) = messages.with_events([])
     assert entry["type"] == "Normal"
     assert entry["lastTimestamp"]

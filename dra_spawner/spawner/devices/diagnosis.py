@@ -98,8 +98,8 @@ async def diagnose(
             return Diagnosis()  # a matter of device plugins; Kubernetes' own events tell
     if not claims and allocated.keys() <= set(kept):
         return Diagnosis(
-            "The device that was kept for this server is on a node that has no room for it at the moment. It starts as "
-            "soon as there is room, there or with another device.",
+            "The device that is reserved for this server is on a node that has no room for it at the moment. It "
+            "starts as soon as there is room, there or with another device.",
             fits=True,
         )
     if not claims:
@@ -128,8 +128,8 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: DeviceObjects) -> Dia
     if missing is None:
         return None
     return Diagnosis(
-        f"This choice asks for devices of class {missing}, which this cluster does not have. An administrator "
-        f"has to mend it; the classes are: {', '.join(sorted(known)) or 'none'}.",
+        f"This choice asks for devices of class {missing}, which this cluster does not have. Please tell "
+        f"your administrator; the classes are: {', '.join(sorted(known)) or 'none'}.",
         hopeless=True,
         fits=False,
     )

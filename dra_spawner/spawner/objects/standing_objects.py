@@ -213,8 +213,8 @@ def is_due(found: JsonObject, now: datetime, gone_pods: Collection[str] = ()) ->
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     keep = annotations.get(names.KEEP_SECONDS, "")
     # Somebody else's text may be a number that no time has.
-    is_kept_for_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
-    if metadata.get("deletionTimestamp") or users_of(found) or is_kept_for_ever:
+    is_reserved_by_ever = not (keep.isascii() and keep.isdigit() and len(keep) <= _MOST_DIGITS)
+    if metadata.get("deletionTimestamp") or users_of(found) or is_reserved_by_ever:
         return False
     # Pods that are no servers of this hub may name the claim, too; only Kubernetes knows them.
     if any(entry.get("name") not in gone_pods for entry in _reserved_for(found)):

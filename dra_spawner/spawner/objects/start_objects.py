@@ -47,11 +47,11 @@ def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
     }
 
 
-class NotKept(Exception):
-    """Raised for a claim that is not kept for this start (any more)."""
+class NotReserved(Exception):
+    """Raised for a warm claim that is not reserved for this start, or not any more."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"claim {name} is not kept for this server")
+        super().__init__(f"claim {name} is not reserved for this server")
 
 
 class WrongSize(Exception):
@@ -166,8 +166,8 @@ class StartObjects:
                 raise
         self._made.add(path)
 
-    async def take_over(self, claims: Mapping[str, str], kept_for: Mapping[str, str]) -> None:
-        """Make claims that somebody else kept ready this start's own, if they are kept for it.
+    async def take_warm_claims(self, claims: Mapping[str, str], reserved_by: Mapping[str, str]) -> None:
+        """Make warm claims this start's own, if they are reserved for it.
 
         They get the labels and annotations that those of the templates would have, and go with the start's pod, or
         when it fails.
@@ -176,30 +176,30 @@ class StartObjects:
         ----------
         claims
             Name of the claim by the pod's entry that is to name it.
-        kept_for
-            Labels that say so.
+        reserved_by
+            Labels of such a reservation.
 
         Raises
         ------
-        NotKept, KubernetesError
-            Where one cannot be had. Others may be this start's by then; see `leave_taken`.
+        NotReserved, KubernetesError
+            Where one cannot be had. Others may be this start's by then; see `drop_warm_claims`.
         """
         for entry, name in claims.items():
             claim = ApiObject(
                 CLAIMS, {"apiVersion": names.RESOURCE_API, "kind": "ResourceClaim", "metadata": {"name": name}}
             )
             path = claim.path(self.namespace)
-            self._maybe_taken[path] = self._taking(self.templates[entry]["spec"]["metadata"], kept_for)
+            self._maybe_taken[path] = self._taking(self.templates[entry]["spec"]["metadata"], reserved_by)
             if not await self._is_taken(path):
-                raise NotKept(name)
+                raise NotReserved(name)
             self._taken[entry] = self._maybe_made[path] = claim
             self._made.add(path)
 
-    def _taking(self, marks: JsonObject, kept_for: Mapping[str, str]) -> list[JsonObject]:
+    def _taking(self, marks: JsonObject, reserved_by: Mapping[str, str]) -> list[JsonObject]:
         """What takes a claim over, as a JSON patch (RFC 6902)."""
         ends = {names.START: self.nonce, names.START_ENDS: self.ends.isoformat()}
         return [
-            *({"op": "test", "path": _label_path(key), "value": value} for key, value in kept_for.items()),
+            *({"op": "test", "path": _label_path(key), "value": value} for key, value in reserved_by.items()),
             *({"op": "add", "path": _label_path(key), "value": value} for key, value in marks["labels"].items()),
             {"op": "add", "path": "/metadata/annotations", "value": {**marks["annotations"], **ends}},
         ]
@@ -219,11 +219,11 @@ class StartObjects:
         return True
 
     @property
-    def taken(self) -> dict[str, str]:
+    def warm_claims(self) -> dict[str, str]:
         """Name of the claim that was taken over, by the pod's entry."""
         return {entry: claim.name for entry, claim in self._taken.items()}
 
-    def leave_taken(self) -> StartObjects | None:
+    def drop_warm_claims(self) -> StartObjects | None:
         """What removes the claims that were taken over, which the pod does without; None if there are none."""
         if not self._taken and not self._maybe_taken:
             return None

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from dra_spawner.placeholders.planner.placement import PlacementKind
 
-__all__ = ["AnswerMakesNoSense", "PlacementAnswer", "read_answer"]
+__all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
@@ -24,7 +24,7 @@ _LONGEST_PROMISE: Final = timedelta(minutes=30)
 _MARGIN: Final = timedelta(seconds=2)
 
 
-class AnswerMakesNoSense(ValueError):
+class InvalidAnswer(ValueError):
     """Raised for an answer that no service of ours gives; the message says what is wrong with it."""
 
 
@@ -69,35 +69,35 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
 
     Raises
     ------
-    AnswerMakesNoSense
+    InvalidAnswer
         With what is wrong.
     """
     if not isinstance(answer, Mapping):
-        raise AnswerMakesNoSense("it is no JSON object")
+        raise InvalidAnswer("it is no JSON object")
     try:
         kind = PlacementKind(str(answer.get("kind")))
     except ValueError:
-        raise AnswerMakesNoSense(f"its kind is {_shown(answer.get('kind'))}") from None
+        raise InvalidAnswer(f"its kind is {_shown(answer.get('kind'))}") from None
     node = answer.get("node") or ""
     if node and not _is_name(node):
-        raise AnswerMakesNoSense(f"its node is {_shown(node)}")
+        raise InvalidAnswer(f"its node is {_shown(node)}")
     claims = _claims(answer.get("claims") or {}, entries)
     if claims and kind is not PlacementKind.WARM:
-        raise AnswerMakesNoSense(f"it has claims, but its kind is {kind}")
+        raise InvalidAnswer(f"it has claims, but its kind is {kind}")
     if gates := answer.get("gates"):
         # So an older service answers: its placeholder is still there, and the pod is to wait for its end.
-        raise AnswerMakesNoSense(f"it has gates, {_shown(gates)}")
+        raise InvalidAnswer(f"it has gates, {_shown(gates)}")
     until = _moment(answer.get("until"), now) if claims else None
     return PlacementAnswer(kind, node, _plain_text(answer.get("reason")), claims, until)
 
 
 def _claims(claims: object, entries: Collection[str]) -> dict[str, str]:
     if not isinstance(claims, Mapping) or not all(_is_name(name) for name in claims.values()):
-        raise AnswerMakesNoSense(f"its claims are {_shown(claims)}")
+        raise InvalidAnswer(f"its claims are {_shown(claims)}")
     if claims and set(claims) != set(entries):
-        raise AnswerMakesNoSense(f"its claims are for {_shown(sorted(map(str, claims)))}, not for {sorted(entries)}")
+        raise InvalidAnswer(f"its claims are for {_shown(sorted(map(str, claims)))}, not for {sorted(entries)}")
     if len(set(claims.values())) < len(claims):
-        raise AnswerMakesNoSense("one claim stands for several entries")
+        raise InvalidAnswer("one claim stands for several entries")
     return dict(claims)
 
 
@@ -113,7 +113,7 @@ def _moment(until: object, now: datetime) -> datetime:
         if moment.tzinfo is None or moment > now + _LONGEST_PROMISE:
             raise ValueError(until)
     except (ValueError, OverflowError, OSError):
-        raise AnswerMakesNoSense(f"its claims are kept until {_shown(until)}") from None
+        raise InvalidAnswer(f"its claims are kept until {_shown(until)}") from None
     return moment
 
 

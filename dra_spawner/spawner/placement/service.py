@@ -17,9 +17,9 @@ import aiohttp
 from jupyterhub.app import JupyterHub
 from jupyterhub.utils import url_path_join
 
-from dra_spawner.spawner.placement.answer import AnswerMakesNoSense, PlacementAnswer, read_answer
+from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer, read_answer
 
-__all__ = ["ServiceAddress", "ask_for_place", "is_configured", "service_of_hub"]
+__all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
 
 _LIMIT_SECONDS: Final = 1.0
 _MOST_BYTES: Final = 2**16
@@ -61,7 +61,7 @@ def service_of_hub(name: str) -> ServiceAddress | None:
     return ServiceAddress(url_path_join(service.url, service.prefix), service.api_token)
 
 
-async def ask_for_place(
+async def ask_for_placement(
     address: ServiceAddress,
     question: Mapping[str, Any],
     definition: Callable[[], str],
@@ -97,14 +97,14 @@ async def ask_for_place(
     except aiohttp.ClientError as error:
         why = str(error) or type(error).__name__
     except _NotKnown as error:
-        log.info("The dra-spawner service knows no place for this server%s", error)
+        log.info("The dra-spawner service knows no placement for this server%s", error)
         return None
-    except (_Refused, AnswerMakesNoSense) as error:
+    except (_Refused, InvalidAnswer) as error:
         why = str(error)
     except Exception:
-        log.exception("The dra-spawner service was asked for a place in vain")
+        log.exception("The dra-spawner service could not be asked for a placement")
         return None
-    log.warning("The dra-spawner service does not say where this server gets its place: %s", why)
+    log.warning("The dra-spawner service does not say where this server is placed: %s", why)
     return None
 
 

@@ -65,7 +65,7 @@ class ClusterCheck(Step):
         if error is not None:
             self.log.error("Spawn refused, the choice cannot work on this cluster: %s", error)
             why = error.message if error.message.endswith((".", "?")) else f"{error.message}."
-            sentence = f"This choice cannot work on this cluster: {why} An administrator has to mend it."
+            sentence = f"This choice cannot work on this cluster: {why} Please tell your administrator."
             raise SpawnRefused(sentence, RefusalReason.PROFILE)
 
     def _choice(self) -> Choice:

@@ -77,7 +77,7 @@ class DeviceClaims(Step):
         spawner = self.spawner
         diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, standing, spawner.namespace)
         if diagnosis.fits is False:
-            self.attempt.messages.tell(
+            self.attempt.messages.notify(
                 f"This server starts without a device that it can do without. {diagnosis.sentence}"
             )
         return diagnosis.fits is not False

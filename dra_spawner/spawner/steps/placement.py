@@ -12,16 +12,16 @@ from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.spawner.clean_up import remove
-from dra_spawner.spawner.objects.start_objects import NotKept, StartObjects
+from dra_spawner.spawner.objects.start_objects import NotReserved, StartObjects
 from dra_spawner.spawner.placement.answer import PlacementAnswer
 from dra_spawner.spawner.placement.pod import OriginalPod, manifest_of, shape_of_pod
-from dra_spawner.spawner.placement.service import ServiceAddress, ask_for_place, service_of_hub
+from dra_spawner.spawner.placement.service import ServiceAddress, ask_for_placement, service_of_hub
 from dra_spawner.spawner.spawn_refusal import RefusalReason, SpawnRefused
 from dra_spawner.spawner.steps.attempt import Attempt, DevicesGone, Outcome, Step
 
 __all__ = ["Placement"]
 
-_KEPT: Final = {True: "Your device was kept warm", False: "A place was kept warm for you"}
+_KEPT: Final = {True: "A warm device was reserved for you", False: "Room was reserved for you"}
 
 
 class Placement(Step):
@@ -59,7 +59,7 @@ class Placement(Step):
             return True
         answer = self._answer
         if answer is not None and answer.claims and (self._pod_may_be_there or not answer.holds(_now())):
-            self.log.info("What was kept is not used any more: pod=%s", self.spawner.pod_name)
+            self.log.info("The reservation is not used any more: pod=%s", self.spawner.pod_name)
             await self._do_without(pod, objects)
         return True
 
@@ -79,7 +79,9 @@ class Placement(Step):
         hands_over = not self.spawner.enable_user_namespaces
         # No node is to come for devices that the server can do without.
         asks_for_node = self.attempt.plan.fallback is None
-        answer = await ask_for_place(self._address, question, lambda: definition_of(shape), original.entries, self.log)
+        answer = await ask_for_placement(
+            self._address, question, lambda: definition_of(shape), original.entries, self.log
+        )
         if answer is None:
             return
         if not answer.is_published and asks_for_node:
@@ -100,7 +102,7 @@ class Placement(Step):
             dict(answer.claims),
         )
         if sentence := _sentence(answer):
-            self.attempt.messages.tell(sentence)
+            self.attempt.messages.notify(sentence)
 
     def _never(self, reason: str) -> Exception:
         sentence = f"This server can never start here{f': {reason}' if reason else ''}."
@@ -115,20 +117,23 @@ class Placement(Step):
             manifest = manifest_of(pod, self.spawner.api.api_client)
             shape = shape_of_pod(manifest, specs)
         except Exception:
-            self.log.exception("It cannot be told what %s needs of a node; it goes anywhere", self.spawner.pod_name)
+            self.log.exception(
+                "The shape of %s cannot be determined, the service is not asked for its placement",
+                self.spawner.pod_name,
+            )
             return None
         return (shape, OriginalPod.of(manifest)) if shape is not None else None
 
     async def _take(self, answer: PlacementAnswer, shape: Shape, objects: StartObjects) -> bool:
         """Make the warm claims the start's own; whether that worked."""
         if not answer.holds(_now()):
-            self.log.info("What was kept is not kept any more: pod=%s until=%s", self.spawner.pod_name, answer.until)
+            self.log.info("The reservation has ended: pod=%s until=%s", self.spawner.pod_name, answer.until)
             return False
-        kept_for = {names.RESERVED_FOR: self.spawner.pod_name, names.SHAPE: shape.id}
+        reserved_by = {names.RESERVED_FOR: self.spawner.pod_name, names.SHAPE: shape.id}
         try:
-            await objects.take_over(answer.claims, kept_for)
-        except (NotKept, KubernetesError) as error:
-            self.log.warning("What was kept cannot be taken over: pod=%s %s", self.spawner.pod_name, error)
+            await objects.take_warm_claims(answer.claims, reserved_by)
+        except (NotReserved, KubernetesError) as error:
+            self.log.warning("The warm claims cannot be handed over: pod=%s %s", self.spawner.pod_name, error)
             await self._leave(objects)
             return False
         return True
@@ -137,12 +142,12 @@ class Placement(Step):
         assert self._original is not None
         self._original.restore(pod)
         self._answer = None
-        self.attempt.messages.tell("What was kept for this server is not kept any more; it gets its own.")
+        self.attempt.messages.notify("The reservation for this server has ended; it gets a device of its own.")
         await self._leave(objects)
 
     async def _leave(self, objects: StartObjects) -> None:
         """Remove claims that nobody else may have any more, either."""
-        left = objects.leave_taken()
+        left = objects.drop_warm_claims()
         if left is not None:
             await remove(left, self.spawner.pod_name, self.log)
 

@@ -178,7 +178,7 @@ class PodWatch(Step):
         await self._explain(message, impatient=now >= out_of_patience)
 
     async def _explain(self, message: str, impatient: bool) -> None:
-        taken = self._objects.taken
+        taken = self._objects.warm_claims
         standing = {name: each.object.name for name, each in self._objects.standing.items()} | taken
         try:
             pod = self._look() or {}
@@ -196,7 +196,7 @@ class PodWatch(Step):
         if diagnosis.hopeless:
             raise SpawnRefused(diagnosis.sentence, RefusalReason.DEVICE_CLASS)
         if diagnosis.sentence and diagnosis.sentence != self.waiting_for:
-            self.attempt.messages.tell(diagnosis.sentence)
+            self.attempt.messages.notify(diagnosis.sentence)
         self.waiting_for = diagnosis.sentence
 
     async def _hold_again(self) -> None:

@@ -88,7 +88,7 @@ async def plan_second_pod(attempt: Attempt, found: DeviceTrouble, start_ends: fl
     elsewhere = is_free and await fits_elsewhere(spawner.devices, attempt.plan.specs, pod, servers, _can_be_preempted)
     STARTS_MADE_AGAIN.labels(trouble.kind.value).inc()
     where = "on another node" if elsewhere else "with another device if there is one"
-    attempt.messages.tell(f"{sentence} It is made again, {where}.")
+    attempt.messages.notify(f"{sentence} It is made again, {where}.")
     return FailedPod(sentence, trouble.node, elsewhere)
 
 
