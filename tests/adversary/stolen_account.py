@@ -6,7 +6,6 @@ the rule's name and a sentence when it is.
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from tests.cluster.access import SERVICE_ACCOUNT
 from tests.cluster.policy import apply_policy, withdraw_policy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import shape
+from tests.polling import eventually
 from tests.service.replica import SHARE
 
 Json = dict[str, Any]
@@ -80,9 +80,11 @@ async def refused_by_the_policy_alone(thief: Thief, rule: str, attempts: dict[st
 
 async def until(thief: Thief, attempt: Attempt, *, refused: bool) -> None:
     """Wait until the API server knows of a policy's coming or going."""
-    async with asyncio.timeout(30):
-        while bool(await outcome(thief, attempt)) != refused:  # noqa: ASYNC110 - nothing tells but asking
-            await asyncio.sleep(0.05)
+
+    async def is_known() -> bool:
+        return bool(await outcome(thief, attempt)) == refused
+
+    await eventually(is_known, f"the attempt is refused: {refused}")
 
 
 async def outcome(thief: Thief, attempt: Attempt) -> str:

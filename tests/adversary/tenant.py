@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import ssl
@@ -15,6 +14,7 @@ import yaml
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import RBAC_API
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
 
 ACCOUNT = "stranger"
 RESOURCES = {
@@ -122,9 +122,7 @@ async def _token(admin: KubernetesApi, namespace: str) -> str:
             },
         },
     }
-    async with asyncio.timeout(15):
-        while not await _is_allowed(admin, review):  # noqa: ASYNC110 (nothing tells but asking)
-            await asyncio.sleep(0.02)
+    await eventually(lambda: _is_allowed(admin, review), f"{ACCOUNT} may create claims")
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 7200}}
     path = resource_path("v1", "serviceaccounts", namespace, ACCOUNT, "token")
     return str((await admin.create(path, request))["status"]["token"])

@@ -264,12 +264,9 @@ async def test_the_embedded_scheduler_goes_on_to_the_next_pod(embedded_cluster: 
         await start_server(cluster, cluster.namespace, f"mallory-{number}", last_impossible(), LARGE.id, affinity={})
     await start_server(cluster, cluster.namespace, "ada", PART_CLAIM["gpu"], PART.id, affinity={})
     path = resource_path("v1", "pods", cluster.namespace)
-    async with asyncio.timeout(30):
-        while not (await cluster.admin.get(f"{path}/ada"))["spec"].get("nodeName"):  # noqa: ASYNC110 (no watch here)
-            await asyncio.sleep(0.05)
-        text = "timed out trying to allocate devices"
-        while text not in str(await cluster.admin.get(f"{path}/mallory-0")):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+    await cluster.wait_for(f"{path}/ada", lambda pod: "nodeName" in pod["spec"])
+    text = "timed out trying to allocate devices"
+    await cluster.wait_for(f"{path}/mallory-0", lambda pod: text in str(pod))
 
 
 async def test_a_hub_says_that_it_could_not_be_determined(embedded_cluster: ClusterUnderTest) -> None:

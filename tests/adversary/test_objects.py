@@ -45,9 +45,9 @@ from tests.cluster.access import service_token
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
-from tests.integration.hub_process import eventually
 from tests.integration.test_service import ServiceProcess
 from tests.placeholders.controller.world import shape, user_pod
+from tests.polling import eventually
 from tests.service.replica import WHOLE, Replica, Service, node, prepare, publish_shapes, replica
 
 pytestmark = pytest.mark.timeout(180)

@@ -20,8 +20,8 @@ from dra_spawner.service.http import web_application
 from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import eventually
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)
 

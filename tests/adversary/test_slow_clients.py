@@ -15,8 +15,8 @@ import pytest
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES
 from dra_spawner.service.http.placement_handler import MOST_BODY_BYTES
 from tests.adversary.raw_client import RawClient, request
-from tests.integration.hub_process import eventually
 from tests.integration.service_process import ServiceProcess
+from tests.polling import eventually
 
 TOKEN = "0123456789abcdef" * 2
 PLACEMENTS = "/api/placements"

@@ -5,7 +5,6 @@ It may make pods, which is much, but with the shipped policy only where the hub'
 
 from __future__ import annotations
 
-import asyncio
 import copy
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,6 +17,7 @@ from tests.cluster.access import SHIPPED_RULES, grant
 from tests.cluster.policy import HUB_POLICY, policy_objects, policy_path
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import user_pod
+from tests.polling import eventually
 from tests.service.replica import SHARE
 
 Json = dict[str, Any]
@@ -78,9 +78,14 @@ async def test_it_writes_where_its_users_are_and_nowhere_else(
         await thief.create(namespaces, foreign, params=DRY)
         policy, binding = [await cluster.admin.create(policy_path(obj), obj) for obj in of_hub_in(cluster.namespace)]
         try:
-            async with asyncio.timeout(30):
-                while (refused := await refusals(thief, "kube-system")).keys() != KINDS.keys():  # noqa: ASYNC110
-                    await asyncio.sleep(0.05)
+            refused: dict[str, str] = {}
+
+            async def all_are_refused() -> bool:
+                nonlocal refused
+                refused = await refusals(thief, "kube-system")
+                return refused.keys() == KINDS.keys()
+
+            await eventually(all_are_refused, "the policy is in force", shows=lambda: refused)
             sentence = (
                 f"request: namespace kube-system: the hub writes in {cluster.namespace} and in namespaces that begin "
                 f"with {cluster.namespace}-, and nowhere else"

@@ -25,6 +25,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, claim_spec, shape, user_pod
+from tests.polling import eventually
 
 __all__ = ["BESIDE", "FULL", "NAMESPACE", "Bench", "NodeKind", "Start", "running"]
 
@@ -107,14 +108,13 @@ class Bench:
         return f"{prefix}-{self.number:05}"
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 120) -> None:
-        end = time.monotonic() + seconds
-        while not condition():
-            if time.monotonic() > end:
-                decisions = [(each.decision.kind, each.decision.reason, each.decision.outcome)
-                             for each in self.reconciler.decisions.newest(5)]  # fmt: skip
-                pods = [(pod.name, pod.node_name, pod.is_deleted) for pod in self.watch.snapshot.pods.values()]
-                raise TimeoutError(f"not seen within {seconds:g} s: {what}; decided: {decisions}; pods: {pods[-5:]}")
-            await asyncio.sleep(0.01)
+        def last() -> str:
+            newest = [each.decision for each in self.reconciler.decisions.newest(5)]
+            decisions = [(each.kind, each.reason, each.outcome) for each in newest]
+            pods = [(pod.name, pod.node_name, pod.is_deleted) for pod in self.watch.snapshot.pods.values()]
+            return f"decided: {decisions}; pods: {pods[-5:]}"
+
+        await eventually(condition, what, seconds, shows=last, pause_seconds=0.01)
 
     # --- nodes -----------------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ from tests.bench.fleet import DRIVER, Fleet
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.harness_binary import control_plane_binary
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, shape, user_pod
+from tests.polling import eventually
 
 Json = dict[str, Any]
 
@@ -226,9 +227,12 @@ async def _record(
                 )
                 reconciler = Reconciler(watch, lambda: wanted, executor, DecisionLog(), frozenset((NAMESPACE,)))
                 work = asyncio.create_task(reconciler.run())
-                async with asyncio.timeout(300):
-                    while any(len(reconciler.view().warm(each)) < placeholders for each in wanted.shapes):  # noqa: ASYNC110 (no change is awaited)
-                        await asyncio.sleep(0.1)
+                await eventually(
+                    lambda: all(len(reconciler.view().warm(each)) >= placeholders for each in wanted.shapes),
+                    "all placeholders are warm",
+                    within_seconds=300,
+                    pause_seconds=0.1,
+                )
                 watch.has_begun = True
                 reservations = Reservations(reconciler)
                 for _ in range(coming):

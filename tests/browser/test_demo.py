@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.devices import classes, node_with, shareable
+from tests.polling import eventually_sync
 
 playwright = pytest.importorskip("playwright.sync_api")
 
@@ -78,13 +79,20 @@ class Demo:
             return json.load(answer)
 
 
-def start_demo(*options: str, within_seconds: float = 60) -> Demo:
-    process = subprocess.Popen(
+def run_demo(*options: str) -> subprocess.Popen[str]:
+    """The demo as from a terminal: Ctrl-C reaches it even where the test run itself is in the background of a script."""
+    return subprocess.Popen(
         [Path(sys.executable).with_name("dra-spawner"), "demo", "--port", "0", "--no-browser", *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # A shell without job control lets what it starts in the background ignore SIGINT, which is inherited.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def start_demo(*options: str, within_seconds: float = 60) -> Demo:
+    process = run_demo(*options)
     demo = Demo(process, [])
     arrived = demo.arrived
 
@@ -224,11 +232,11 @@ async def test_an_existing_cluster_is_used_instead(cluster):
         await cluster.wait_gone(cluster.path(plural))
 
 
-def wait_until_none_is_left(demo: Demo, within_seconds: float = 10) -> None:
-    end = time.monotonic() + within_seconds
-    while left := processes_in(demo.directory):
-        assert time.monotonic() < end, left
-        time.sleep(0.05)
+def wait_until_none_is_left(demo: Demo) -> None:
+    def left() -> list[str]:
+        return processes_in(demo.directory)
+
+    eventually_sync(lambda: not left(), "all processes end", shows=left, pause_seconds=0.05)
     assert not demo.directory.exists()
 
 
@@ -258,12 +266,7 @@ def test_a_hub_that_is_killed_takes_its_proxy_along_and_the_demo_fails():
 @linux
 @pytest.mark.parametrize("after", ["", "Starting the embedded cluster", "Starting JupyterHub"], ids=repr)
 def test_ctrl_c_during_the_start_ends_it_quietly(after):
-    process = subprocess.Popen(
-        [Path(sys.executable).with_name("dra-spawner"), "demo", "--port", "0", "--no-browser"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    process = run_demo()
     seen = []
     if after:
         for line in process.stdout:
@@ -280,10 +283,10 @@ def test_ctrl_c_during_the_start_ends_it_quietly(after):
 
 def wait_until_it_imports(pid: int) -> None:
     """Until the demo has begun to load its libraries, of which this is the first."""
-    end = time.monotonic() + 30
-    while "/aiohttp/" not in Path(f"/proc/{pid}/maps").read_text():
-        assert time.monotonic() < end
-        time.sleep(0.002)
+    maps = Path(f"/proc/{pid}/maps")
+    eventually_sync(
+        lambda: "/aiohttp/" in maps.read_text(), "it imports aiohttp", shows=maps.read_text, pause_seconds=0.002
+    )
 
 
 def test_a_port_that_is_taken_is_said_in_a_sentence():

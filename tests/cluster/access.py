@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from pathlib import Path
 
 import yaml
 
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, resource_path
+from tests.polling import eventually
 
 from .policy import apply_policy
 
@@ -117,19 +118,18 @@ async def _until_granted(
 ) -> None:
     """Wait until the authorizer, which follows the objects by watching, knows each rule."""
     user = f"system:serviceaccount:{namespace}:{account}"
-    async with asyncio.timeout(_TIMEOUT_SECONDS):
-        for obj in objects:
-            for rule in obj.get("rules") or []:
-                for resource in rule["resources"]:
-                    attributes = {
-                        "namespace": obj["metadata"].get("namespace", ""),
-                        "verb": rule["verbs"][0],
-                        "group": rule["apiGroups"][0],
-                        "resource": resource,
-                        "name": next(iter(rule.get("resourceNames") or ()), ""),
-                    }
-                    while not await _allowed(api, user, attributes):  # noqa: ASYNC110 - nothing tells but asking
-                        await asyncio.sleep(_POLL_SECONDS)
+    for obj in objects:
+        for rule in obj.get("rules") or []:
+            for resource in rule["resources"]:
+                attributes = {
+                    "namespace": obj["metadata"].get("namespace", ""),
+                    "verb": rule["verbs"][0],
+                    "group": rule["apiGroups"][0],
+                    "resource": resource,
+                    "name": next(iter(rule.get("resourceNames") or ()), ""),
+                }
+                is_allowed = partial(_allowed, api, user, attributes)
+                await eventually(is_allowed, f"{user} may {attributes}", _TIMEOUT_SECONDS)
 
 
 async def _allowed(api: KubernetesApi, user: str, attributes: dict[str, str]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import yaml
@@ -10,6 +9,7 @@ import yaml
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from dra_spawner.kube.api_connection import ApiRequest
+from tests.polling import eventually
 
 POLICY = Path(__file__).parents[2] / "helm-values" / "service-policy.yaml"
 HUB_POLICY = POLICY.with_name("hub-policy-user-namespaces.yaml")
@@ -57,9 +57,11 @@ async def withdraw_policy(api: KubernetesApi, namespace: str, account: str) -> N
 
 async def until_in_force(api: KubernetesApi, namespace: str, account: str, *, in_force: bool = True) -> None:
     """Wait until a Lease of another name is refused to an account, or is not any more; it is never made."""
-    async with asyncio.timeout(_TIMEOUT_SECONDS):
-        while await _is_refused(api, namespace, account) != in_force:  # noqa: ASYNC110 - nothing tells but asking
-            await asyncio.sleep(_POLL_SECONDS)
+
+    async def is_so() -> bool:
+        return await _is_refused(api, namespace, account) == in_force
+
+    await eventually(is_so, f"the policy holds for {account}: {in_force}", _TIMEOUT_SECONDS)
 
 
 async def _is_refused(api: KubernetesApi, namespace: str, account: str) -> bool:

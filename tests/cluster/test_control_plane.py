@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.polling import eventually_sync
+
 from . import harness_binary
 from .control_plane import ControlPlane, ControlPlaneError
 from .harness_binary import BinaryUnavailable, BuildFailed, control_plane_binary, source_hash
@@ -26,11 +28,11 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def until_gone(pids: list[int], seconds: float = 10.0) -> list[int]:
-    deadline = time.monotonic() + seconds
-    while (alive := [pid for pid in pids if is_running(pid)]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return alive
+def until_gone(pids: list[int]) -> None:
+    def alive() -> list[int]:
+        return [pid for pid in pids if is_running(pid)]
+
+    eventually_sync(lambda: not alive(), "the processes end", shows=alive)
 
 
 def check_for(plane: ControlPlane, seconds: float) -> None:
@@ -144,7 +146,7 @@ def test_component_that_dies_shows_its_log(control_plane_path: Path, tmp_path: P
         with pytest.raises(ControlPlaneError, match="kube-apiserver ended with exit code -9") as raised:
             check_for(plane, seconds=10)
         assert len(str(raised.value).splitlines()) > 10
-    assert until_gone(list(pids.values())) == []
+    until_gone(list(pids.values()))
 
 
 def test_component_that_cannot_start_shows_its_log(tmp_path: Path):
@@ -173,4 +175,4 @@ def test_killed_test_run_leaves_no_process(control_plane_path: Path, tmp_path: P
         pids = [int(word) for word in run.stdout.readline().split()]
         assert len(pids) == 4
         run.kill()
-    assert until_gone(pids) == []
+    until_gone(pids)

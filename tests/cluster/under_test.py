@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +10,7 @@ from dra_spawner.devcluster.kubelet.container_runtime import FakeRuntime, Proces
 from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
+from tests.polling import eventually
 
 from .background import BackgroundLoop
 from .control_plane import write_kubeconfig
@@ -20,8 +20,6 @@ T = TypeVar("T")
 
 RESOURCE_API = "resource.k8s.io/v1"
 DEFAULT_TIMEOUT_SECONDS = 30.0
-_POLL_SECONDS = 0.02
-_LONGEST_SHOWN = 5000
 
 # Where the kinds that tests create live: plural and whether they have a namespace.
 _KINDS = {
@@ -214,41 +212,41 @@ class ClusterUnderTest:
         """
 
         async def wait() -> JsonObject:
-            last: JsonObject | str = "nothing there"
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while asyncio.get_running_loop().time() < deadline:
+            last: JsonObject | None = None
+
+            async def as_expected() -> JsonObject | None:
+                nonlocal last
                 try:
                     last = await self._api.get(path)
                 except KubernetesError as error:
                     if not error.not_found:
                         raise
-                else:
-                    if condition(last):
-                        return last
-                await asyncio.sleep(_POLL_SECONDS)
-            raise AssertionError(f"{path} is not as expected after {timeout_seconds:g} s: {_shown(last)}")
+                    return None
+                return last if condition(last) else None
+
+            found = await eventually(
+                as_expected, f"{path} is as expected", timeout_seconds, shows=lambda: last or "nothing there"
+            )
+            assert found is not None
+            return found
 
         return await self._there(wait())
 
     async def wait_gone(self, path: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> None:
         """Wait until there is nothing at `path`; for a collection, until it is empty."""
+        last: JsonObject = {}
 
-        async def wait() -> None:
-            last: JsonObject = {}
-            deadline = asyncio.get_running_loop().time() + timeout_seconds
-            while asyncio.get_running_loop().time() < deadline:
-                try:
-                    last = await self._api.get(path)
-                except KubernetesError as error:
-                    if not error.not_found:
-                        raise
-                    return
-                if last.get("items") == []:
-                    return
-                await asyncio.sleep(_POLL_SECONDS)
-            raise AssertionError(f"{path} is still there after {timeout_seconds:g} s: {_shown(last)}")
+        async def is_gone() -> bool:
+            nonlocal last
+            try:
+                last = await self._api.get(path)
+            except KubernetesError as error:
+                if not error.not_found:
+                    raise
+                return True
+            return last.get("items") == []
 
-        await self._there(wait())
+        await self._there(eventually(is_gone, f"{path} is gone", timeout_seconds, shows=lambda: last))
 
     async def wait_running(self, pod: str, *, timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS) -> JsonObject:
         """Wait until a pod of this namespace runs and is ready; the pod."""
@@ -317,17 +315,12 @@ class ClusterUnderTest:
         await self._api.delete(self.path("pods"), grace_period_seconds=1 if self._keeps_nodes else 0)
         await self._api.delete(self.path("resourceclaims"))
         # A claim that is still allocated would hold devices of the next test's nodes.
-        deadline = asyncio.get_running_loop().time() + DEFAULT_TIMEOUT_SECONDS
-        while asyncio.get_running_loop().time() < deadline:
-            pods = await self._api.list(self.path("pods"))
-            claims = await self._api.list(self.path("resourceclaims"))
-            if not pods["items"] and not claims["items"]:
-                return
-            await asyncio.sleep(_POLL_SECONDS)
-        raise AssertionError(f"pods or claims of the test do not go: {pods['items']} {claims['items']}")
+        left: list[JsonObject] = []
 
+        async def is_empty() -> bool:
+            left[:] = [
+                each for kind in ("pods", "resourceclaims") for each in (await self._api.list(self.path(kind)))["items"]
+            ]
+            return not left
 
-def _shown(answer: JsonObject | str) -> str:
-    """What a message says of an object; of a long list its begin."""
-    text = str(answer)
-    return text if len(text) < _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]} …"
+        await eventually(is_empty, "pods and claims of the test go", DEFAULT_TIMEOUT_SECONDS, shows=lambda: left)

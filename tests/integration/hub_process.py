@@ -11,12 +11,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
+
+from tests.polling import eventually
 
 ROOT = Path(__file__).parents[2]
 #: The file that administrators copy.
@@ -221,17 +222,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-async def eventually(check: Callable[[], Any], what: str, within_seconds: float = 30) -> Any:
-    """The first true answer of ``check``; fails with ``what`` if there is none in time."""
-    end = time.monotonic() + within_seconds
-    while True:
-        answer = check()
-        if asyncio.iscoroutine(answer):
-            answer = await answer
-        if answer:
-            return answer
-        if time.monotonic() > end:
-            raise AssertionError(f"not within {within_seconds} s: {what}")
-        await asyncio.sleep(0.05)

@@ -13,8 +13,9 @@ import aiohttp
 
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
 from tests.integration.service_process import free_url
+from tests.polling import eventually
 
 CONFIG = Path(__file__).parents[2] / "jupyterhub_config.d" / "20-dra-spawner-service.py"
 GROUPS = """

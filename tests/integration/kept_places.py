@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -21,6 +20,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.integration.faulty_hub import hub_behind_proxy
 from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work
+from tests.polling import eventually
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
 
@@ -135,14 +135,16 @@ class KeptPlaces:
 
     async def only_the_pod_uses_it(self, user: str = "ada") -> dict[str, Any]:
         """The claim of a pod, as soon as it is promised to nobody any more."""
-        deadline = asyncio.get_running_loop().time() + 20
-        while True:
-            claim = await self.claim_of(user)
+        claim: dict[str, Any] = {}
+
+        async def is_only_its() -> bool:
+            claim.clear()
+            claim.update(await self.claim_of(user))
             consumers = [(each["resource"], each["name"]) for each in claim["status"].get("reservedFor", ())]
-            if consumers == [("pods", f"jupyter-{user}")]:
-                return claim
-            assert asyncio.get_running_loop().time() < deadline, consumers
-            await asyncio.sleep(0.05)
+            return consumers == [("pods", f"jupyter-{user}")]
+
+        await eventually(is_only_its, f"only jupyter-{user} uses its claim", shows=lambda: claim)
+        return claim
 
     def requests(self) -> list[str]:
         """The hub's, in order, that change something or read a single object."""
@@ -152,12 +154,14 @@ class KeptPlaces:
     async def only_placeholders_are_left(self) -> None:
         """No user's pod, no template, and no claim but those of placeholders that are kept for whoever comes."""
 
-        async def left() -> list[str]:
-            found = []
+        found: list[str] = []
+
+        async def are_gone() -> bool:
+            found.clear()
             lists = {}
             for plural in ("pods", "resourceclaims", "resourceclaimtemplates"):
                 lists[plural] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
-            found += [f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"]]
+            found.extend(f"template {each['metadata']['name']}" for each in lists["resourceclaimtemplates"])
             kept = set()
             for pod in lists["pods"]:
                 if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER:
@@ -168,12 +172,9 @@ class KeptPlaces:
                 marks = claim["metadata"]["labels"]
                 if claim["metadata"]["name"] not in kept or names.RESERVED_FOR in marks:
                     found.append(f"claim {claim['metadata']['name']} {marks}")
-            return found
+            return not found
 
-        deadline = asyncio.get_running_loop().time() + 45
-        while left_over := await left():
-            assert asyncio.get_running_loop().time() < deadline, left_over
-            await asyncio.sleep(0.05)
+        await eventually(are_gone, "nothing but placeholders is left", within_seconds=45, shows=lambda: found)
 
 
 def pods_of(claim: dict[str, Any]) -> list[str]:

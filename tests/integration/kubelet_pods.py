@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.json_types import JsonObject
 from tests.cluster.example_objects import pod
+from tests.polling import eventually
 
 # Writes its environment to a file and waits to be ended.
 REPORT = (
@@ -31,12 +30,15 @@ def reporting_pod(name: str, directory: Path, **options: Any) -> JsonObject:
 
 async def report(directory: Path, name: str) -> dict[str, str]:
     """What the pod's process has seen."""
-    async with asyncio.timeout(20):
-        while True:
-            try:
-                return json.loads((directory / f"{name}.json").read_text())
-            except (FileNotFoundError, ValueError):
-                await asyncio.sleep(0.02)
+
+    def read() -> dict[str, str]:
+        try:
+            found: dict[str, str] = json.loads((directory / f"{name}.json").read_text())
+        except (FileNotFoundError, ValueError):
+            return {}
+        return found
+
+    return await eventually(read, f"{name} reports")
 
 
 def is_running(pid: int) -> bool:
@@ -53,11 +55,3 @@ def container_status(obj: JsonObject) -> JsonObject:
 
 def waiting_reason(obj: JsonObject) -> str:
     return container_status(obj).get("state", {}).get("waiting", {}).get("reason", "")
-
-
-async def until(condition: Callable[[], bool], *, seconds: float = 10.0) -> None:
-    async with asyncio.timeout(seconds):
-        while True:
-            if condition():
-                return
-            await asyncio.sleep(0.02)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import eventually
+from tests.polling import eventually
 
 NETWORKS = ("k8s.cni.cncf.io/v1", "network-attachment-definitions")
 

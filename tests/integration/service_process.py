@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.integration.hub_process import eventually
+from tests.polling import eventually
 
 ACCOUNT_VARIABLES = ("KUBECONFIG", "KUBERNETES_SERVICE_HOST")
 

@@ -13,8 +13,8 @@ from dra_spawner.spawner.objects.start_objects import utc_now
 from tests.cluster.access import HUB_ACCOUNT, RBAC_API
 from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import Faulty, faulty_on
-from tests.integration.hub_process import eventually
 from tests.integration.network_definitions import NETWORKS, networks_served
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -19,9 +19,10 @@ from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, serv
 from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import CONFIG
 from tests.integration.service_process import free_url
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)
 

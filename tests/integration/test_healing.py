@@ -21,6 +21,7 @@ from tests.integration.devices import DRIVER, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty, faulty_on
 from tests.integration.kept_places import IMAGE, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -50,11 +51,12 @@ def more_than(before: dict[str, float]) -> dict[str, float]:
 
 async def hub_sees_node(faulty: Faulty) -> None:
     """Wait until the start has seen on which node its pod is."""
-    async with asyncio.timeout(10):
-        watch = None
-        while watch is None or not watch.seen.get("spec", {}).get("nodeName"):
-            watch = faulty.user.spawner.attempt.step(PodWatch)
-            await asyncio.sleep(0.05)
+
+    def node_is_seen() -> bool:
+        watch = faulty.user.spawner.attempt.step(PodWatch)
+        return bool(watch and watch.seen.get("spec", {}).get("nodeName"))
+
+    await eventually(node_is_seen, "the start sees the pod's node")
 
 
 async def pod_of(faulty: Faulty) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.integration.devices import classes, node_with, shareable, whole
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(180)
 

@@ -16,8 +16,9 @@ from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.example_objects import gpu_class, gpu_slice, pod, share_template
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
 
-from .kubelet_pods import NODE, REPORT, is_running, report, reporting_pod, until, waiting_reason
+from .kubelet_pods import NODE, REPORT, is_running, report, reporting_pod, waiting_reason
 
 
 async def test_share_reaches_the_process_and_everything_goes_with_the_pod(cluster: ClusterUnderTest, tmp_path: Path):
@@ -45,15 +46,25 @@ async def test_share_reaches_the_process_and_everything_goes_with_the_pod(cluste
     assert status["podIP"].startswith("127.")
     assert status["containerStatuses"][0]["ready"] is True
     assert "running" in status["containerStatuses"][0]["state"]
-    reasons = [event["reason"] for event in await cluster.events("user")]
-    assert {"Scheduled", "Pulled", "Created", "Started"} <= set(reasons)
+    for reason in (
+        "Scheduled",
+        "Pulled",
+        "Created",
+        "Started",
+    ):  # each is written by itself, after the status or before
+        await cluster.wait_event("user", reason)
 
     await cluster.admin.delete(cluster.path("pods", "user"))
     await cluster.wait_gone(cluster.path("pods", "user"))
-    await until(lambda: not is_running(int(seen["PID"])))
+    await eventually(lambda: not is_running(int(seen["PID"])), "the process ends")
     await cluster.wait_gone(cluster.path("resourceclaims", claim_name))
     await cluster.wait_event("user", "Killing", text="Stopping container main")
-    assert not list((cluster.directory / "kubelet" / "pods").iterdir())
+    directories = cluster.directory / "kubelet" / "pods"  # the kubelet clears up when the pod object is gone
+    await eventually(
+        lambda: not list(directories.iterdir()),
+        "the pod's directory is gone",
+        shows=lambda: list(directories.iterdir()),
+    )
 
 
 async def test_two_pods_share_one_device_and_a_third_waits(cluster: ClusterUnderTest, tmp_path: Path):
@@ -101,9 +112,9 @@ async def test_image_pull_takes_its_time_and_may_fail(cluster: ClusterUnderTest)
     await cluster.wait_running("first")
     await cluster.publish(pod("second", []))
     await cluster.wait_running("second")
-    reasons = {name: {each["reason"] for each in await cluster.events(name)} for name in ("first", "second")}
-    assert "Pulling" in reasons["first"]
-    assert "Pulling" not in reasons["second"]
+    await cluster.wait_event("first", "Pulling")
+    await cluster.wait_event("second", "Started")
+    assert "Pulling" not in {each["reason"] for each in await cluster.events("second")}
     node = await cluster.admin.get("/api/v1/nodes/node-a")
     assert [image["names"] for image in node["status"]["images"]] == [["example.com/image:1"]]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from pathlib import Path
@@ -11,8 +10,9 @@ import pytest
 
 from tests.cluster.example_objects import pod
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
 
-from .kubelet_pods import NODE, REPORT, container_status, is_running, report, reporting_pod, until, waiting_reason
+from .kubelet_pods import NODE, REPORT, container_status, is_running, report, reporting_pod, waiting_reason
 
 
 async def test_environment_is_the_pods_alone(
@@ -146,7 +146,7 @@ async def test_nothing_outlives_the_container(cluster: ClusterUnderTest, tmp_pat
     assert is_running(child_pid)
     await cluster.admin.delete(cluster.path("pods", "parent"))
     await cluster.wait_gone(cluster.path("pods", "parent"))
-    await until(lambda: not is_running(child_pid))
+    await eventually(lambda: not is_running(child_pid), "the child ends")
 
 
 async def test_force_deletion_ends_the_process(cluster: ClusterUnderTest, tmp_path: Path):
@@ -155,7 +155,7 @@ async def test_force_deletion_ends_the_process(cluster: ClusterUnderTest, tmp_pa
     await cluster.wait_running("user")
     pid = int((await report(tmp_path, "user"))["PID"])
     await cluster.admin.delete(cluster.path("pods", "user"), grace_period_seconds=0)
-    await until(lambda: not is_running(pid))
+    await eventually(lambda: not is_running(pid), "the process ends")
 
 
 async def test_missing_program_is_told_in_status_and_event(cluster: ClusterUnderTest):
@@ -175,8 +175,9 @@ async def test_logs_are_kept(embedded_cluster: ClusterUnderTest):
     script = "import signal; print('hello', flush=True); signal.pause()"
     await embedded_cluster.publish(pod("user", [sys.executable, "-c", script]))
     await embedded_cluster.wait_running("user")
-    async with asyncio.timeout(10):
-        while True:
-            if await embedded_cluster.admin.get_text(embedded_cluster.path("pods", "user", "log")) == "hello\n":
-                return
-            await asyncio.sleep(0.02)
+    path = embedded_cluster.path("pods", "user", "log")
+
+    async def log_is_there() -> bool:
+        return await embedded_cluster.admin.get_text(path) == "hello\n"
+
+    await eventually(log_is_there, "the log has the output")

@@ -16,7 +16,8 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, device_class, node_with, shareable, whole
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(180)
 

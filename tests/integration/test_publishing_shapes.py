@@ -17,6 +17,7 @@ from dra_spawner.spawner import DRASpawner, shape_publication
 from dra_spawner.spawner.shape_publication import ShapePublication, published_shapes
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import classes, node_with, shareable
+from tests.polling import eventually
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 CONFIG_MAPS = "configmaps"
@@ -74,9 +75,9 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi")]
     ours._log.addHandler(caplog.handler)
     task = asyncio.create_task(ours.run())
-    async with asyncio.timeout(20):
-        while not [each for each in caplog.records if "another hub writes" in each.getMessage()]:  # noqa: ASYNC110 - nothing tells
-            await asyncio.sleep(0.02)
+    await eventually(
+        lambda: [each for each in caplog.records if "another hub writes" in each.getMessage()], "the hub warns"
+    )
     task.cancel()
     ours._log.removeHandler(caplog.handler)
     (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
@@ -138,9 +139,7 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
     publication._log.addHandler(caplog.handler)
     task = asyncio.create_task(publication.run())
     before = hub.proxy.count(verb, CONFIG_MAPS)
-    async with asyncio.timeout(20):
-        while hub.proxy.count(verb, CONFIG_MAPS) < before + 3:  # noqa: ASYNC110 - nothing tells but looking
-            await asyncio.sleep(0.02)
+    await eventually(lambda: hub.proxy.count(verb, CONFIG_MAPS) >= before + 3, "the hub tries three times")
     said = {record.getMessage() for record in caplog.records if "are not published" in record.getMessage()}
     (sentence,) = said
     assert f"the hub's Role lacks the rule {rule} (helm-values/rbac.yaml)" in sentence

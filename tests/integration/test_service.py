@@ -15,9 +15,10 @@ import pytest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from tests.cluster.access import service_token
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.integration.service_process import ServiceProcess
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(180)
 

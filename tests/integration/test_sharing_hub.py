@@ -6,7 +6,8 @@ import pytest
 
 from dra_spawner.spawner.objects.standing_objects import users_of
 from tests.integration.devices import classes, node_with, whole
-from tests.integration.hub_process import HubProcess, eventually
+from tests.integration.hub_process import HubProcess
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(180)
 

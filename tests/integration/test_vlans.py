@@ -21,6 +21,7 @@ from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import Faulty, hub_behind_proxy
 from tests.integration.vlan_devices import VLAN_CLASS, vlan_devices
+from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -65,9 +66,14 @@ class Hub(Faulty):
         )
 
     async def until_account(self, expected: dict[int, set[str]]) -> None:
-        async with asyncio.timeout(20):
-            while await self.account() != expected:  # noqa: ASYNC110 - nothing tells but asking
-                await asyncio.sleep(0.05)
+        found: dict[int, set[str]] = {}
+
+        async def is_so() -> bool:
+            nonlocal found
+            found = await self.account()
+            return found == expected
+
+        await eventually(is_so, f"the account is {expected}", shows=lambda: found)
 
     async def vlans_of_pods(self) -> dict[str, str]:
         pods = (await self.cluster.admin.list(self.cluster.path("pods")))["items"]
@@ -316,9 +322,7 @@ async def test_an_account_that_somebody_removed_is_made_anew(hub: Hub):
 
 async def test_the_sweep_runs_with_the_hub(hub: Hub):
     hub.spawner.begin_sweeping()
-    async with asyncio.timeout(10):
-        while not hub.proxy.count("get", MAPS):  # noqa: ASYNC110 - nothing tells but asking
-            await asyncio.sleep(0.02)
+    await eventually(lambda: hub.proxy.count("get", MAPS), "the sweep reads the account")
 
 
 async def test_a_hub_without_the_right_says_so(hub: Hub):

@@ -27,7 +27,7 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.example_objects import CLASS, gpu_class, gpu_slice, pod, share_template
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import eventually
+from tests.polling import eventually
 from tests.simulator.dump import Plain, dump
 
 #: Small pages and short watches, so that there are many of them.

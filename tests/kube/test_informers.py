@@ -15,7 +15,7 @@ from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.informers import Informer, InformerEnded, Resource, wait_informers_ended
 from dra_spawner.simulator.claims import ObjectKey
-from tests.integration.hub_process import eventually
+from tests.polling import eventually
 
 RESOURCE = Resource("ConfigMap", "v1", "configmaps")
 DEEP = "[" * 5000 + "]" * 5000

@@ -15,7 +15,7 @@ from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes, NotLeading, new_identity
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.hub_process import eventually
+from tests.polling import eventually
 
 TIMES = LeaseTimes(lease_seconds=3, renew_deadline_seconds=2, retry_seconds=1)
 LEASE = "dra-spawner-test"

@@ -14,6 +14,7 @@ from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
 from tests.service.chaos_hub import Hub, Start
 from tests.service.chaos_observer import Observer, claims_named
 from tests.service.test_faults import writes
@@ -118,12 +119,7 @@ class ChaosWorld:
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 25) -> None:
         """Wait for something, at real speed."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            raise AssertionError(f"not seen in {seconds} s: {what}\n{self.picture()}") from None
+        await eventually(condition, what, seconds, shows=self.picture, pause_seconds=0.01)
 
     # --- what must hold --------------------------------------------------------------------------------------------------
 

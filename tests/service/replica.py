@@ -33,6 +33,7 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.placeholders.controller.world import IMAGE, claim_spec, user_pod
+from tests.polling import eventually
 
 TOKEN = "0123456789abcdef" * 2
 PRIORITY_CLASS = "dra-spawner-placeholder"
@@ -99,18 +100,11 @@ class Replica:
 
     async def until(self, condition: Callable[[], bool], what: str = "", seconds: float = 25) -> None:
         """Wait until the replica shows something."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            newest = [
-                (each.decision.kind, each.decision.subject, each.decision.reason, each.decision.outcome)
-                for each in self.context.decisions.newest(12)
-            ]
-            raise AssertionError(
-                f"not seen in {seconds} s: {what}; problems: {self.context.problems()}; decisions: {newest}"
-            ) from None
+
+        def last() -> str:
+            return f"problems: {self.context.problems()}; decisions: {self.context.decisions.newest(12)}"
+
+        await eventually(condition, what, seconds, shows=last)
 
     async def until_warm(self, shape: Shape, count: int) -> None:
         """Wait until so many places of a shape can be promised."""

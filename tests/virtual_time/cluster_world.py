@@ -23,6 +23,7 @@ from dra_spawner.simulator.snapshot import Snapshot
 from dra_spawner.spawner.objects.start_objects import owner_reference
 from tests.cluster.instant_kubelet import InstantKubelet
 from tests.placeholders.planner.world import IMAGE, Json, gpu_slice, node_objects, user_manifest
+from tests.polling import eventually
 from tests.virtual_time.clock import JumpingClock
 from tests.virtual_time.quiet import Quiet, waiting
 
@@ -197,13 +198,10 @@ class ClusterWorld:
         await asyncio.gather(self._agent.heartbeat_forever(), self._kubelet.run())
 
     async def until(self, condition: Callable[[], bool], what: str, seconds: float = 30) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
-                    await asyncio.sleep(0.005)
-        except TimeoutError:
-            pods = {pod.name: (pod.node_name, pod.is_gated) for pod in self.snapshot.pods.values()}
-            raise AssertionError(f"not seen within {seconds:g} s: {what}; pods: {pods}") from None
+        def pods() -> dict[str, tuple[str, bool]]:
+            return {pod.name: (pod.node_name, pod.is_gated) for pod in self.snapshot.pods.values()}
+
+        await eventually(condition, what, seconds, shows=pods, pause_seconds=0.005)
 
     async def _delete_pod(self, namespace: str, name: str) -> None:
         path = resource_path("v1", "pods", namespace, name)

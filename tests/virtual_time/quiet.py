@@ -11,6 +11,7 @@ from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.simulator.pods import Pod
+from tests.polling import eventually
 from tests.simulator.preempting import place_by_preemption
 
 _POLL_SECONDS = 0.01
@@ -120,6 +121,6 @@ class Rounds:
         """Wait until it has decided anew, as of now."""
         seen = self.count
         self._reconciler.wake()
-        async with asyncio.timeout(_LONGEST_ROUND_SECONDS):
-            while self.count == seen:  # noqa: ASYNC110 (it tells nobody)
-                await asyncio.sleep(_POLL_SECONDS / 4)
+        await eventually(
+            lambda: self.count != seen, "another round", _LONGEST_ROUND_SECONDS, pause_seconds=_POLL_SECONDS / 4
+        )

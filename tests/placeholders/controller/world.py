@@ -22,6 +22,7 @@ from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSett
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually
 
 IMAGE = "example.com/notebook:1"
 PAUSE = PlaceholderSettings().image
@@ -98,15 +99,7 @@ class PlaceholderWorld:
 
     async def until(self, condition: Callable[[], bool], seconds: float = 20, what: str = "") -> None:
         """Wait until the watch shows something."""
-        try:
-            async with asyncio.timeout(seconds):
-                while not condition():  # noqa: ASYNC110 (what is looked at is not always a change)
-                    await asyncio.sleep(0.01)
-        except TimeoutError:
-            raise AssertionError(
-                f"not seen in {seconds} s: {what or condition}; decisions: "
-                f"{[(each.decision.kind, each.decision.subject, each.decision.reason, each.decision.outcome) for each in self.decisions.newest(12)]}"
-            ) from None
+        await eventually(condition, what or str(condition), seconds, shows=lambda: self.decisions.newest(12))
 
     def warm(self, of: Shape) -> list[Any]:
         """Those that may be handed over: their claims are seen to be allocated, too, which comes by another watch."""

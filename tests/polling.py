@@ -1,0 +1,87 @@
+"""Waiting for what nothing announces: ask again and again until a deadline, then fail with the last state."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar, cast
+
+__all__ = ["eventually", "eventually_sync"]
+
+T = TypeVar("T")
+
+_PAUSE_SECONDS: Final = 0.02
+_LONGEST_SHOWN: Final = 5000
+
+
+async def eventually(
+    check: Callable[[], T | Awaitable[T]],
+    what: str,
+    within_seconds: float = 30,
+    *,
+    shows: Callable[[], object] | None = None,
+    pause_seconds: float = _PAUSE_SECONDS,
+) -> T:
+    """Ask until the answer is true.
+
+    Parameters
+    ----------
+    check
+        Is asked, and its answer awaited if need be. What it raises ends the waiting.
+    what
+        Is waited for; what the failure says.
+    within_seconds
+        Until it fails. A check that has begun by then is still awaited, so a machine that is busy with other things gets
+        its last answer.
+    shows
+        What the failure says of the last state; the last answer, if this is not given.
+
+    Returns
+    -------
+    T
+        The first true answer.
+
+    Raises
+    ------
+    AssertionError
+        If no answer was true in time.
+    """
+    end = time.monotonic() + within_seconds
+    while True:
+        is_last = time.monotonic() >= end
+        answer = check()
+        found = cast(T, await answer if inspect.isawaitable(answer) else answer)
+        if found:
+            return found
+        if is_last:
+            raise AssertionError(_failure(what, within_seconds, shows() if shows else found))
+        await asyncio.sleep(pause_seconds)
+
+
+def eventually_sync(
+    check: Callable[[], T],
+    what: str,
+    within_seconds: float = 30,
+    *,
+    shows: Callable[[], object] | None = None,
+    pause_seconds: float = _PAUSE_SECONDS,
+) -> T:
+    """`eventually` for tests without an event loop."""
+    end = time.monotonic() + within_seconds
+    while True:
+        is_last = time.monotonic() >= end
+        found = check()
+        if found:
+            return found
+        if is_last:
+            raise AssertionError(_failure(what, within_seconds, shows() if shows else found))
+        time.sleep(pause_seconds)
+
+
+def _failure(what: str, within_seconds: float, last: object) -> str:
+    shown = str(last)
+    if len(shown) > _LONGEST_SHOWN:
+        shown = f"{shown[:_LONGEST_SHOWN]} …"
+    return f"not within {within_seconds:g} s: {what}; last: {shown}"

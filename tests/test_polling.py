@@ -1,0 +1,37 @@
+"""The polling helper itself."""
+
+import pytest
+
+from tests.polling import eventually, eventually_sync
+
+
+async def test_the_first_true_answer_is_returned():
+    answers = iter([0, "", 7, 8])
+    assert await eventually(lambda: next(answers), "a true answer") == 7
+    assert eventually_sync(iter([None, 3]).__next__, "a true answer") == 3
+
+
+async def test_an_answer_may_be_awaited():
+    answers = iter([False, True])
+
+    async def ask() -> bool:
+        return next(answers)
+
+    assert await eventually(ask, "a true answer") is True
+
+
+async def test_the_failure_says_what_was_awaited_and_what_was_seen_last():
+    with pytest.raises(AssertionError, match=r"^not within 0.05 s: the pod is gone; last: \[\]$"):
+        await eventually(list, "the pod is gone", 0.05)
+    with pytest.raises(AssertionError, match=r"^not within 0.05 s: the pod is gone; last: Pending$"):
+        eventually_sync(lambda: False, "the pod is gone", 0.05, shows=lambda: "Pending")
+    with pytest.raises(AssertionError, match=r"x{5000} …$"):
+        eventually_sync(lambda: False, "something", 0, shows=lambda: "x" * 6000)
+
+
+async def test_after_the_deadline_there_is_one_more_look():
+    """On a busy machine the time may be over before the second look."""
+    answers = iter([False, True])
+    assert await eventually(lambda: next(answers), "a true answer", 0.001, pause_seconds=0.01)
+    with pytest.raises(StopIteration):
+        eventually_sync(iter([]).__next__, "nothing hides what a check raises")
