@@ -19,7 +19,7 @@ _LONGEST_SHOWN: Final = 5000
 async def eventually(
     check: Callable[[], T | Awaitable[T]],
     what: str,
-    within_seconds: float = 30,
+    within_seconds: float = 60,
     *,
     shows: Callable[[], object] | None = None,
     pause_seconds: float = _PAUSE_SECONDS,
@@ -63,7 +63,7 @@ async def eventually(
 def eventually_sync(
     check: Callable[[], T],
     what: str,
-    within_seconds: float = 30,
+    within_seconds: float = 60,
     *,
     shows: Callable[[], object] | None = None,
     pause_seconds: float = _PAUSE_SECONDS,

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from kubespawner import KubeSpawner
 from traitlets import Any as AnyValue
-from traitlets import Bool, Dict, Integer, List, Unicode, default
+from traitlets import Bool, Dict, Float, Integer, List, Unicode, default
 
 from dra_spawner import names
 from dra_spawner.kube.api import KubernetesApi
@@ -161,7 +161,18 @@ class SpawnerSettings(KubeSpawner):
         ask none. Where the hub has no service of this name, none is asked, either.
 
         Servers of profiles with placeholders (``c.DRASpawnerService.placeholders``) take over a warm claim. The service
-        is asked once for each start, for a second at most; a start never fails because of it.
+        is asked once for each start; a start never fails because of it.
+        """,
+    )
+
+    placement_wait_seconds = Float(
+        1.0,
+        min=0.1,
+        config=True,
+        help="""
+        Seconds that a start waits for the service's answer. Without one it goes on as if there were no service. With
+        more, servers are handed placeholders although the service's machine is busy with other things; where the
+        service hangs, users wait that much longer.
         """,
     )
 

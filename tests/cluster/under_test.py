@@ -19,7 +19,7 @@ from .fault_proxy import FaultProxy
 T = TypeVar("T")
 
 RESOURCE_API = "resource.k8s.io/v1"
-DEFAULT_TIMEOUT_SECONDS = 30.0
+DEFAULT_TIMEOUT_SECONDS = 60.0
 
 # Where the kinds that tests create live: plural and whether they have a namespace.
 _KINDS = {

@@ -25,7 +25,7 @@ SHIPPED_CONFIG = ROOT / "jupyterhub_config.d" / "10-dra-spawner.py"
 #: A server that answers as a notebook server does, and starts at once.
 QUICK_SERVER = Path(__file__).with_name("quick_server.py")
 
-_START_SECONDS = 40
+_START_SECONDS = 120  # of a machine that does other things, too
 
 
 class HubProcess:

@@ -1,6 +1,6 @@
 """The dra-spawner service as the hub knows it, and the one question that a start asks it.
 
-Nothing that the service does or fails to do makes a spawn fail: there is an answer within a second, or none.
+Nothing that the service does or fails to do makes a spawn fail: there is an answer in time, or none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from dra_spawner.spawner.placement.answer import InvalidAnswer, PlacementAnswer,
 
 __all__ = ["ServiceAddress", "ask_for_placement", "is_configured", "service_of_hub"]
 
-_LIMIT_SECONDS: Final = 1.0
 _MOST_BYTES: Final = 2**16
 
 
@@ -66,6 +65,7 @@ async def ask_for_placement(
     question: Mapping[str, Any],
     definition: Callable[[], str],
     entries: Collection[str],
+    wait_seconds: float,
     log: Logger,
 ) -> PlacementAnswer | None:
     """Ask where a server gets its place.
@@ -78,14 +78,16 @@ async def ask_for_placement(
         Of the shape, asked for only if the service does not know it.
     entries
         See `read_answer`.
+    wait_seconds
+        Until no answer is awaited any more.
 
     Returns
     -------
     PlacementAnswer or None
-        None if none came within a second, or none that makes sense; the log says why.
+        None if none came in time, or none that makes sense; the log says why.
     """
     try:
-        async with asyncio.timeout(_LIMIT_SECONDS):
+        async with asyncio.timeout(wait_seconds):
             try:
                 answer, is_published = await _post(address, question), True
             except _NotKnown:
@@ -93,7 +95,7 @@ async def ask_for_placement(
                 answer, is_published = await _post(address, {**question, "definition": definition()}), False
         return replace(read_answer(answer, entries, datetime.now(UTC)), is_published=is_published)
     except TimeoutError:
-        why = f"no answer within {_LIMIT_SECONDS:g} s"
+        why = f"no answer within {wait_seconds:g} s"
     except aiohttp.ClientError as error:
         why = str(error) or type(error).__name__
     except _NotKnown as error:

@@ -80,7 +80,12 @@ class Placement(Step):
         # No node is to come for devices that the server can do without.
         asks_for_node = self.attempt.plan.fallback is None
         answer = await ask_for_placement(
-            self._address, question, lambda: definition_of(shape), original.entries, self.log
+            self._address,
+            question,
+            lambda: definition_of(shape),
+            original.entries,
+            self.spawner.placement_wait_seconds,
+            self.log,
         )
         if answer is None:
             return
