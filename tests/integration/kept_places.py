@@ -199,6 +199,5 @@ async def kept_places(cluster: ClusterUnderTest) -> AsyncIterator[KeptPlaces]:
             config = side.spawner_config
             config.image = IMAGE
             config.start_timeout = 20
-            config.placement_wait_seconds = 15  # this machine may be busy with other things
             config.device_claims = WHOLE
             yield KeptPlaces(cluster, proxy, side, service)

@@ -64,7 +64,9 @@ c.JupyterHub.services[-1]["url"] = {self.service_url!r}
 c.JupyterHub.services[-1]["command"] += ["--config", {str(settings)!r}]
 c.JupyterHub.services[-1]["environment"] |= {{"KUBECONFIG": {str(kubeconfig)!r}, "POD_NAMESPACE": {cluster.namespace!r}}}
 c.Authenticator.admin_users = {{"admin"}}
-c.DRASpawner.placement_wait_seconds = 20  # this machine may be busy with other things
+# This machine may be busy with other things.
+c.DRASpawner.placement_wait_seconds = 20
+c.DRASpawner.k8s_api_request_timeout = 20
 c.JupyterHub.load_roles[0]["scopes"].append("tokens")
 """
         super().__init__(directory, cluster.hub_kubeconfig, cluster.namespace, text + more)
