@@ -35,7 +35,7 @@ from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.recorded import Json, Recorded
-from tests.cluster.access import _CHART_RULES, SHIPPED_RULES
+from tests.cluster.access import CHART_RULES, SHIPPED_RULES
 from tests.placeholders.planner.world import NAMESPACE, gpu_claim
 
 _VERSION: Final = re.compile(r"v1|[a-z0-9.]+/v\d\w*")
@@ -76,7 +76,7 @@ def kinds_with_rights() -> set[str]:
             is_role = isinstance(obj, dict) and str(obj.get("kind", "")).endswith("Role")
             for rule in obj["rules"] if is_role else ():
                 found |= set(rule["resources"]) if _READING & set(rule["verbs"]) else set()
-    return found - {resource for rule in _CHART_RULES for resource in rule["resources"]}
+    return found - {resource for rule in CHART_RULES for resource in rule["resources"]}
 
 
 # --- an API of examples ----------------------------------------------------------------------------------------------

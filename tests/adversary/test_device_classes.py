@@ -8,13 +8,13 @@ import pytest
 
 from dra_spawner.kube.api import resource_path
 from dra_spawner.service.context import Role
+from tests.adversary.expressions import ACCEPTED
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.world import claim_spec, shape
 from tests.service.replica import Replica, node, prepare, publish_shapes, replica
 
 from .busy_service import LONGEST_STALL, start_server, watched_loop
-from .test_expressions import ACCEPTED
 
 PART = shape({"gpu": claim_spec("gpu-share.example.com", "10Gi")})
 #: Each held up the service for seconds to minutes.

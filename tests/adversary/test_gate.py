@@ -16,6 +16,8 @@ from dra_spawner.service.http import placement_handler
 from dra_spawner.simulator.cluster_objects import decode
 from tests.adversary.examples import EXAMPLES
 from tests.adversary.hostile_objects import LARGEST, NOT_SENT
+from tests.adversary.hostile_questions import DEFINITION, hostile_question
+from tests.adversary.hostile_values import places
 from tests.adversary.reading import (
     FLOWS,
     ONE_OBJECT,
@@ -26,10 +28,8 @@ from tests.adversary.reading import (
     recorded_examples,
 )
 from tests.adversary.recorded import Json, Recorded, fields_of
-from tests.adversary.test_mutations import places
-from tests.adversary.test_placements import DEFINITION, hostile_question
-from tests.adversary.test_requests import PARAMETERS
-from tests.adversary.test_users import SENT
+from tests.adversary.request_parameters import PARAMETERS
+from tests.adversary.sent_options import SENT
 
 NO_FIELDS = {
     r"\.restart_policy$": "as a hub's configuration writes it",

@@ -23,9 +23,9 @@ from dra_spawner.spawner.devices.diagnosis import diagnose
 from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.leftovers import Sweep
+from tests.adversary.deciding_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import LARGEST, large_config_maps, large_leases
 from tests.adversary.tenant import RESOURCES, editor_of, tenant_of
-from tests.adversary.test_objects import PLAIN, still_decides
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica

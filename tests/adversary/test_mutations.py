@@ -23,70 +23,18 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind, decode
 from tests.adversary.examples import EXAMPLES, user_pod
 from tests.adversary.hostile_objects import annotated, large_pods, largest_claim, largest_template
+from tests.adversary.hostile_values import HOSTILE, deep, places
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, START, node_objects
 
 Json = dict[str, Any]
 
 MUTATIONS: Final = 1200
 """Of each kind."""
-HOSTILE: Final[tuple[Any, ...]] = (
-    None,
-    True,
-    0,
-    -1,
-    2**31,
-    2**63 - 1,
-    2**63,
-    -(2**63) - 1,
-    10**400,
-    1.5,
-    float("inf"),
-    float("nan"),
-    "",
-    " ",
-    "\x00",
-    "\ud800",
-    "x" * 100_000,
-    "9" * 5000,
-    "10e399",
-    "1e999999999",
-    "1e-999999999",
-    "-5",
-    "0000-01-01T00:00:00Z",
-    "9999-12-31T23:59:60.999999999Z",
-    "2026-02-30T25:61:61Z",
-    "2026-01-01T00:00:00+99:99",
-    "hub.jupyter.org/shape",
-    "metadata.name",
-    [],
-    {},
-    [[]],
-    [None],
-    [{}],
-    ["\udfff"],
-    {"": None},
-    {"a": {"b": ["c"]}},
-    {f"k{each}": each for each in range(500)},
-    [{"name": "x", "key": "x", "type": "Ready", "status": []}],
-)
-
-
-def deep(levels: int = 600) -> Any:
-    """As deep as ``json.loads`` makes things."""
-    return json.loads("[" * levels + "]" * levels)
 
 
 def examples(kind: Kind) -> Iterator[Json]:
     """Objects with all that is decoded of their kind."""
     yield from EXAMPLES[RESOURCES[kind].plural]()
-
-
-def places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Each container within a value, with each of its keys."""
-    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, item in entries:
-        yield value, key
-        yield from places(item)
 
 
 def mutated(obj: Json, random: Random) -> Json:

@@ -25,6 +25,7 @@ from dra_spawner.spawner.devices.facts import read_facts
 from dra_spawner.spawner.devices.reader import DeviceReader
 from dra_spawner.spawner.objects.api_objects import STANDING_LABELS
 from dra_spawner.spawner.objects.leftovers import Sweep
+from tests.adversary.deciding_service import PLAIN, still_decides
 from tests.adversary.hostile_objects import (
     DEEP_PARAMETERS,
     NOT_UTF8,
@@ -45,15 +46,14 @@ from tests.cluster.access import service_token
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import node_with, whole
 from tests.integration.faulty_hub import faulty_on
-from tests.integration.test_service import ServiceProcess
+from tests.integration.service_process import ServiceProcess
 from tests.placeholders.controller.world import shape, user_pod
 from tests.polling import eventually
-from tests.service.replica import WHOLE, Replica, Service, node, prepare, publish_shapes, replica
+from tests.service.replica import WHOLE, Service, node, prepare, publish_shapes, replica
 
 pytestmark = pytest.mark.timeout(180)
 
 GPU = shape(WHOLE)
-PLAIN = shape({})
 DRA = "resource.k8s.io/v1"
 
 
@@ -85,15 +85,6 @@ def is_known(watch: ClusterWatch, kind: Kind, key: ObjectKey) -> bool:
         Kind.RESOURCE_CLAIM_TEMPLATE: snapshot.templates,
     }[kind]
     return key in table and (kind, key) not in snapshot.state.broken
-
-
-async def still_decides(service: Replica, count: int) -> None:
-    """A placeholder that goes is made anew."""
-    await service.until_warm(PLAIN, count)
-    gone = next(iter(service.placeholders()))
-    await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
-    await service.until(lambda: gone not in service.placeholders(), "it is gone")
-    await service.until_warm(PLAIN, count)
 
 
 async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import copy
 from random import Random
-from typing import Any
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.planner.shape_definition import DefinitionError, definition_of, shape_from
-from tests.adversary.test_mutations import HOSTILE, deep, places
+from tests.adversary.hostile_questions import DEFINITION, hostile_question
+from tests.adversary.hostile_values import HOSTILE, deep, places
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import shape
@@ -38,33 +38,6 @@ async def test_a_hundred_ask_for_two_places_at_once(embedded_cluster: ClusterUnd
         await check_hostile_questions(service, definition_of(shape({}, cpu="3")), shape({}, cpu="3").id)
         assert len((await service.get_json("decisions?limit=1000"))["items"]) <= 1_000
         assert "<script>" not in await service.get("page")
-
-
-def hostile_question(shape: str, namespace: str, definition: str) -> dict[str, Any]:
-    """A question with all its parts, which are right; each is made hostile in turn."""
-    return {"shape": shape, "pod": "p", "namespace": namespace, "definition": definition}
-
-
-_TERM = {"key": "a", "operator": "In", "values": ["b"]}
-DEFINITION: dict[str, Any] = {
-    "claims": WHOLE,
-    "containers": [
-        {"requests": {"cpu": "1", "memory": "1Gi"}, "claims": ["gpu"]},
-        {"requests": {"cpu": "1"}, "init": True, "sidecar": True},
-    ],
-    "node_fields": {
-        "nodeSelector": {"a": "b"},
-        "runtimeClassName": "r",
-        "schedulerName": "default-scheduler",
-        "tolerations": [{"key": "k", "operator": "Exists", "effect": "NoSchedule"}],
-        "affinity": {
-            "nodeAffinity": {
-                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [_TERM]}]}
-            }
-        },
-    },
-}
-"""Of a shape, with all that it may have."""
 
 
 def test_hostile_definitions() -> None:

@@ -22,7 +22,7 @@ from dra_spawner.profiles.problems import ProfileError
 from dra_spawner.profiles.reading import ValueReader
 from dra_spawner.profiles.templates import SAMPLE_VALUES
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
-from tests.adversary.test_mutations import HOSTILE, deep, places
+from tests.adversary.hostile_values import HOSTILE, deep, places
 from tests.profiles.accepted import ACCEPTED
 
 SECONDS: Final = 2.0

@@ -19,6 +19,7 @@ from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import web_application
 from dra_spawner.service.web_settings import WebSettings
 from tests.adversary.raw_client import RawClient, request
+from tests.adversary.request_parameters import PARAMETERS
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_with_service import TOKEN, Service, hub_with_service, log_in
 from tests.polling import eventually
@@ -335,20 +336,6 @@ _TEXTS: Final = (
     "%2e%2e%2f",
     "'\"",
     "a" * 2_000,
-)
-PARAMETERS: Final = (
-    "limit",
-    "after",
-    "name",
-    "kind",
-    "profile",
-    "node",
-    "refresh",
-    "code",
-    "state",
-    "error",
-    "token",
-    "_xsrf",
 )
 _HEADERS: Final = (
     "Accept: */*", "Cookie: x", "Cookie: service-dra-spawner=x", "Content-Type: multipart/form-data; boundary=x",

@@ -57,7 +57,7 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[HubProcess]:
     hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig, cluster.namespace, CONFIG)
     try:
         await hub.start(wait=False)
-        await eventually(hub._answers, "the hub answers", within_seconds=150)
+        await eventually(hub.answers, "the hub answers", within_seconds=150)
         yield hub
     finally:
         await hub.stop()

@@ -166,7 +166,7 @@ async def test_no_name_gets_into_a_group_or_a_vlan_of_another(nowhere):
     for name in ("Ada", "ada ", "ada\n", "user:ada", "\u0430da", "ada\x00"):
         with pytest.raises(SpawnRefused, match="No VLAN is set up for you"):
             await nowhere.user(name).spawner.load_user_options()
-    assert orm.User.find(nowhere._db, "ada") is None
+    assert orm.User.find(nowhere.db, "ada") is None
 
 
 # --- free text -------------------------------------------------------------------------------------------------------

@@ -125,7 +125,7 @@ class Hub(Cluster):
         self.created[name] = "2026-11-21T12:00:00Z"
         yield _event("node comes", Kind.NODE, "ADDED", self.node(name))
         self.names.append(name)
-        item = self.complete(self.fleet._slice(name))
+        item = self.complete(self.fleet.slice_of(name))
         self.slices.append(item)
         yield _event("slice published", Kind.RESOURCE_SLICE, "ADDED", item)
 

@@ -37,7 +37,7 @@ class Fleet:
             {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}}}
             for name in names
         ]
-        self.slices: list[Json] = [self._slice(name) for name in names]
+        self.slices: list[Json] = [self.slice_of(name) for name in names]
         selector = {"cel": {"expression": f"device.driver == '{DRIVER}'"}}
         self.classes: list[Json] = [
             {"apiVersion": _API, "kind": "DeviceClass", "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}
@@ -73,7 +73,7 @@ class Fleet:
             "repeat": repeat,
         }
 
-    def _slice(self, node: str) -> Json:
+    def slice_of(self, node: str) -> Json:
         spec: Json = {
             "driver": DRIVER,
             "nodeName": node,

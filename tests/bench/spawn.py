@@ -101,7 +101,7 @@ async def start_stub() -> int:
     await runner.setup()
     site = web.TCPSite(runner, STUB, 0)
     await site.start()
-    return int(site._server.sockets[0].getsockname()[1])
+    return int(runner.addresses[0][1])
 
 
 async def start_cluster(kubeconfig: Path, nodes: int) -> tuple[Kubelet, KubernetesApi]:

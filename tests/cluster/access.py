@@ -31,7 +31,7 @@ _PLURALS = {
 }
 
 # The Role of the hub in the zero-to-jupyterhub chart 4.x (templates/hub/rbac.yaml).
-_CHART_RULES = [
+CHART_RULES = [
     {
         "apiGroups": [""],
         "resources": ["pods", "persistentvolumeclaims", "secrets", "services"],
@@ -95,7 +95,7 @@ def chart_objects(namespace: str) -> list[JsonObject]:
     subject = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": namespace}
     reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "hub"}
     return [
-        {"apiVersion": RBAC_API, "kind": "Role", "metadata": metadata, "rules": _CHART_RULES},
+        {"apiVersion": RBAC_API, "kind": "Role", "metadata": metadata, "rules": CHART_RULES},
         {
             "apiVersion": RBAC_API,
             "kind": "RoleBinding",

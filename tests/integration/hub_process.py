@@ -50,7 +50,7 @@ class HubProcess:
         self.log = directory / "hub.log"
         self._ports = {name: _free_port() for name in ("public", "hub", "proxy")}
         self._process: subprocess.Popen[bytes] | None = None
-        self._session: aiohttp.ClientSession | None = None
+        self.session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "jupyterhub_config.py"
         self._config.write_text(self._config_text(namespace) + more_config)
@@ -98,15 +98,16 @@ c.JupyterHub.cleanup_servers = False
                 stderr=log,
                 start_new_session=True,
             )
-        self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
+        self.session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
         if wait:
-            await eventually(self._answers, "the hub answers", within_seconds=_START_SECONDS)
+            await eventually(self.answers, "the hub answers", within_seconds=_START_SECONDS)
 
-    async def _answers(self) -> bool:
+    async def answers(self) -> bool:
+        """Whether its API answers; fails if the process has ended."""
         if self._process.poll() is not None:
             raise AssertionError(f"the hub ended with {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
         try:
-            async with self._session.get(f"{self.url}/hub/api/") as answer:
+            async with self.session.get(f"{self.url}/hub/api/") as answer:
                 return answer.status == 200
         except aiohttp.ClientError:
             return False
@@ -124,8 +125,8 @@ c.JupyterHub.cleanup_servers = False
         await self._end(signal.SIGTERM)
 
     async def _end(self, number: int) -> None:
-        if self._session:
-            await self._session.close()
+        if self.session:
+            await self.session.close()
         if self._process is None:
             return
         if self._process.poll() is None:
@@ -148,7 +149,7 @@ c.JupyterHub.cleanup_servers = False
 
     async def request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         """Status and decoded body of a request to the hub's API."""
-        async with self._session.request(method, f"{self.url}/hub/api{path}", json=body) as answer:
+        async with self.session.request(method, f"{self.url}/hub/api{path}", json=body) as answer:
             text = await answer.text()
             return answer.status, json.loads(text) if text else None
 
@@ -190,7 +191,7 @@ c.JupyterHub.cleanup_servers = False
         return events
 
     async def _progress_events(self, user: str, server: str) -> AsyncIterator[dict[str, Any]]:
-        async with self._session.get(f"{self.url}/hub/api{_server_path(user, server)}/progress") as answer:
+        async with self.session.get(f"{self.url}/hub/api{_server_path(user, server)}/progress") as answer:
             assert answer.status == 200, await answer.text()
             async for line in answer.content:
                 if line.startswith(b"data:"):
@@ -209,7 +210,7 @@ c.JupyterHub.cleanup_servers = False
     async def server_environment(self, user: str, server: str = "") -> dict[str, str]:
         """What the running server sees in its environment."""
         path = f"/user/{user}/{server}/environment" if server else f"/user/{user}/environment"
-        async with self._session.get(self.url + path) as answer:
+        async with self.session.get(self.url + path) as answer:
             assert answer.status == 200, await answer.text()
             return await answer.json()
 

@@ -12,9 +12,9 @@ import yaml
 from hypothesis import HealthCheck, Phase, given, settings
 
 from dra_spawner.kube.api import KubernetesApi, resource_path
-from dra_spawner.profiles import ClaimPlan, compile_device_claims, template_manifest
-from dra_spawner.profiles.standing_claims import Scope, standing_claim_manifest
+from dra_spawner.profiles import compile_device_claims
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.compiled_pods import claims_of, manifests, pod_of, results, send
 from tests.integration.profile_devices import example_devices, imex_template, team_claim
 from tests.profiles import strategies
 from tests.profiles.accepted import ACCEPTED
@@ -22,7 +22,6 @@ from tests.profiles.refused import config
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "profiles.md"
 ADMIN_LABEL = {"resource.kubernetes.io/admin-access": "true"}
-CONTAINERS = ("notebook", "sidecar")
 FOREIGN = {"channel", "team"}
 
 #: Heading in the document (and number below it) -> request of a claim -> devices it gets.
@@ -70,49 +69,6 @@ EXAMPLES = documented_examples()
 
 def test_every_example_has_an_expectation():
     assert set(EXAMPLES) == set(EXPECTED)
-
-
-def manifests(plan: ClaimPlan) -> list[dict[str, Any]]:
-    made = []
-    for claim in plan.claims:
-        if claim.sharing is not None:
-            scope = Scope(claim.sharing.by)
-            made.append(standing_claim_manifest(claim, scope, slug="all", labels={}, annotations={}))
-            made[-1]["metadata"]["name"] = f"own-{claim.name}"
-        elif claim.spec is not None:
-            made.append(template_manifest(claim, name=f"own-{claim.name}", namespace="", labels={}, annotations={}))
-    return made
-
-
-def pod_of(plan: ClaimPlan) -> dict[str, Any]:
-    claims = plan.container_claims()
-    containers = [
-        {"name": name, "image": "example.com/image:1", "resources": {"claims": claims.get(name, [])}}
-        for name in CONTAINERS
-    ]
-    entries = [claim.pod_entry(f"own-{claim.name}") for claim in plan.claims]
-    spec = {"containers": containers, "resourceClaims": entries, "terminationGracePeriodSeconds": 0}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "server"}, "spec": spec}
-
-
-async def send(cluster: ClusterUnderTest, *objects: dict[str, Any]) -> None:
-    for obj in objects:
-        obj.get("metadata", {}).pop("namespace", None)
-    await cluster.publish(*objects)
-
-
-async def claims_of(cluster: ClusterUnderTest, pod: dict[str, Any]) -> list[dict[str, Any]]:
-    names = [status["resourceClaimName"] for status in pod["status"].get("resourceClaimStatuses", ())]
-    names += [entry["resourceClaimName"] for entry in pod["spec"]["resourceClaims"] if entry.get("resourceClaimName")]
-    return [await cluster.admin.get(cluster.path("resourceclaims", name)) for name in names]
-
-
-def results(claims: list[dict[str, Any]]) -> dict[str, list[str]]:
-    devices: dict[str, list[str]] = {}
-    for claim in claims:
-        for result in claim["status"]["allocation"]["devices"]["results"]:
-            devices.setdefault(result["request"], []).append(result["device"])
-    return {request: sorted(names) for request, names in devices.items()}
 
 
 async def _allow_admin_access(cluster: ClusterUnderTest) -> None:

@@ -16,7 +16,7 @@ from dra_spawner.profiles.templates import PLACEHOLDERS
 from dra_spawner.profiles.vlan_policy import VLANS_KEYS, parse_vlan_policy
 from dra_spawner.profiles.vlans import leases_data, leases_from_data
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.test_profile_language import claims_of, manifests, pod_of, results, send
+from tests.integration.compiled_pods import claims_of, manifests, pod_of, results, send
 from tests.integration.vlan_devices import card, vlan_devices
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "vlans.md"

@@ -40,10 +40,10 @@ class Hub(Faulty):
     def person(self, name: str, *groups: str) -> Any:
         user = self.side.user(name)
         for group in groups:
-            found = orm.Group.find(self.side._db, group) or orm.Group(name=group)
-            self.side._db.add(found)
+            found = orm.Group.find(self.side.db, group) or orm.Group(name=group)
+            self.side.db.add(found)
             found.users.append(user.orm_user)
-        self.side._db.commit()
+        self.side.db.commit()
         return user
 
     async def start(self, user: Any) -> BaseException | None:

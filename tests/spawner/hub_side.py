@@ -33,11 +33,11 @@ class HubSide:
         section.cmd = ["notebook"]
         self.kubeconfig = kubeconfig
         self.spawner_class = spawner_class
-        self._db = orm.new_session_factory("sqlite:///:memory:")()
+        self.db = orm.new_session_factory("sqlite:///:memory:")()
         for role in roles.get_default_roles():
-            roles.create_role(self._db, role)
-        self._db.add(orm.OAuthClient(identifier="jupyterhub"))
-        self._db.commit()
+            roles.create_role(self.db, role)
+        self.db.add(orm.OAuthClient(identifier="jupyterhub"))
+        self.db.commit()
         self._hub = Hub(ip="127.0.0.1", port=18081, base_url="/hub/")
 
     @property
@@ -46,35 +46,35 @@ class HubSide:
 
     def user(self, name: str, *groups: str) -> User:
         """A user of the hub, who is in these groups."""
-        found = orm.User.find(self._db, name)
+        found = orm.User.find(self.db, name)
         if found is None:
             found = orm.User(name=name)
-            self._db.add(found)
-            self._db.commit()
-            roles.assign_default_roles(self._db, found)
+            self.db.add(found)
+            self.db.commit()
+            roles.assign_default_roles(self.db, found)
         for group in groups:
-            there = orm.Group.find(self._db, group) or orm.Group(name=group)
+            there = orm.Group.find(self.db, group) or orm.Group(name=group)
             if there not in found.groups:
                 found.groups.append(there)
-            self._db.commit()
+            self.db.commit()
         settings = {
             "config": self.config,
             "base_url": "/",
             "hub": self._hub,
             "spawner_class": self.spawner_class,
-            "db": self._db,
+            "db": self.db,
             "cookie_name": "test",
             "internal_ssl": False,
             "app": None,
             "statsd": SimpleNamespace(incr=lambda *_: None, timing=lambda *_: None),  # JupyterHub 5 counts with it
         }
-        return User(found, settings, db=self._db)
+        return User(found, settings, db=self.db)
 
     def spawner(self, user: User, server_name: str = "") -> DRASpawner:
         """A user's spawner, of the default server or of a named one."""
         if server_name and server_name not in user.orm_user.orm_spawners:
-            self._db.add(orm.Spawner(name=server_name, user=user.orm_user))
-            self._db.commit()
+            self.db.add(orm.Spawner(name=server_name, user=user.orm_user))
+            self.db.commit()
         return user.spawners[server_name]
 
 

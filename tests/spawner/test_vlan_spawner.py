@@ -93,9 +93,9 @@ async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
     user = nowhere.user("ada")
     for name in ("lab", "Maths Dept"):
         group = orm.Group(name=name)
-        nowhere._db.add(group)
+        nowhere.db.add(group)
         group.users.append(user.orm_user)
-        nowhere._db.commit()
+        nowhere.db.commit()
         found = (await parameters(user.spawner))["config"]["plugins"][0]
         assert found["vlanId"] == {"lab": 7, "Maths Dept": 8}[name]
         assert found["ipam"]["name"].startswith(name.lower().replace(" ", "-"))

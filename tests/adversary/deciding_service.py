@@ -1,0 +1,17 @@
+"""A service that goes on deciding beside whatever is in the cluster."""
+
+from __future__ import annotations
+
+from tests.placeholders.controller.world import shape
+from tests.service.replica import Replica
+
+PLAIN = shape({})
+
+
+async def still_decides(service: Replica, count: int) -> None:
+    """A placeholder that goes is made anew."""
+    await service.until_warm(PLAIN, count)
+    gone = next(iter(service.placeholders()))
+    await service.cluster.admin.delete(service.cluster.path("pods", gone.name), grace_period_seconds=0)
+    await service.until(lambda: gone not in service.placeholders(), "it is gone")
+    await service.until_warm(PLAIN, count)

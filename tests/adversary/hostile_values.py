@@ -1,0 +1,61 @@
+"""Values that no part of an object should have, and where in an object they can be put."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+HOSTILE: Final[tuple[Any, ...]] = (
+    None,
+    True,
+    0,
+    -1,
+    2**31,
+    2**63 - 1,
+    2**63,
+    -(2**63) - 1,
+    10**400,
+    1.5,
+    float("inf"),
+    float("nan"),
+    "",
+    " ",
+    "\x00",
+    "\ud800",
+    "x" * 100_000,
+    "9" * 5000,
+    "10e399",
+    "1e999999999",
+    "1e-999999999",
+    "-5",
+    "0000-01-01T00:00:00Z",
+    "9999-12-31T23:59:60.999999999Z",
+    "2026-02-30T25:61:61Z",
+    "2026-01-01T00:00:00+99:99",
+    "hub.jupyter.org/shape",
+    "metadata.name",
+    [],
+    {},
+    [[]],
+    [None],
+    [{}],
+    ["\udfff"],
+    {"": None},
+    {"a": {"b": ["c"]}},
+    {f"k{each}": each for each in range(500)},
+    [{"name": "x", "key": "x", "type": "Ready", "status": []}],
+)
+
+
+def deep(levels: int = 600) -> Any:
+    """As deep as ``json.loads`` makes things."""
+    return json.loads("[" * levels + "]" * levels)
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Each container within a value, with each of its keys."""
+    entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in entries:
+        yield value, key
+        yield from places(item)

@@ -1,0 +1,20 @@
+"""Parameters of requests at the service."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PARAMETERS: Final = (
+    "limit",
+    "after",
+    "name",
+    "kind",
+    "profile",
+    "node",
+    "refresh",
+    "code",
+    "state",
+    "error",
+    "token",
+    "_xsrf",
+)

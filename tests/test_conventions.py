@@ -1,0 +1,96 @@
+"""What tests should not do, and still do here and there: the numbers only go down."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+TESTS: Final = Path(__file__).parent
+
+PRIVATE_NAMES: Final = 156
+"""Uses of a name with an underscore that belongs to something else: an attribute, an import, a name that is patched."""
+IMPORTS_FROM_TESTS: Final = 22
+"""Imports from a module of tests: what several of them need is in a module of its own."""
+POLLING_LOOPS: Final = 19
+"""Loops that sleep and look: `tests.polling` does."""
+
+_OWN = ("self", "cls", "super()")
+_STANDARD_LIBRARY = ("os._exit", "sys._getframe")
+_PATCHES = ("setattr", "getattr", "delattr", "hasattr", "raising")
+
+
+def private_names(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value, name) if _is_private(name):
+                written = ast.unparse(node)
+                if ast.unparse(value) not in _OWN and written not in _STANDARD_LIBRARY:
+                    yield node.lineno, written
+            case ast.ImportFrom(names=names):
+                yield from ((node.lineno, f"import {each.name}") for each in names if _is_private(each.name))
+            case ast.Call(ast.Name(patch) | ast.Attribute(_, patch), [_, ast.Constant(str(name)), *_]):
+                if patch in _PATCHES and _is_private(name):
+                    yield node.lineno, ast.unparse(node)
+
+
+def imports_from_tests(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and re.search(r"(^|\.)test_\w+$", node.module or ""):
+            yield node.lineno, ast.unparse(node)
+
+
+def polling_loops(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Loops with a condition or an end, whose last step is to sleep."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.While) and re.match(r"(await asyncio|time)\.sleep\(", ast.unparse(node.body[-1])):
+            is_endless = ast.unparse(node.test) == "True"
+            if not is_endless:
+                yield node.lineno, f"while {ast.unparse(node.test)}"
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name != "_"
+
+
+@pytest.mark.parametrize(
+    ("found", "most"),
+    [
+        pytest.param(private_names, PRIVATE_NAMES, id="private names"),
+        pytest.param(imports_from_tests, IMPORTS_FROM_TESTS, id="imports from tests"),
+        pytest.param(polling_loops, POLLING_LOOPS, id="polling loops"),
+    ],
+)
+def test_the_number_only_goes_down(found: Callable[[ast.AST], Iterator[tuple[int, str]]], most: int) -> None:
+    """If it is lower than here, write it down."""
+    places = [
+        f"{path.relative_to(TESTS.parent)}:{line}: {written}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line, written in found(ast.parse(path.read_text()))
+    ]
+    assert len(places) <= most, f"{len(places)}, and there may be {most}:\n" + "\n".join(places)
+
+
+EXAMPLE = """
+from tests.spawner.test_placement import NONSENSE, _hidden
+async def test(spawner, monkeypatch):
+    spawner._plan, spawner.__dict__, os._exit, self._own, super()._own
+    monkeypatch.setattr(spawner, "_values", {})
+    while not spawner.plan:
+        await asyncio.sleep(1)
+    while True:
+        measure()
+        time.sleep(1)
+"""
+
+
+def test_each_is_found() -> None:
+    tree = ast.parse(EXAMPLE)
+    private = ["import _hidden", "spawner._plan", "monkeypatch.setattr(spawner, '_values', {})"]
+    assert sorted(written for _, written in private_names(tree)) == sorted(private)
+    assert list(imports_from_tests(tree)) == [(2, "from tests.spawner.test_placement import NONSENSE, _hidden")]
+    assert list(polling_loops(tree)) == [(6, "while not spawner.plan")]
