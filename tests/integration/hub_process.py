@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import secrets
 import signal
 import socket
@@ -48,7 +49,7 @@ class HubProcess:
         self.kubeconfig = kubeconfig
         self.token = secrets.token_hex(16)
         self.log = directory / "hub.log"
-        self._ports = {name: _free_port() for name in ("public", "hub", "proxy")}
+        self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
         self._process: subprocess.Popen[bytes] | None = None
         self.session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
@@ -117,7 +118,7 @@ c.JupyterHub.cleanup_servers = False
         return await asyncio.to_thread(self._process.wait, within_seconds)
 
     async def kill(self) -> None:
-        """End it at once, as a lost node does; and its proxy."""
+        """End it at once, as a lost node does; and its proxy and services."""
         await self._end(signal.SIGKILL)
 
     async def stop(self) -> None:
@@ -130,8 +131,14 @@ c.JupyterHub.cleanup_servers = False
         if self._process is None:
             return
         if self._process.poll() is None:
+            children = _children_of(self._process.pid)
             self._process.send_signal(number)
             await asyncio.to_thread(self._process.wait, 30)
+            # Each is in a session of its own, and a hub that is killed or still starts does not end them.
+            for child in children:
+                with contextlib.suppress(ProcessLookupError):
+                    signal.pidfd_send_signal(child, signal.SIGKILL)
+                os.close(child)
         # Its proxy is in the hub's session, or in one of its own: newer hubs write down which process it is.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -139,7 +146,11 @@ c.JupyterHub.cleanup_servers = False
             os.kill(int((self.directory / "jupyterhub-proxy.pid").read_text()), signal.SIGKILL)
 
     async def __aenter__(self) -> Self:
-        await self.start()
+        try:
+            await self.start()
+        except BaseException:
+            await self.kill()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -219,7 +230,19 @@ def _server_path(user: str, server: str) -> str:
     return f"/users/{user}/servers/{server}" if server else f"/users/{user}/server"
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def _children_of(process: int) -> list[int]:
+    """Descriptors, which never come to mean another process."""
+    children = []
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        for child in Path(f"/proc/{process}/task/{process}/children").read_text().split():
+            children.append(os.pidfd_open(int(child)))
+    return children
+
+
+def free_port() -> int:
+    """A port that the kernel gives to no outgoing connection before it is used."""
+    while True:
+        port = random.randrange(10_000, 32_768)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
