@@ -146,10 +146,11 @@ async def hub(cluster: ClusterUnderTest) -> AsyncIterator[Hub]:
         yield hub
 
 
-async def prepare(cluster: ClusterUnderTest) -> None:
-    """Two nodes with twelve shares of 10Gi and the image, and the shipped priority."""
+async def prepare(cluster: ClusterUnderTest, *more: Json) -> None:
+    """Two nodes with twelve shares of 10Gi, and more nodes and slices; all have the image. And the shipped priority."""
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
     objects = [*node_with("node-a", shareable("gpu-0"), shareable("gpu-1")), *node_with("node-b", shareable("gpu-0"))]
+    objects += more
     for each in objects:
         if each["kind"] == "Node":
             each["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]

@@ -18,6 +18,7 @@ from aiohttp import web
 from dra_spawner.kube.api import resource_path
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
+from tests.integration.devices import node_with, shareable
 from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
@@ -28,6 +29,9 @@ STEP_SECONDS = 15
 #: What a start and a handover write.
 WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates")
 
+#: The hub asks no service, so there is nothing that could be taken over.
+NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
+
 
 @dataclass(slots=True)
 class KillingProxy(FaultProxy):
@@ -37,6 +41,8 @@ class KillingProxy(FaultProxy):
     ----------
     kill_at
         After which of the writes from now on, counted from 1; 0 for none.
+    counted_from
+        The first one that counts; any if empty.
     processes
         In the order in which they are killed.
     writes
@@ -44,13 +50,15 @@ class KillingProxy(FaultProxy):
     """
 
     kill_at: int = 0
+    counted_from: str = ""
     processes: list[int] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     killed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def _pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
         seen = Request.of(request, body)
-        if not self.kill_at or request.method == "GET" or seen.resource not in WRITTEN:
+        counts = request.method != "GET" and seen.resource in WRITTEN
+        if not self.kill_at or not counts or not (self.writes or self.counted_from in str(seen)):
             return await FaultProxy._pass_on(self, request, body)
         self.writes.append(str(seen))
         if len(self.writes) != self.kill_at:
@@ -77,8 +85,10 @@ def through(proxy: FaultProxy, kubeconfig: Path) -> Path:
 
 
 @asynccontextmanager
-async def hub_behind(cluster: ClusterUnderTest, more: str = "") -> AsyncIterator[tuple[Hub, KillingProxy]]:
-    await prepare(cluster)
+async def hub_behind(
+    cluster: ClusterUnderTest, more: str = "", *nodes: dict[str, Any]
+) -> AsyncIterator[tuple[Hub, KillingProxy]]:
+    await prepare(cluster, *nodes)
     async with KillingProxy(cluster.url, cluster.certificate_authority) as proxy:
         hub = Hub(cluster, through(proxy, await service_kubeconfig(cluster)), more)
         hub.kubeconfig = through(proxy, cluster.hub_kubeconfig)
@@ -92,7 +102,10 @@ async def killed_at(hub: Hub, proxy: KillingProxy, step: int) -> None:
     """Start a server and kill hub and service at a step of it; after the last one if there are not as many."""
     await hub.add_user("ada")
     proxy.kill_at = step
-    spawning = asyncio.create_task(hub.spawn("ada", PROFILE))
+    await killed(proxy, asyncio.create_task(hub.spawn("ada", PROFILE)))
+
+
+async def killed(proxy: KillingProxy, spawning: asyncio.Task[Any]) -> None:
     try:
         await asyncio.wait_for(proxy.killed.wait(), STEP_SECONDS)
     except TimeoutError:
@@ -132,8 +145,29 @@ async def test_in_a_start_that_takes_over_what_was_kept(real_cluster: ClusterUnd
 
 @pytest.mark.parametrize("step", range(1, 4))
 async def test_in_a_start_that_makes_its_own_claim(real_cluster: ClusterUnderTest, step: int):
-    """The hub asks no service, so there is nothing that could be taken over."""
-    async with hub_behind(real_cluster, 'c.DRASpawner.placement_service = ""\n') as (hub, proxy):
+    async with hub_behind(real_cluster, NO_SERVICE) as (hub, proxy):
         await killed_at(hub, proxy, step)
         assert "create resourceclaimtemplates" in proxy.writes[0]
+        await namespace_goes(real_cluster, proxy.writes)
+
+
+FULL_NODE = [
+    *(("Never", step) for step in range(1, 11)),
+    # The scheduler preempts the placeholder at the same time.
+    *(("PreemptLowerPriority", step) for step in range(3, 8)),
+]
+
+
+@pytest.mark.parametrize(("preemption", "step"), FULL_NODE)
+async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: ClusterUnderTest, preemption: str, step: int):
+    """The service makes the pod a consumer of the claim first, and deletes the placeholder then."""
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "server"}}
+    await real_cluster.publish({**priority, "value": 0, "preemptionPolicy": preemption})
+    more = 'c.DRASpawner.cpu_guarantee = 5  # of 8\nc.DRASpawner.priority_class_name = "server"\n'
+    async with hub_behind(real_cluster, more, *node_with("node-c", shareable("gpu-0"))) as (hub, proxy):
+        await hub.until_warm()
+        await killed_at(hub, proxy, step)
+        if (preemption, step) == ("Never", 10):
+            kinds = [each.rpartition(" ")[0] for each in proxy.writes]
+            assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
         await namespace_goes(real_cluster, proxy.writes)
