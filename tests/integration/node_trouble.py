@@ -6,13 +6,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import Faulty
 
 
 class NodeTrouble:
-    """Decides which pods hang, or get no devices; options of the kubelet stand-in.
+    """Decides which servers' pods hang, or get no devices; options of the kubelet stand-in.
 
     Attributes
     ----------
@@ -40,6 +41,8 @@ class NodeTrouble:
 
     def _index(self, pod: JsonObject) -> int:
         uid = pod["metadata"]["uid"]
+        if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER:
+            return max(self.hanging, self.undevised)
         if uid not in self._order:
             self._order.append(uid)
         return self._order.index(uid)

@@ -1,4 +1,7 @@
-"""Hub and service killed at every step of a start; then their namespace is deleted: it goes, and every device is free."""
+"""Hub and service killed at every step of a start; then their namespace is deleted: it goes, and every device is free.
+
+After a start that makes a server's pod again, a hub that is started again leaves nothing behind, either.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,8 @@ from dra_spawner.kube.api import resource_path
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import node_with, shareable
+from tests.integration.hub_process import eventually
+from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
@@ -31,6 +36,14 @@ WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemp
 
 #: The hub asks no service, so there is nothing that could be taken over.
 NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
+#: Starts that are over soon, so that what is left of them is swept soon.
+SHORT_STARTS = """
+c.DRASpawner.start_timeout = 20
+c.DRASpawner.k8s_api_request_retry_timeout = 1
+c.DRASpawner.leftovers_sweep_interval_seconds = 10
+"""
+#: Writes of hub and service when a server's pod is made again, and one more.
+SECOND_TRY = range(1, 8)
 
 
 @dataclass(slots=True)
@@ -171,3 +184,59 @@ async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: Cluste
             kinds = [each.rpartition(" ")[0] for each in proxy.writes]
             assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
         await namespace_goes(real_cluster, proxy.writes)
+
+
+async def killed_in_second_try(hub: Hub, proxy: KillingProxy, step: int) -> None:
+    """Kill hub and service at a step of what follows when the node has lost the claim of a server's first pod."""
+    warm = len(await hub.placeholders())
+    await hub.add_user("ada")
+    spawning = asyncio.create_task(hub.spawn("ada", PROFILE))
+    first = await hanging_pod(hub.cluster)
+
+    async def first_try_is_written() -> bool:
+        # A placeholder stays until its server runs; another one is created for it.
+        return len(await hub.placeholders()) == (warm and warm + 1) and await all_belongs_to_pods(hub)
+
+    await eventually(first_try_is_written, "all of the first try is written")
+    proxy.counted_from, proxy.kill_at = "delete pods jupyter-ada", step
+    await fail_pod(hub.cluster, first, "claim-lost")
+    await killed(proxy, spawning)
+    if step == SECOND_TRY[-1]:
+        assert any(each.startswith("patch resourceclaimtemplates") for each in proxy.writes), "the second pod owns it"
+
+
+async def all_belongs_to_pods(hub: Hub) -> bool:
+    pods = {each["metadata"]["uid"] for each in await hub.items("pods")}
+    objects = [*await hub.items("resourceclaims"), *await hub.items("resourceclaimtemplates")]
+    return all(pods & {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())} for each in objects)
+
+
+@pytest.mark.parametrize(
+    ("claim", "step"),
+    # Once a claim that the first try made itself is deleted, the second try is like any start with its own claim.
+    [*(("warm", step) for step in SECOND_TRY), ("own", 1), ("own", 2)],
+)
+async def test_where_a_server_is_made_again(real_cluster: ClusterUnderTest, claim: str, step: int):
+    await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
+    async with hub_behind(real_cluster, "" if claim == "warm" else NO_SERVICE) as (hub, proxy):
+        if claim == "warm":
+            await hub.until_warm()
+        await killed_in_second_try(hub, proxy, step)
+        await namespace_goes(real_cluster, proxy.writes)
+
+
+@pytest.mark.parametrize("step", SECOND_TRY[:-1])
+async def test_a_hub_that_is_started_again_where_a_server_is_made_again(real_cluster: ClusterUnderTest, step: int):
+    """The hub sweeps what belongs to no pod; a pod that exists is the user's server."""
+    await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
+    async with hub_behind(real_cluster, SHORT_STARTS) as (hub, proxy):
+        await hub.until_warm()
+        await killed_in_second_try(hub, proxy, step)
+        await hub.kill()
+        proxy.kill_at = 0
+        await hub.start()
+        await eventually(lambda: all_belongs_to_pods(hub), f"no leftovers after {proxy.writes}", within_seconds=60)
+        if any(each["metadata"]["name"] == "jupyter-ada" for each in await hub.items("pods")):
+            await hub.until_ready("ada")
+            await hub.stop_server("ada")
+        await hub.only_placeholders_are_left()
