@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, NoFitKind
+from dra_spawner.dra.allocator import Allocation, AllocationError, DoesNotFit, FatalReason, NoFitKind
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.dra.objects import DeviceClass, ResourceClaim
 from dra_spawner.dra.reasons import NoFitReason
@@ -80,9 +80,9 @@ class PodFit:
 
     @property
     def error(self) -> NodeVerdict | None:
-        """Why kube-scheduler gives up on the pod whatever the other nodes are; None if it does not."""
+        """Why the pod gets no node whatever the nodes are: kube-scheduler gives up, or its answer is not known."""
         verdicts = [self.general] if self.general is not None else [answer.verdict for answer in self.nodes.values()]
-        return next((verdict for verdict in verdicts if verdict.code is FitCode.ERROR), None)
+        return next((verdict for verdict in verdicts if verdict.ends_attempt), None)
 
 
 _OF_THE_NODE: Final = frozenset(
@@ -313,7 +313,9 @@ class Fitting:
         if isinstance(found, SearchStopped):
             raise found
         if isinstance(found, AllocationError):
-            return NodeAnswer(NodeVerdict(FitCode.ERROR, Filter.DYNAMIC_RESOURCES, (str(found),)))
+            is_unknown = found.reason is FatalReason.SELECTOR_UNSUPPORTED
+            code = FitCode.UNDECIDABLE if is_unknown else FitCode.ERROR
+            return NodeAnswer(NodeVerdict(code, Filter.DYNAMIC_RESOURCES, (str(found),)))
         if isinstance(found, DoesNotFit):
             invalid = found.kind is NoFitKind.INVALID_POOLS
             words = "invalid resource pools were encountered" if invalid else "cannot allocate all claims"

@@ -53,7 +53,7 @@ class FitCode(StrEnum):
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not now, and preempting pods would not help."""
     UNDECIDABLE = "Undecidable"
-    """Not known: the pod uses something that is not modelled, or an object that matters makes no sense."""
+    """Not known: something is not modelled, an object that matters makes no sense, or CEL cannot be evaluated here."""
     ERROR = "Error"
     """kube-scheduler gives up on the pod altogether, on all nodes: more nodes would not help."""
 
@@ -71,6 +71,16 @@ class NodeVerdict:
     @property
     def fits(self) -> bool:
         return self.code is FitCode.FITS
+
+    @property
+    def has_unknown_devices(self) -> bool:
+        """Whether this program cannot tell which devices of the node the pod's claims select."""
+        return self.code is FitCode.UNDECIDABLE and self.filter is Filter.DYNAMIC_RESOURCES
+
+    @property
+    def ends_attempt(self) -> bool:
+        """Whether no other node is looked at after this one."""
+        return self.code is FitCode.ERROR or self.has_unknown_devices
 
 
 FITS: Final = NodeVerdict(FitCode.FITS)

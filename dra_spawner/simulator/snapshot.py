@@ -20,9 +20,9 @@ from dra_spawner.simulator.forkable_cluster import ForkableCluster
 from dra_spawner.simulator.node_fit import Filter, FitCode, NodeVerdict
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem
+from dra_spawner.simulator.snapshot_errors import SnapshotError, SnapshotProblem, Undecided
 
-__all__ = ["Snapshot", "SnapshotError", "SnapshotProblem"]
+__all__ = ["Snapshot", "SnapshotError", "SnapshotProblem", "Undecided"]
 
 _FEW: Final = 50
 """Up to this number of nodes, scan linearly instead of searching for devices first."""
@@ -42,8 +42,16 @@ class Snapshot(ForkableCluster):
         return self._fitting(pod).answers(explain)
 
     def general_problem(self, pod: Pod) -> str:
-        """Why a pod fits on no node whatever, such as a missing claim; empty if nothing keeps it."""
+        """Why a pod fits on no node whatever, such as a missing claim; empty if nothing keeps it.
+
+        Raises
+        ------
+        Undecided
+            Where it is not known which nodes the pod may run on.
+        """
         verdict = self._fitting(pod).general
+        if verdict is not None and verdict.code is FitCode.UNDECIDABLE:
+            raise Undecided(verdict)
         return "; ".join(verdict.reasons) if verdict is not None else ""
 
     def fits_on(self, pod: Pod, node_name: str, *, explain: bool = True) -> NodeAnswer:
@@ -98,7 +106,7 @@ class Snapshot(ForkableCluster):
             answer = self._schedule(fitting, name)
             if answer.fits:
                 return name
-            if answer.verdict.code is FitCode.ERROR:
+            if answer.verdict.ends_attempt:
                 break
         return fitting.answers()
 
@@ -115,6 +123,11 @@ class Snapshot(ForkableCluster):
         -------
         str
             Name of the node; empty if there is none.
+
+        Raises
+        ------
+        Undecided
+            Where it is not known whether the devices of a node would do.
         """
         fitting = self._fitting(pod)
         if pod.nominated_node_name and self._schedule(fitting, pod.nominated_node_name).fits:
@@ -128,7 +141,9 @@ class Snapshot(ForkableCluster):
             answer = self._schedule(fitting, name)
             if answer.fits:
                 return name
-            if answer.verdict.code is FitCode.ERROR:
+            if answer.verdict.has_unknown_devices:
+                raise Undecided(answer.verdict)
+            if answer.verdict.ends_attempt:
                 break
             if fitting.holds(name, answer.verdict):
                 refused[name] = state

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-__all__ = ["SnapshotError", "SnapshotProblem", "find"]
+from dra_spawner.simulator.node_fit import NodeVerdict
+
+__all__ = ["SnapshotError", "SnapshotProblem", "Undecided", "find"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -33,6 +35,20 @@ class SnapshotError(Exception):
     def __init__(self, problem: SnapshotProblem, message: str) -> None:
         self.problem = problem
         super().__init__(message)
+
+
+class Undecided(Exception):
+    """It is not known whether a pod fits: what decides about it cannot be evaluated here, or makes no sense.
+
+    Attributes
+    ----------
+    verdict
+        On a node, or on all nodes.
+    """
+
+    def __init__(self, verdict: NodeVerdict) -> None:
+        self.verdict = verdict
+        super().__init__("; ".join(verdict.reasons))
 
 
 def find(known: Mapping[K, V], key: K, what: str) -> V:

@@ -86,6 +86,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
                 )
             await service.until(lambda: len(_looked_at(service, tenant)) == len(claims), "each pod is looked at")
             profiles = {each["name"]: each for each in (await service.get_json("profiles"))["items"]}
+            waiting = (await service.get_json("waiting"))["items"]
             page = await service.get("page")
             answers = [
                 await service.ask({"shape": each.id, "pod": "eve", "namespace": cluster.namespace})
@@ -101,6 +102,10 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
         assert (answers[0][1]["kind"], profiles["hostile-0"]["placeholders"]["warm"]) == ("warm", 1)
         assert "evaluating it takes more than" in answers[1][1]["reason"]
         assert "evaluating it takes more than" in profiles["hostile-1"]["availability"]["reason"]
+        told = {each["name"]: each for each in waiting if each["namespace"] == tenant}
+        assert [told[f"server-{number}"]["is_known"] for number in classes] == [True, False, False, True]
+        assert all("evaluating it takes more than" in told[f"server-{number}"]["cause"] for number in (1, 2))
+        assert not any(each["needs_node"] for each in told.values())
         assert service.context.elector is not None
         assert (service.context.role, service.context.elector.terms) == (Role.LEADER, 1)
         assert service.context.problems() == ()

@@ -27,7 +27,8 @@ class PendingServer:
     needs_node
         Whether nothing helps but another node.
     is_known
-        Whether it is known if it fits anywhere; not where the search for its devices was stopped or has to wait.
+        Whether it is known if it fits anywhere; not where the search for its devices was stopped or has to wait, or
+        where a selector cannot be evaluated here.
     """
 
     pod: Pod

@@ -281,7 +281,8 @@ class Reconciler:
 
     def _note_undecided(self, waiting: Iterable[PendingUser]) -> None:
         """Tell once of each pod that it is not known whether it fits."""
-        stopped = {each.pod: each.reason for each in waiting if each.unknown is Unknown.STOPPED}
+        lasting = (Unknown.STOPPED, Unknown.NO_VERDICT)
+        stopped = {each.pod: each.reason for each in waiting if each.unknown in lasting}
         for key in stopped.keys() - self._undecided:
             log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
         self._undecided = frozenset(stopped)

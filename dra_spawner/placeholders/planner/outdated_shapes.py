@@ -22,7 +22,7 @@ from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.view import Placeholder, View, newest_first
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 __all__ = ["decide_outdated"]
 
@@ -95,7 +95,7 @@ def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
     """Whether a pod fits nowhere; not if that is not known. Where it fits it has its place from here on."""
     try:
         return not snapshot.place_quickly(pod, {})
-    except SearchStopped:
+    except (SearchStopped, Undecided):
         return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import Placeholder, View, is_labelled
 from dra_spawner.simulator.claims import ClaimTemplate
 from dra_spawner.simulator.fitting import PodFit
-from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 _MOST_REASONS = 3
 
@@ -95,7 +96,9 @@ def find_placement(
         if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
             return warm
         free = [each for each in view.placeholders.values() if each.is_free]
-        preemption = find_preemption(view.snapshot, pod, free, busyness)
+        preemption = None
+        with suppress(Undecided):  # the reasons below tell
+            preemption = find_preemption(view.snapshot, pod, free, busyness)
         if preemption is not None:
             return Placement(
                 PlacementKind.PREEMPTED,

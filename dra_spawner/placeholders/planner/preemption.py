@@ -30,7 +30,7 @@ from dra_spawner.placeholders.planner.view import (
 )
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 #: Sets of placeholders up to this size are tried from the smallest on; larger ones are made smaller one by one.
 _MOST_TRIED_TOGETHER = 2
@@ -119,6 +119,7 @@ class _Preemptions:
         }
         self._pending = {key: each for key, each in view.placeholders.items() if each.is_pending}
         self._need_node: dict[str, PendingUser] = {}
+        self._undecided: dict[str, Undecided] = {}
         self.preemption_backoff = preemption_backoff
         self.actions: list[Action] = []
         self.waiting: list[PendingUser] = []
@@ -129,18 +130,22 @@ class _Preemptions:
         snapshot.fork()
         try:
             self._look_at(pod)
-        except SearchStopped as stopped:
+        except (SearchStopped, Undecided) as stopped:
             snapshot.revert()
             self.preemption_backoff.keep(pod)
             unknown, reason = why_unknown(pod, stopped)
             # Where placeholders made way for it in an earlier round, nobody else may be put yet.
             has_preemption = self.preemption_backoff.has_preemption(pod)
             self.waiting.append(PendingUser(ObjectKey.of(pod), reason, has_preemption=has_preemption, unknown=unknown))
+            if isinstance(stopped, Undecided) and stopped.verdict.has_unknown_devices:
+                self._undecided[self._own_shape(pod)] = stopped
         else:
             snapshot.commit()
 
     def _look_at(self, pod: Pod) -> None:
-        shape = self._view.shape_of(pod) if _has_own_claims(pod) else ""
+        shape = self._own_shape(pod)
+        if shape and shape in self._undecided:
+            raise self._undecided[shape]
         known = self._need_node.get(shape)
         if known is not None:
             # The trial only fills up: what did not fit a moment ago does not fit now.
@@ -152,6 +157,10 @@ class _Preemptions:
                 self._need_node[shape] = told
         self.preemption_backoff.note(pod, has_room)
         self.waiting.append(told)
+
+    def _own_shape(self, pod: Pod) -> str:
+        """The shape of a pod if that is all that decides about it; empty if it is not."""
+        return self._view.shape_of(pod) if _has_own_claims(pod) else ""
 
     def _help(self, pod: Pod) -> tuple[PendingUser, bool]:
         """What is to be said of a pod, and whether there is room for it by all that is known here."""
@@ -347,6 +356,11 @@ def find_preemption(
     ----------
     failed_fits
         Of this very pod, where it was looked for before.
+
+    Raises
+    ------
+    Undecided
+        Where it is not known whether the devices of a node would do.
     """
     refused = failed_fits.without_placeholders if failed_fits is not None and _has_own_claims(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
@@ -411,4 +425,7 @@ def _fits_without(snapshot: Snapshot, pod: Pod, node: str, placeholders: Iterabl
     with snapshot.trial():
         for placeholder in placeholders:
             snapshot.remove_pod(placeholder.key)
-        return snapshot.fits_on(pod, node, explain=False).fits
+        answer = snapshot.fits_on(pod, node, explain=False)
+        if answer.verdict.has_unknown_devices:
+            raise Undecided(answer.verdict)
+        return answer.fits

@@ -16,6 +16,7 @@ from dra_spawner.placeholders.planner.readiness import drivers_of
 from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.placeholders.planner.view import View, allows, without_label
 from dra_spawner.simulator.claims import ClaimTemplate
+from dra_spawner.simulator.node_fit import FitCode
 from dra_spawner.simulator.node_templates import TemplateError, add_node, template_of
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -80,8 +81,10 @@ def estimate_scale_up(
                 except TemplateError:
                     is_certain = False
                     continue
-                if view.snapshot.fits_on(unready, added, explain=False).fits:
+                answer = view.snapshot.fits_on(unready, added, explain=False)
+                if answer.fits:
                     return ScaleUpEstimate(name)
+                is_certain = is_certain and answer.verdict.code is not FitCode.UNDECIDABLE
                 wanted = [each for each in wanted if not _fits(view, each, added)]
     # Of what nobody publishes at present it is not known who will have it.
     return ScaleUpEstimate("", is_certain and not wanted)

@@ -1,4 +1,4 @@
-"""Pods of which it is not known whether they fit, as the search for their devices takes too long."""
+"""Pods of which it is not known whether they fit: finding out takes too long, or is not possible here."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 from dra_spawner.dra.budget import SearchStopped
 from dra_spawner.placeholders.planner.search_ledger import SearchPostponed
 from dra_spawner.simulator.pods import Pod
-from dra_spawner.simulator.snapshot import Snapshot
+from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
 __all__ = ["Unknown", "surely_fits", "why_unknown"]
 
@@ -19,10 +19,15 @@ class Unknown(StrEnum):
     STOPPED = "stopped"
     #: Searches for other pods took the time that there was; it has its turn soon.
     POSTPONED = "postponed"
+    #: What decides about it cannot be evaluated here, or makes no sense.
+    NO_VERDICT = "no-verdict"
 
 
-def why_unknown(pod: Pod, stopped: SearchStopped) -> tuple[Unknown, str]:
+def why_unknown(pod: Pod, stopped: SearchStopped | Undecided) -> tuple[Unknown, str]:
     """Why it is not known whether a pod fits, and the same for people."""
+    if isinstance(stopped, Undecided):
+        reason = "it is not known whether it fits, and no placeholder makes way for it: "
+        return Unknown.NO_VERDICT, f"{reason if stopped.verdict.has_unknown_devices else ''}{stopped}"
     if isinstance(stopped, SearchPostponed):
         reason = "it is not known yet whether it fits: searches for other servers took the time of this round"
         return Unknown.POSTPONED, reason
