@@ -67,7 +67,13 @@ class Snapshot(ForkableCluster):
             Sorts names of nodes. Nodes without the devices are left out before.
         """
         fitting = self._fitting(pod)
-        return next((name for name in in_order(fitting.candidates()) if fitting.answer(name).fits), "")
+        for name in in_order(fitting.candidates()):
+            answer = fitting.answer(name)
+            if answer.fits:
+                return name
+            if answer.verdict.ends_attempt:
+                break
+        return ""
 
     def schedule(self, pod: Pod, node_name: str) -> NodeAnswer:
         """Place a pod on a node if it fits there: create, allocate and reserve its claims, and bind the pod.

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
+from dra_spawner.dra.search import Search
 from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
+from dra_spawner.simulator import class_verdicts
 from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.world import GPU, Json, World, gpu_claim, user_shape
 
@@ -124,3 +127,26 @@ def test_it_is_not_said_that_no_node_will_ever_do() -> None:
     )
     assert placement(world, nobody).kind is PlacementKind.NEVER
     assert placement(world, unknown).kind is PlacementKind.SCALE_UP
+
+
+def test_one_node_tells_that_it_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each further one would hold the service up for a tenth of a second, whenever a server asks for its place."""
+    searches: list[Search] = []
+
+    class CountedSearch(Search):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            searches.append(self)
+
+    monkeypatch.setattr(class_verdicts, "Search", CountedSearch)
+    wanted = user_shape({"gpu": gpu_claim(deviceClassName=CLASS)})
+    counts = []
+    for nodes in (2, 20):
+        world = world_with()
+        for number in range(1, nodes):
+            world.node(f"n{number}", gpus=1)
+        world.settle()
+        searches.clear()
+        assert placement(world, wanted).kind is PlacementKind.SCALE_UP
+        counts.append(len(searches))
+    assert counts[0] == counts[1]
