@@ -5,43 +5,28 @@ RBAC is on. Nothing is a stand-in except the nodes: see `dra_spawner.devcluster.
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
 import secrets
-import signal
 import socket
 import ssl
-import subprocess
-import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from http.client import HTTPResponse
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Any, Self
 
 from .certificates import Certificates, write_certificates
+from .programs import Programs, popen_for_life
 
-START_TIMEOUT_SECONDS = 60.0
-_POLL_SECONDS = 0.05
-# How long each component may take to end after SIGTERM; its data goes with the directory anyway.
-_STOP_SECONDS = 5.0
+_START_SECONDS = 60.0
+_ANSWER_SECONDS = 10.0
 _START_TRIES = 3
 
 
 class ControlPlaneError(Exception):
     """A component did not start or has died; the message ends with the tail of its log."""
-
-
-@dataclass
-class _Component:
-    name: str
-    process: subprocess.Popen[bytes]
-    log: Path
-    log_file: IO[bytes]
 
 
 class ControlPlane:
@@ -92,7 +77,8 @@ class ControlPlane:
         self.admin_kubeconfig = directory / "admin.kubeconfig"
         self.admin_token = secrets.token_urlsafe(24)
         self._certificates: Certificates | None = None
-        self._components: list[_Component] = []
+        self._opener = urllib.request.OpenerDirector()
+        self._programs = Programs(directory, ControlPlaneError, popen_for_life)
 
     def __enter__(self) -> Self:
         self.start()
@@ -112,6 +98,10 @@ class ControlPlane:
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         self._certificates = write_certificates(self.directory / "pki")
+        context = ssl.create_default_context(cafile=str(self._certificates.authority))
+        self._opener = urllib.request.build_opener(
+            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
+        )
         tokens = self.directory / "tokens.csv"
         tokens.touch(mode=0o600)
         tokens.write_text(f'{self.admin_token},admin,admin,"system:masters"\n')
@@ -211,58 +201,27 @@ class ControlPlane:
         return [f"--config={path}"]
 
     def _launch(self, name: str, *arguments: str) -> None:
-        log = self.directory / f"{name}.log"
-        log_file = log.open("wb")
-        process = subprocess.Popen(
-            [str(self.binary), name, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=log_file,
-            stderr=subprocess.STDOUT,
-            # Ctrl-C is for the test run, which then ends these in order.
-            process_group=0,
-            preexec_fn=_end_with_parent if sys.platform == "linux" else None,
-        )
-        self._components.append(_Component(name, process, log, log_file))
+        self._programs.start(name, self.binary, name, *arguments)
 
     def _wait_ready(self) -> None:
-        assert self._certificates is not None
-        context = ssl.create_default_context(cafile=str(self._certificates.authority))
-        request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.admin_token}"})
-        opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-        )
-        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         answer = "no answer"
-        while time.monotonic() < deadline:
-            self.check()
+
+        def is_ready() -> bool:
+            nonlocal answer
             try:
-                with opener.open(request, timeout=5) as response:
-                    if response.status == 200:
-                        return
+                with self._open("GET", "/readyz"):
+                    return True
             except urllib.error.HTTPError as error:
                 answer = f"{error.code}: {error.read().decode(errors='replace')[-500:]}"
             except OSError as error:
                 answer = str(error)
-            time.sleep(_POLL_SECONDS)
-        raise ControlPlaneError(
-            f"kube-apiserver was not ready after {START_TIMEOUT_SECONDS:g} s ({answer})\n"
-            f"{self.log_tail('kube-apiserver')}"
-        )
+            return False
+
+        self._programs.until(is_ready, lambda: f"kube-apiserver is ready ({answer})", _START_SECONDS)
 
     def stop(self) -> None:
         """End every process started here, the clients first, and wait for each."""
-        while self._components:
-            component = self._components[-1]
-            process = component.process
-            if process.poll() is None:
-                process.send_signal(signal.SIGTERM)
-                try:
-                    process.wait(_STOP_SECONDS)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-            component.log_file.close()
-            self._components.pop()
+        self._programs.end_all()
 
     def check(self) -> None:
         """Raise if a component has ended by itself.
@@ -270,14 +229,26 @@ class ControlPlane:
         Raises
         ------
         ControlPlaneError
-            With the tail of its log.
+            With the ends of all logs.
         """
-        for component in self._components:
-            code = component.process.poll()
-            if code is not None:
-                raise ControlPlaneError(
-                    f"{component.name} ended with exit code {code}\n{self.log_tail(component.name)}"
-                )
+        self._programs.check()
+
+    def request(self, method: str, path: str) -> dict[str, Any]:
+        """Ask the API server as an administrator; {} for what is not there."""
+        try:
+            with self._open(method, path) as answer:
+                found: dict[str, Any] = json.load(answer)
+                return found
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return {}
+            raise
+
+    def _open(self, method: str, path: str) -> HTTPResponse:
+        headers = {"Authorization": f"Bearer {self.admin_token}"}
+        request = urllib.request.Request(self.url + path, headers=headers, method=method)
+        answer: HTTPResponse = self._opener.open(request, timeout=_ANSWER_SECONDS)
+        return answer
 
     @property
     def certificate_authority(self) -> Path:
@@ -287,13 +258,7 @@ class ControlPlane:
 
     def pids(self) -> dict[str, int]:
         """Process ids by component, of those that were started."""
-        return {component.name: component.process.pid for component in self._components}
-
-    def log_tail(self, name: str, lines: int = 40) -> str:
-        """The end of a component's log."""
-        log = self.directory / f"{name}.log"
-        text = log.read_text(errors="replace") if log.exists() else ""
-        return f"--- end of {log}\n" + "\n".join(text.splitlines()[-lines:])
+        return self._programs.pids()
 
     def write_kubeconfig(self, path: Path, token: str, *, namespace: str = "default", server: str = "") -> Path:
         """A kubeconfig for whoever holds `token`; JSON, which is YAML."""
@@ -328,14 +293,3 @@ def _free_ports(count: int) -> list[int]:
     finally:
         for each in sockets:
             each.close()
-
-
-if sys.platform == "linux":
-    _LIBC = ctypes.CDLL(None)
-    _PR_SET_PDEATHSIG = 1
-
-    def _end_with_parent() -> None:
-        """In the child: be killed with the test run, even if that is killed without a chance to clean up."""
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() == 1:
-            os._exit(1)

@@ -101,7 +101,7 @@ def _until_empty(node: RealNode) -> None:
     """Wait until nothing of the test is on the node."""
     deadline = time.monotonic() + _EMPTY_SECONDS
     while time.monotonic() < deadline:
-        tasks = node.tasks()
+        tasks = node.containerd.tasks()
         prepared = {name: driver.state().prepared for name, driver in node.drivers.items()}
         if not tasks and not any(prepared.values()):
             return

@@ -96,7 +96,7 @@ class NodeSpace:
         lines += [f"touch {directory}/masks/ready", f"exec {shlex.quote(str(self._first_process))} --until-eof"]
         return "\n".join(lines)
 
-    def popen(self, command: Sequence[str | Path], output: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    def popen(self, command: Sequence[str | Path], output: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start a program in the node; the process is ``nsenter``, its only child the program."""
         return subprocess.Popen(
             [*self._enter(), *map(str, command)],
@@ -105,6 +105,11 @@ class NodeSpace:
             stderr=subprocess.STDOUT,
             process_group=0,
         )
+
+    def send(self, pid: int, number: int) -> None:
+        """Send a signal to the program of a process that `popen` started."""
+        for child in children(pid):
+            os.kill(child, number)
 
     def run(self, *command: str | Path, timeout_seconds: float = 60.0) -> str:
         """Run a program in the node to its end; what it printed.

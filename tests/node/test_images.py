@@ -20,8 +20,8 @@ def names(found: JsonObject) -> set[str]:
 async def test_images_show_in_the_status_of_the_node(node: RealNode, node_cluster: ClusterUnderTest, tmp_path: Path):
     path = f"/api/v1/nodes/{node.name}"
     await node_cluster.wait_for(path, lambda found: {PAUSE, QUICK_SERVER, NOTEBOOK} <= names(found))
-    node.import_image(write_image(tmp_path / "image.tar", IMAGE, {"course": b"text"}))
-    node.remove_image(NOTEBOOK)
+    node.containerd.import_image(write_image(tmp_path / "image.tar", IMAGE, {"course": b"text"}))
+    node.containerd.remove_image(NOTEBOOK)
     try:
         # A kubelet lists images every 30 s.
         await node_cluster.wait_for(
@@ -29,5 +29,5 @@ async def test_images_show_in_the_status_of_the_node(node: RealNode, node_cluste
         )
         assert {PAUSE, QUICK_SERVER} <= names(node.node())
     finally:
-        node.remove_image(IMAGE)
-        node.import_image(notebook_image(tmp_path / "image.tar"))
+        node.containerd.remove_image(IMAGE)
+        node.containerd.import_image(notebook_image(tmp_path / "image.tar"))

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 
@@ -17,7 +19,7 @@ from .machine import Machine
 from .network import Bridge
 from .node_binaries import NodeBinaries
 from .objects import claim, environment, server_pod
-from .real_node import RealNode
+from .real_node import NodeError, RealNode
 
 ROOT = Path(__file__).parents[2]
 
@@ -78,6 +80,22 @@ async def test_node_with_a_running_pod_leaves_nothing(
     # The first one did not notice.
     assert environment(neighbour)
     node.check()
+
+
+def test_node_whose_container_runtime_cannot_serve_pods_shows_why(
+    node_plane: ControlPlane, binaries: NodeBinaries, machine: Machine, tmp_path: Path
+):
+    """containerd itself would go on without what the kubelet needs."""
+
+    class WrongMachine(Machine):
+        def snapshotter(self, directory: Path) -> str:
+            return "unheard-of"
+
+    node = RealNode(node_plane, binaries, WrongMachine(machine.cgroups), tmp_path / "node")
+    with pytest.raises(NodeError, match="containerd ended with exit code 1") as raised:
+        node.start()
+    assert "unheard-of" in str(raised.value)
+    assert node.left_behind() == []
 
 
 def test_killed_test_run_leaves_no_process(binaries: NodeBinaries, machine: Machine, tmp_path: Path):

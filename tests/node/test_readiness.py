@@ -83,12 +83,12 @@ async def test_an_image_is_removed_and_comes_back(
 ):
     async with watched(node, node_cluster) as place:
         archive = program_image(tmp_path / "image.tar", QUICK_SERVER, binaries["quick-server"])
-        await asyncio.to_thread(node.remove_image, QUICK_SERVER)
+        await asyncio.to_thread(node.containerd.remove_image, QUICK_SERVER)
         try:
             await place.until_label(None)
             await place.server_waits("ada")
         finally:
-            await asyncio.to_thread(node.import_image, archive)
+            await asyncio.to_thread(node.containerd.import_image, archive)
         await place.server_runs("ada")
 
 

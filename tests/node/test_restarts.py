@@ -38,7 +38,7 @@ async def test_pods_outlive_the_kubelet(node: RealNode, node_cluster: ClusterUnd
 
 async def test_pods_outlive_the_container_runtime(node: RealNode, node_cluster: ClusterUnderTest):
     before = await start_server(node_cluster)
-    await asyncio.to_thread(node.restart_containerd)
+    await asyncio.to_thread(node.containerd.restart)
     assert environment(before)["DEVICE_MAIN"]
     await node_cluster.publish(server_pod("next"))
     await node_cluster.wait_running("next")
