@@ -59,6 +59,7 @@ def crashing(count: int, reason: str = "CrashLoopBackOff") -> dict[str, Any]:
         pytest.param({"containerStatuses": [{**crashing(3), "lastState": None}]}, "again and again. Its", id="no exit code"),
         pytest.param({"containerStatuses": [{"name": "c", "restartCount": 5, "state": {"running": {}}}]}, None, id="runs again"),
         pytest.param({"phase": "Failed"}, "Kubernetes does not say why.", id="failed without a word"),
+        pytest.param({"phase": "Succeeded"}, "The server ended by itself while it started, without an error.", id="succeeded"),
     ],
 )  # fmt: skip
 def test_states_of_a_pod(status, sentence):

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
 from jupyterhub.user import User
+from prometheus_client import REGISTRY
 
+from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import LEFT_BEHIND
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 from .devices import GPU_SHARE_CLASS
 from .images import PAUSE, QUICK_SERVER
-from .objects import claim, pod
-from .real_node import RealNode
+from .machine import Machine
+from .node_binaries import NodeBinaries
+from .objects import claim, environment, pod
+from .real_node import NodeOptions, RealNode
 
 pytestmark = pytest.mark.timeout(180)
 
@@ -127,4 +134,115 @@ async def test_a_claim_that_the_kubelet_loses(hub: HubSide, node: RealNode, node
     assert len(prepared(node, node_cluster)) == 1
     await ada.stop("")
     await node_cluster.admin.delete(node_cluster.path("resourceclaims", "theirs"))
+    await nothing_is_left(node_cluster)
+
+
+def made_again(reason: str) -> float:
+    return REGISTRY.get_sample_value("dra_spawner_starts_made_again_total", {"reason": reason}) or 0.0
+
+
+@dataclass(frozen=True)
+class CrowdedNode:
+    """A node whose kubelet may run a pod that the API server does not know: the scheduler thinks that there is room."""
+
+    real: RealNode
+    static_pods: Path
+
+    @property
+    def name(self) -> str:
+        return self.real.name
+
+    async def take_room(self) -> None:
+        """Let the kubelet start a static pod, for which it can make no mirror pod: the namespace does not exist."""
+        static = pod("static")
+        static["metadata"]["namespace"] = "nowhere"
+        del static["spec"]["resourceClaims"]
+        static["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "1"
+        unfinished = self.static_pods.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(static))
+        unfinished.rename(self.static_pods / "static.json")
+
+
+@pytest.fixture
+async def crowded(
+    hub: HubSide, node_plane: ControlPlane, binaries: NodeBinaries, machine: Machine, tmp_path: Path
+) -> AsyncIterator[CrowdedNode]:
+    """A second node, which servers prefer. They want more than half of its processors, and so does a static pod."""
+    static_pods = tmp_path / "static-pods"
+    static_pods.mkdir()
+    kubelet = {"staticPodPath": str(static_pods)}
+    options = NodeOptions(labels={"pool": "new"}, kubelet=kubelet)
+    real = RealNode(node_plane, binaries, machine, tmp_path / "crowded", options=options)
+    new = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
+    hub.spawner_config.node_affinity_preferred = [{"weight": 100, "preference": new}]
+    await asyncio.to_thread(real.start)
+    try:
+        cpus = int(real.node()["status"]["allocatable"]["cpu"])
+        hub.spawner_config.cpu_guarantee = cpus - 0.5
+        yield CrowdedNode(real, static_pods)
+    finally:
+        await asyncio.to_thread(real.stop)
+
+
+async def until_running(node: RealNode, containers: int) -> None:
+    async with asyncio.timeout(30):
+        while len(await asyncio.to_thread(node.containerd.tasks)) < containers:  # noqa: ASYNC110
+            await asyncio.sleep(0.1)
+
+
+async def uids_of(cluster: ClusterUnderTest, reason: str) -> list[str]:
+    """Of the server's pods with such an event, in their order."""
+    return [each["involvedObject"]["uid"] for each in await cluster.events(SERVER) if each["reason"] == reason]
+
+
+async def test_a_node_that_refuses_the_pod(
+    hub: HubSide, crowded: CrowdedNode, node: RealNode, node_cluster: ClusterUnderTest
+):
+    await crowded.take_room()
+    await until_running(crowded.real, 2)
+    ada, before = hub.user("ada"), made_again("not-admitted")
+    assert await start(ada) is None
+    told = f"Node {crowded.name} did not accept this server. It is made again, on another node."
+    assert told in [event["message"] for event in ada.spawner.events]
+    running = await node_cluster.wait_running(SERVER)
+    assert running["spec"]["nodeName"] == node.name
+    assert any(value.startswith(f"{node.name}-") for key, value in environment(running).items() if "DEVICE" in key)
+    (refused,) = await uids_of(node_cluster, "OutOfcpu")
+    assert await uids_of(node_cluster, "Scheduled") == [refused, running["metadata"]["uid"]]
+    assert made_again("not-admitted") == before + 1
+    await ada.stop("")
+    await nothing_is_left(node_cluster)
+
+
+async def test_a_node_that_refuses_both_pods(hub: HubSide, crowded: CrowdedNode, node_cluster: ClusterUnderTest):
+    """The server may go nowhere else."""
+    await crowded.take_room()
+    await until_running(crowded.real, 2)
+    hub.spawner_config.node_selector = {"pool": "new"}
+    ada, before = hub.user("ada"), made_again("not-admitted")
+    error = str(await start(ada))
+    refused = f"Node {crowded.name} did not accept this server."
+    assert error.startswith(f"This server was made twice and did not start. First: {refused} Then: {refused} ")
+    assert len(await uids_of(node_cluster, "OutOfcpu")) == 2
+    assert made_again("not-admitted") == before + 1
+    await nothing_is_left(node_cluster)
+
+
+async def test_a_node_that_ends_the_pod_for_one_of_its_own(
+    hub: HubSide, crowded: CrowdedNode, node: RealNode, node_cluster: ClusterUnderTest
+):
+    """Static pods are critical: a kubelet without room for one ends others, such as a server that waits for its device."""
+    crowded.real.gpus.fail(prepare="the device does not answer")
+    hub.spawner_config.heal_after_seconds = 60
+    ada, before = hub.user("ada"), made_again("ended-by-node")
+    starting = asyncio.create_task(start(ada))
+    await asyncio.to_thread(crowded.real.gpus.wait_call, "prepare", ended=True)
+    await crowded.take_room()
+    assert await starting is None
+    told = f"Node {crowded.name} ended this server while it started"
+    assert any(event["message"].startswith(told) for event in ada.spawner.events)
+    assert (await node_cluster.wait_running(SERVER))["spec"]["nodeName"] == node.name
+    assert len(await uids_of(node_cluster, "Preempting")) == 1
+    assert made_again("ended-by-node") == before + 1
+    await ada.stop("")
     await nothing_is_left(node_cluster)

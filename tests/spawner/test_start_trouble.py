@@ -38,7 +38,11 @@ def condition(reason: str, status: str = "True") -> dict[str, Any]:
 
 
 CREATING = {"phase": "Pending", "containerStatuses": [waiting("ContainerCreating")]}
-RAN = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1}}}]}
+RAN = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 1, "reason": "Error"}}}]}
+NEVER_RAN = {
+    "containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}}]
+}
+BY_KUBELET = condition("TerminationByKubelet")
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,12 @@ RAN = {"containerStatuses": [{"name": "c", "state": {"terminated": {"exitCode": 
         pytest.param(failed("OutOfnvidia.com/gpu"), "not-admitted", id="a resource is used up"),
         pytest.param(failed("NodeAffinity", containerStatuses=[waiting("ContainerCreating")]), "not-admitted", id="labels changed"),
         pytest.param(failed("Evicted"), "not-admitted", id="evicted before it ran"),
+        pytest.param(failed("Evicted", **NEVER_RAN, **BY_KUBELET), "not-admitted", id="evicted before it ran, later"),
+        pytest.param(failed("Preempting", **NEVER_RAN, **BY_KUBELET), "ended-by-node", id="ended for a critical pod"),
+        pytest.param(failed("Terminated", **RAN, **BY_KUBELET), "ended-by-node", id="ended as the node shuts down"),
+        pytest.param({"phase": "Succeeded", **RAN, **BY_KUBELET}, "ended-by-node", id="ended without an error"),
+        pytest.param({"phase": "Succeeded", **RAN}, None, id="ended by itself"),
+        pytest.param(failed("Evicted", **RAN, **BY_KUBELET), None, id="evicted for what it used"),
         pytest.param(failed("Evicted", **RAN), None, id="evicted when it ran"),
         pytest.param(failed("SysctlForbidden"), None, id="no node would take it"),
         pytest.param(failed(""), None, id="failed without a word"),
@@ -157,7 +167,8 @@ def test_sentences(kind, devices, node):
     assert sentence[0].isupper()
     assert sentence.endswith(".")
     assert not node or node in sentence
-    assert kind is TroubleKind.ADMISSION or all(device in sentence for device in devices)
+    without = (TroubleKind.ADMISSION, TroubleKind.ENDED)
+    assert kind in without or all(device in sentence for device in devices)
     assert not {"pod", "claim", "kubelet", "admission", "taint"} & set(sentence.lower().rstrip(".").split())
 
 

@@ -91,6 +91,8 @@ def hopeless_state(pod: Mapping[str, Any]) -> str | None:
     if status.get("phase") == "Failed":
         why = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"
         return f"The server's pod has failed: {why.rstrip('.')}."
+    if status.get("phase") == "Succeeded":
+        return "The server ended by itself while it started, without an error. Its log may tell why."
     for each in [*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())]:
         waits = (each.get("state") or {}).get("waiting") or {}
         if waits.get("reason") == "CrashLoopBackOff" and each.get("restartCount", 0) >= _CRASHES_ENOUGH:

@@ -22,16 +22,24 @@ _CLAIM_LOST: Final = "unable to get claim info for"
 #: Condition and event of kube-controller-manager's eviction for NoExecute taints of devices (KEP-5055).
 _WITHDRAWAL: Final = "DeletionByDeviceTaintManager"
 _WITHDRAWAL_EVENT: Final = "DeviceTaintManagerEviction"
-#: ``status.reason`` of pods that a kubelet does not admit (pkg/kubelet/lifecycle, cm/topologymanager, nodeshutdown,
-#: eviction), where another node or another moment may help; besides ``OutOf<resource>``.
+#: Condition of pods that a kubelet ends: for a critical pod (preemption), as the node shuts down or lacks something.
+_ENDED_BY_KUBELET: Final = "TerminationByKubelet"
+#: State of a container that was not there when its pod ended; most never ran (pkg/kubelet/status).
+_NEVER_SEEN: Final = "ContainerStatusUnknown"
+#: ``status.reason`` of pods that a kubelet does not admit (pkg/kubelet/lifecycle, cm, nodeshutdown, eviction), where
+#: another node or another moment may help; besides ``OutOf<resource>``.
 _NOT_ADMITTED: Final = frozenset(
     {
+        "AppArmor",
         "Evicted",
         "InvalidNodeInfo",
         "NodeAffinity",
         "NodeName",
         "NodePorts",
         "NodeShutdown",
+        "PodFeatureUnsupported",
+        "SMTAlignmentError",
+        "SupplementalGroupsPolicyNotSupported",
         "TaintToleration",
         "TopologyAffinityError",
         "UnexpectedAdmissionError",
@@ -47,6 +55,7 @@ class TroubleKind(StrEnum):
     PREPARATION = "preparation-failed"
     CLAIM_LOST = "claim-lost"
     ADMISSION = "not-admitted"
+    ENDED = "ended-by-node"
     UNHEALTHY = "device-unhealthy"
     WITHDRAWN = "device-withdrawn"
 
@@ -85,6 +94,8 @@ class Trouble:
             case TroubleKind.ADMISSION:
                 # Kubernetes has taken the device back by now.
                 return f"{node} did not accept this server."
+            case TroubleKind.ENDED:
+                return f"{node} ended this server while it started, as it needed the room or was shut down."
             case TroubleKind.UNHEALTHY if plural:
                 return f"One of {device}{where} does not work any more."
             case TroubleKind.UNHEALTHY:
@@ -158,13 +169,10 @@ def status_trouble(pod: JsonObject) -> Trouble | None:
     node, status = _node_of(pod), pod.get("status") or {}
     if not node:
         return None
-    if _is_marked(status):
+    if _is_disrupted(status, _WITHDRAWAL):
         return Trouble(TroubleKind.WITHDRAWN, node)
-    if status.get("phase") == "Failed":
-        reason = str(status.get("reason") or "")
-        refused = reason in _NOT_ADMITTED or reason.startswith("OutOf")
-        ran = any(_has_run(each) for each in _containers(status))
-        return Trouble(TroubleKind.ADMISSION, node) if refused and not ran else None
+    if status.get("phase") in ("Failed", "Succeeded"):
+        return _trouble_of_ended(node, status)
     for each in _containers(status):
         waits = (each.get("state") or {}).get("waiting") or {}
         if waits.get("reason") == "CreateContainerConfigError" and _CLAIM_LOST in str(waits.get("message")):
@@ -172,6 +180,16 @@ def status_trouble(pod: JsonObject) -> Trouble | None:
         if any(device.get("health") == "Unhealthy" for device in _devices(each)):
             return Trouble(TroubleKind.UNHEALTHY, node)
     return None
+
+
+def _trouble_of_ended(node: str, status: JsonObject) -> Trouble | None:
+    reason = str(status.get("reason") or "")
+    if reason in _NOT_ADMITTED or reason.startswith("OutOf"):
+        ran = any(_has_run(each) for each in _containers(status))
+        # Evicted later, it may have used too much itself.
+        return None if ran else Trouble(TroubleKind.ADMISSION, node)
+    # Where its program ends without an error when it is told to, the pod has succeeded, and there is no reason.
+    return Trouble(TroubleKind.ENDED, node) if _is_disrupted(status, _ENDED_BY_KUBELET) else None
 
 
 def withdrawn(pod: JsonObject, events: Iterable[JsonObject]) -> Trouble | None:
@@ -182,15 +200,15 @@ def withdrawn(pod: JsonObject, events: Iterable[JsonObject]) -> Trouble | None:
     pod
         As it was seen last, which may have been before that.
     """
-    marked = _is_marked(pod.get("status") or {})
+    marked = _is_disrupted(pod.get("status") or {}, _WITHDRAWAL)
     if marked or any(event.get("reason") == _WITHDRAWAL_EVENT for event in _events_of(pod, events)):
         return Trouble(TroubleKind.WITHDRAWN, _node_of(pod))
     return None
 
 
-def _is_marked(status: JsonObject) -> bool:
+def _is_disrupted(status: JsonObject, reason: str) -> bool:
     return any(
-        each.get("type") == "DisruptionTarget" and each.get("status") == "True" and each.get("reason") == _WITHDRAWAL
+        each.get("type") == "DisruptionTarget" and each.get("status") == "True" and each.get("reason") == reason
         for each in status.get("conditions") or ()
     )
 
@@ -214,7 +232,9 @@ def _containers(status: JsonObject) -> Iterator[JsonObject]:
 
 def _has_run(container: JsonObject) -> bool:
     state = container.get("state") or {}
-    return bool(state.get("running") or state.get("terminated") or container.get("restartCount"))
+    ended = state.get("terminated") or {}
+    has_ended = bool(ended) and ended.get("reason") != _NEVER_SEEN
+    return bool(state.get("running") or has_ended or container.get("restartCount"))
 
 
 def _devices(container: JsonObject) -> Iterator[JsonObject]:
