@@ -154,7 +154,7 @@ class SpawnerSettings(KubeSpawner):
     )
 
     placement_service = Unicode(
-        "dra-spawner",
+        names.HUB_SERVICE,
         config=True,
         help="""
         Name of the JupyterHub service that is asked where a server gets its place: ``dra-spawner service``. Empty to

@@ -86,10 +86,10 @@ class DeviceClaims(Step):
         spawner = self.spawner
         labels = {
             **spawner._build_common_labels({}),
-            "hub.jupyter.org/servername": safe_slug(spawner.name, is_valid=is_valid_label),
+            names.SERVERNAME: safe_slug(spawner.name, is_valid=is_valid_label),
         }
         if spawner.chosen_profile:
-            labels["hub.jupyter.org/profile"] = safe_slug(spawner.chosen_profile, is_valid=is_valid_label)
+            labels[names.PROFILE] = safe_slug(spawner.chosen_profile, is_valid=is_valid_label)
         server = Server(
             user=spawner.user.name,
             groups=spawner.user_groups,
