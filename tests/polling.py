@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, overload
 
 __all__ = ["eventually", "eventually_sync"]
 
@@ -16,14 +16,36 @@ _PAUSE_SECONDS: Final = 0.02
 _LONGEST_SHOWN: Final = 5000
 
 
+@overload
 async def eventually(
-    check: Callable[[], T | Awaitable[T]],
+    check: Callable[[], Awaitable[T]],
     what: str,
     within_seconds: float = 60,
     *,
     shows: Callable[[], object] | None = None,
     pause_seconds: float = _PAUSE_SECONDS,
-) -> T:
+) -> T: ...
+
+
+@overload
+async def eventually(
+    check: Callable[[], T],
+    what: str,
+    within_seconds: float = 60,
+    *,
+    shows: Callable[[], object] | None = None,
+    pause_seconds: float = _PAUSE_SECONDS,
+) -> T: ...
+
+
+async def eventually(
+    check: Callable[[], Any],
+    what: str,
+    within_seconds: float = 60,
+    *,
+    shows: Callable[[], object] | None = None,
+    pause_seconds: float = _PAUSE_SECONDS,
+) -> Any:
     """Ask until the answer is true.
 
     Parameters
@@ -40,7 +62,7 @@ async def eventually(
 
     Returns
     -------
-    T
+    Any
         The first true answer.
 
     Raises
@@ -52,7 +74,7 @@ async def eventually(
     while True:
         is_last = time.monotonic() >= end
         answer = check()
-        found = cast(T, await answer if inspect.isawaitable(answer) else answer)
+        found = await answer if inspect.isawaitable(answer) else answer
         if found:
             return found
         if is_last:

@@ -8,6 +8,7 @@ import sys
 from datetime import date, timedelta
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -36,7 +37,7 @@ def entry(affected: str = "<6.5.9", more: str = "", looked_up: str = "2026-11-22
     return f'[tornado]\nlooked_up = {looked_up}\nadvisories = [{{id = "CVE-1", affected = "{affected}", what = "bodies"}}]\n{more}'
 
 
-def audited(text: str, locked: dict[str, Version] | None = None, bound: str = "6.5.10") -> audit.Audit:
+def audited(text: str, locked: dict[str, Version] | None = None, bound: str = "6.5.10") -> Any:
     return audit.audit(audit.read_advisories(text), locked or LOCKED, {"tornado": Version(bound)}, TODAY)
 
 

@@ -13,6 +13,7 @@ from dra_spawner.cli import main
 
 
 def run(capsys, *arguments):
+    code: object
     try:
         code = main(arguments)
     except SystemExit as end:
@@ -126,7 +127,7 @@ def test_what_is_no_defect(capsys, monkeypatch, error, code, message):
 
 def test_whoever_reads_the_output_may_stop():
     """``dra-spawner schema | head -1``"""
-    command = [Path(sys.executable).with_name("dra-spawner"), "schema"]
+    command = [str(Path(sys.executable).with_name("dra-spawner")), "schema"]
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as output:

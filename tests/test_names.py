@@ -34,11 +34,13 @@ def literals(tree: ast.AST) -> Iterator[ast.Constant]:
 def names_elsewhere(package: Path) -> list[str]:
     """Names that modules other than ``names.py`` spell out; ``dra/`` imports nothing, so it has its own."""
     return [
-        f"{path.relative_to(package)}:{node.lineno}: {node.value}"
+        f"{path.relative_to(package)}:{node.lineno}: {node.value!s}"
         for path in sorted(package.rglob("*.py"))
         if path != package / "names.py" and path.relative_to(package).parts[0] != "dra"
         for node in literals(ast.parse(path.read_text()))
-        if (node.value in NAMES or NAME.fullmatch(node.value)) and node.value not in ELSEWHERE
+        if isinstance(node.value, str)
+        and (node.value in NAMES or NAME.fullmatch(node.value))
+        and node.value not in ELSEWHERE
     ]
 
 

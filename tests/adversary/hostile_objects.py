@@ -292,7 +292,7 @@ def large_leases(name: str) -> dict[str, Json | bytes]:
     def lease(metadata: Json | None = None, **spec: Any) -> Json:
         return {**_of("Lease", name, version, **(metadata or {})), "spec": spec}
 
-    over = {"leaseDurationSeconds": 1, "renewTime": "0001-01-01T00:00:00.000000Z"}
+    over: Json = {"leaseDurationSeconds": 1, "renewTime": "0001-01-01T00:00:00.000000Z"}
     labels = {f"example.com/l{each}": "y" * 60 for each in range(_OBJECT_BYTES // 90)}
     return {
         "annotations": lease({"annotations": full_annotations()}),
@@ -366,7 +366,7 @@ def large_slices() -> dict[str, Json | bytes]:
     odd = {"value": "10e399"}, {"value": "1e-99"}, {"value": "9" * 200}, {"value": "0"}
     counters = {f"m{each}": {"value": "9223372036854775807"} for each in range(32)}
     taints = [{"key": f"k{each}", "value": "v", "effect": "NoExecute"} for each in range(16)]
-    devices = [{"name": f"d{each}", "attributes": attributes, "capacity": capacity} for each in range(128)]
+    devices: list[Json] = [{"name": f"d{each}", "attributes": attributes, "capacity": capacity} for each in range(128)]
     for device in devices:
         device["allowMultipleAllocations"] = True
     term = {"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [f"v{each}" for each in range(60_000)]}]}

@@ -101,7 +101,7 @@ def _profiles() -> list[Any]:
 
 def inputs(directory: Path) -> list[Input]:
     """Valid inputs of all commands; what else these need is written to the directory."""
-    policy = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "40Gi", "step": "1Gi"}}
+    policy: dict[str, Any] = {"default": "1Gi", "validRange": {"min": "1Gi", "max": "40Gi", "step": "1Gi"}}
     shared = gpu_slice("n1", gpu(shared=True, **policy), gpu("gpu-1", default="1Gi", validValues=["1Gi", "2Gi"]))
     counters = {"counterSet": "set", "counters": {"slots": {"value": "1"}}}
     taint = {"key": "a", "effect": "NoSchedule"}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 FIELD = "profile-option-sized--"
-SENT = [
+SENT: list[tuple[Any, str]] = [
     ({"profile": "sized", "memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
     ({"memroy": "5Gi"}, "profile sized has no option 'memroy'; did you mean memory?"),
     ({"profil": "sized"}, "did you mean profile?"),

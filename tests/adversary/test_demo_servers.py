@@ -8,6 +8,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from traitlets.config import Config
@@ -47,7 +48,7 @@ def readable():
     shutil.rmtree(path)
 
 
-async def output_of(cluster: ClusterUnderTest, name: str, script: str, *arguments: str, **spec: object) -> str:
+async def output_of(cluster: ClusterUnderTest, name: str, script: str, *arguments: str, **spec: Any) -> str:
     """What a shell in a pod says."""
     body = pod(name, ["/bin/sh", "-c", script, "sh", *arguments], **{"restartPolicy": "Never", **spec})
     await cluster.publish(body)

@@ -93,7 +93,7 @@ def test_each_option_of_a_server_has_its_row() -> None:
     option = {"choices": {}, "unlisted_choice": {"enabled": True}}
     sent = {name for options, _ in SENT for name in options}
     for name in ("profile", *user_options._names("memory", option)):
-        assert name in sent, f"option {name} is taken from users: add a hostile value of it to test_users.SENT."
+        assert name in sent, f"option {name} is taken from users: add a hostile value of it to sent_options.SENT."
 
 
 def query_parameters() -> Iterator[tuple[str, str]]:

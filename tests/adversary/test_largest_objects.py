@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -105,6 +106,10 @@ async def replaced(cluster: ClusterUnderTest, name: str, key: str) -> AsyncItera
             yield what
 
 
+def has_more(records: list[logging.LogRecord], before: int) -> bool:
+    return len(records) > before
+
+
 async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnderTest, caplog: Any) -> None:
     cluster = real_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
@@ -115,7 +120,8 @@ async def test_largest_shapes_in_the_place_of_the_hubs(real_cluster: ClusterUnde
         await service.until_warm(PLAIN, 2)
         before = len(caplog.records)
         async for what in replaced(cluster, names.SHAPES_CONFIG_MAP, "shapes.json"):
-            await service.until(lambda before=before: len(caplog.records) > before, what)
+            logged = partial(has_more, caplog.records, before)
+            await service.until(logged, what)
             before = len(caplog.records)
             problems = service.context.problems()
             assert max(map(len, problems), default=0) < _MOST_LOGGED, what

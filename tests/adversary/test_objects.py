@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -101,7 +102,7 @@ async def test_the_service_goes_on_beside_objects_that_no_json_parser_takes(
             assert watch is not None
             for kind, name in stored:
                 await service.until(
-                    lambda kind=kind, name=name: is_known(watch, kind, ObjectKey(tenant.namespace, name)),
+                    partial(is_known, watch, kind, ObjectKey(tenant.namespace, name)),
                     f"{kind} {name} is known",
                 )
             await still_decides(service, 2)
@@ -143,7 +144,7 @@ async def test_the_service_goes_on_beside_the_largest_objects(cluster: ClusterUn
             await tenant.create(kind.value, obj)
         for kind, obj in written:
             key = ObjectKey(tenant.namespace, obj["metadata"]["name"])
-            await service.until(lambda kind=kind, key=key: is_known(watch, kind, key), f"{kind} {key}", 60)
+            await service.until(partial(is_known, watch, kind, key), f"{kind} {key}", 60)
         await still_decides(service, 2)
         assert service.context.role is Role.LEADER
         assert [problem for problem in service.context.problems() if "cannot be decided" in problem] == []
@@ -187,7 +188,7 @@ async def test_a_class_with_deep_parameters_is_a_class(real_cluster: ClusterUnde
             await administrator.create("DeviceClass", text)
     facts = await read_facts(DeviceReader(real_cluster.admin), real_cluster.namespace)
     assert facts.device_classes is not None
-    content = facts.device_classes["deep"].config[0].content
+    content: Any = facts.device_classes["deep"].config[0].content
     assert content["opaque"]["driver"] == "gpu.example.com"
     assert not is_deeper_than(content, MAX_LEVELS)
 

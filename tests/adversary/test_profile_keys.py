@@ -81,12 +81,14 @@ MORE: Final[Mapping[str, Any]] = {
     "claim with containers": {"gpu": {"claim": "c", "containers": {"notebook": "all"}}},
     **{
         f"companions {where}": {"gpu": {**form, "companions": next(iter(_COMPANIONS.values()))["companions"]}}
-        for where, form in {
-            "beside alternatives": {"first_available": {"a": _CLASS}},
-            "in long form": {"requests": {"a": _CLASS}},
-            "of a claim": {"claim": "c"},
-            "of a spec": {"spec": {"devices": {}}},
-        }.items()
+        for where, form in dict[str, dict[str, Any]](
+            {
+                "beside alternatives": {"first_available": {"a": _CLASS}},
+                "in long form": {"requests": {"a": _CLASS}},
+                "of a claim": {"claim": "c"},
+                "of a spec": {"spec": {"devices": {}}},
+            }
+        ).items()
     },
 }
 """What no value in `ACCEPTED` says."""
@@ -110,7 +112,7 @@ WRITTEN: Final[Mapping[str, tuple[Callable[[Any], object], Any]]] = {
     "intel_gas": (parse_intel_gas, INTEL),
     "vlans": (parse_vlan_policy, VLANS),
     "from_policy": (from_policy, FROM_POLICY),
-    **{name: (claims, value) for name, value in (ACCEPTED | MORE).items()},
+    **{name: (claims, value) for name, value in {**ACCEPTED, **MORE}.items()},
 }
 """Name -> who reads it, and a value that is right. A new key gets into one of them, into `MORE` or `ACCEPTED`."""
 
@@ -155,7 +157,8 @@ def test_hostile_values_of_each_key(name: str) -> None:
             changed = copy.deepcopy(value)
             container, key = list(places(changed))[number]
             container[key] = hostile
-            begin, problems = time.process_time(), ()
+            begin = time.process_time()
+            problems: tuple[object, ...] = ()
             try:
                 reader(changed)
             except ProfileError as error:

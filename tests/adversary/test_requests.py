@@ -64,7 +64,7 @@ def test_each_address_has_its_row() -> None:
     """The table is that of the application: an address that nobody thought about is not served."""
     context = ServiceContext(WebSettings(PREFIX), DecisionLog(), max_staleness_seconds=60)
     served = web_application.web_application(context, cookie_secret=b"x" * 32)
-    patterns = [rule.matcher.regex.pattern for rule in served.wildcard_router.rules]
+    patterns = [rule.matcher.regex.pattern for rule in served.wildcard_router.rules]  # type: ignore[attr-defined]
     assert sorted(patterns) == sorted([f"{PREFIX}{row}$" for row in ANSWERS] + ["/healthz$", "/readyz$"])
     for row in ANSWERS.values():
         assert set(row) == set(CALLERS)

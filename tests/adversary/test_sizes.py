@@ -250,13 +250,14 @@ class CarelessSpawner(DRASpawner):
     async def load_user_options(self) -> None:
         await super().load_user_options()
         if self.way == "plan":
-            self.attempt.plan.claims[0].spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = (
-                "10e18"
-            )
+            assert self.attempt.plan is not None
+            spec: Any = self.attempt.plan.claims[0].spec
+            spec["devices"]["requests"][0]["exactly"]["capacity"]["requests"]["memory"] = "10e18"
 
     async def get_pod_manifest(self) -> Any:
         pod = await super().get_pod_manifest()
         if self.way == "objects":
+            assert self.attempt.objects is not None
             manifest = self.attempt.objects.templates["gpu"]
             manifest["spec"]["spec"] = raw("9223372036854775808")
         return pod

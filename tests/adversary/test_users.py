@@ -70,7 +70,7 @@ async def browser(hub: HubProcess, name: str) -> AsyncIterator[aiohttp.ClientSes
     """Who has logged in, with the cookies of that."""
     async with aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True)) as session:
         async with session.get(f"{hub.url}/hub/login") as page:
-            token = re.search(r'name="_xsrf" value="([^"]+)"', await page.text())[1]
+            (token,) = re.findall(r'name="_xsrf" value="([^"]+)"', await page.text())[:1]
         form = {"username": name, "password": "password", "_xsrf": token}
         async with session.post(f"{hub.url}/hub/login?next=%2Fhub%2Fhome", data=form) as page:
             assert page.status == 200, await page.text()

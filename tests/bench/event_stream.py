@@ -42,7 +42,7 @@ _TIME = "2026-11-21T10:00:00Z"
 
 def managed_fields(count: int) -> list[Json]:
     """As large as they are in practice, which is about half of each object."""
-    fields = {f"f:field{number}": {"f:nested": {}, "f:other": {"f:deep": {}}} for number in range(18)}
+    fields: Json = {f"f:field{number}": {"f:nested": {}, "f:other": {"f:deep": {}}} for number in range(18)}
     return [
         {"manager": f"manager-{number}", "operation": "Update", "apiVersion": "v1", "time": _TIME,
          "fieldsType": "FieldsV1", "fieldsV1": {"f:metadata": fields, "f:status": fields}}

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
 from aiohttp import web
 from kubernetes_asyncio.client.rest import RESTClientObject
@@ -59,7 +61,7 @@ def counted_requests() -> Iterator[Counter[str]]:
     hub = threading.get_ident()
     original = RESTClientObject.request
 
-    async def request(self, method, url, query_params=None, **more):
+    async def request(self: Any, method: str, url: str, query_params: Any = None, **more: Any) -> Any:
         query = dict(query_params or ())
         path = url.split("/api", 1)[1].split("?")[0]
         kind = next((part for part in reversed(path.split("/")) if part.isalpha() and part.endswith("s")), path)
@@ -69,11 +71,8 @@ def counted_requests() -> Iterator[Counter[str]]:
             counts[f"{method} {kind}"] += 1
         return await original(self, method, url, query_params=query_params, **more)
 
-    RESTClientObject.request = request
-    try:
+    with patch.object(RESTClientObject, "request", request):
         yield counts
-    finally:
-        RESTClientObject.request = original
 
 
 async def one_round(side: HubSide, names: list[str]) -> tuple[Figures, Counter[str]]:

@@ -91,12 +91,18 @@ def run_demo(*options: str) -> subprocess.Popen[str]:
     )
 
 
+def said(pattern: str, text: str) -> str:
+    """What the demo's text has in the place of the pattern's group."""
+    return str(re.findall(pattern, text)[0])
+
+
 def start_demo(*options: str, within_seconds: float = 60) -> Demo:
     process = run_demo(*options)
     demo = Demo(process, [])
     arrived = demo.arrived
 
     def read() -> None:
+        assert process.stdout is not None
         for line in process.stdout:
             arrived.put(line.rstrip())
         arrived.put(None)
@@ -113,10 +119,10 @@ def start_demo(*options: str, within_seconds: float = 60) -> Demo:
         demo.lines.append(line)
         if "Ctrl-C stops everything" in line:
             text = "\n".join(demo.lines)
-            demo.address = re.search(r"Open +(http\S+)", text)[1]
-            demo.password = re.search(r"User, password .*, (\S+)", text)[1]
-            demo.token = re.search(r"API token +(\S+)", text)[1]
-            demo.directory = Path(re.search(r"JupyterHub's log +(\S+)", text)[1]).parent
+            demo.address = said(r"Open +(http\S+)", text)
+            demo.password = said(r"User, password .*, (\S+)", text)
+            demo.token = said(r"API token +(\S+)", text)
+            demo.directory = Path(said(r"JupyterHub's log +(\S+)", text)).parent
             return demo
     process.kill()
     pytest.fail("the demo did not start:\n" + "\n".join(demo.lines))
@@ -205,7 +211,9 @@ def test_from_the_command_to_a_share_in_jupyterlab(browser):
         page.goto(f"{demo.address}/hub/home")
         page.click("#stop")
         page.locator("#stop").wait_for(state="hidden")
-        assert demo.api("/users/admin")["servers"] == {}
+        user = demo.api("/users/admin")
+        assert user is not None
+        assert user["servers"] == {}
         assert processes_in(demo.directory), "hub, proxy and pods are looked for the right way"
     finally:
         code = stop_demo(demo)
@@ -267,6 +275,7 @@ def test_a_hub_that_is_killed_takes_its_proxy_along_and_the_demo_fails():
 @pytest.mark.parametrize("after", ["", "Starting the embedded cluster", "Starting JupyterHub"], ids=repr)
 def test_ctrl_c_during_the_start_ends_it_quietly(after):
     process = run_demo()
+    assert process.stdout is not None
     seen = []
     if after:
         for line in process.stdout:

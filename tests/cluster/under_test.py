@@ -212,23 +212,22 @@ class ClusterUnderTest:
         """
 
         async def wait() -> JsonObject:
-            last: JsonObject | None = None
+            last: JsonObject = {}
 
-            async def as_expected() -> JsonObject | None:
+            async def is_as_expected() -> bool:
                 nonlocal last
                 try:
                     last = await self._api.get(path)
                 except KubernetesError as error:
                     if not error.not_found:
                         raise
-                    return None
-                return last if condition(last) else None
+                    return False
+                return condition(last)
 
-            found = await eventually(
-                as_expected, f"{path} is as expected", timeout_seconds, shows=lambda: last or "nothing there"
+            await eventually(
+                is_as_expected, f"{path} is as expected", timeout_seconds, shows=lambda: last or "nothing there"
             )
-            assert found is not None
-            return found
+            return last
 
         return await self._there(wait())
 

@@ -51,7 +51,7 @@ class HubProcess:
         self.log = directory / "hub.log"
         self._ports = {name: free_port() for name in ("public", "hub", "proxy")}
         self._process: subprocess.Popen[bytes] | None = None
-        self.session: aiohttp.ClientSession | None = None
+        self._session: aiohttp.ClientSession | None = None
         directory.mkdir(parents=True, exist_ok=True)
         self._config = directory / "jupyterhub_config.py"
         self._config.write_text(self._config_text(namespace) + more_config)
@@ -59,6 +59,18 @@ class HubProcess:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._ports['public']}"
+
+    @property
+    def session(self) -> aiohttp.ClientSession:
+        """As the service that may do everything; while the hub runs."""
+        assert self._session is not None
+        return self._session
+
+    @property
+    def process(self) -> subprocess.Popen[bytes]:
+        """The hub's; from its start on."""
+        assert self._process is not None
+        return self._process
 
     def _config_text(self, namespace: str) -> str:
         proxy = [sys.executable, "-m", "dra_spawner.devcluster.demo.streaming_proxy"]
@@ -99,14 +111,14 @@ c.JupyterHub.cleanup_servers = False
                 stderr=log,
                 start_new_session=True,
             )
-        self.session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"token {self.token}"})
         if wait:
             await eventually(self.answers, "the hub answers", within_seconds=_START_SECONDS)
 
     async def answers(self) -> bool:
         """Whether its API answers; fails if the process has ended."""
-        if self._process.poll() is not None:
-            raise AssertionError(f"the hub ended with {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
+        if self.process.poll() is not None:
+            raise AssertionError(f"the hub ended with {self.process.returncode}:\n{self.log.read_text()[-3000:]}")
         try:
             async with self.session.get(f"{self.url}/hub/api/") as answer:
                 return answer.status == 200
@@ -115,7 +127,7 @@ c.JupyterHub.cleanup_servers = False
 
     async def exit_code(self, within_seconds: float = _START_SECONDS) -> int:
         """Wait for the hub to end by itself."""
-        return await asyncio.to_thread(self._process.wait, within_seconds)
+        return await asyncio.to_thread(self.process.wait, within_seconds)
 
     async def kill(self) -> None:
         """End it at once, as a lost node does; and its proxy and services."""
@@ -126,8 +138,8 @@ c.JupyterHub.cleanup_servers = False
         await self._end(signal.SIGTERM)
 
     async def _end(self, number: int) -> None:
-        if self.session:
-            await self.session.close()
+        if self._session:
+            await self._session.close()
         if self._process is None:
             return
         if self._process.poll() is None:

@@ -69,13 +69,13 @@ class KeptPlaces:
     @contextlib.asynccontextmanager
     async def keeping(self, number: int, most: int | None = None) -> AsyncIterator[PlaceholderWorld]:
         """Keep so many places for servers as they are configured now, and promise them to who asks."""
-        self.shape = await self.shape_of_servers()
-        async with at_work(self.cluster, (self.shape, ReplicaRange(number, most or number + 20))) as world:
+        shape = self.shape = await self.shape_of_servers()
+        async with at_work(self.cluster, (shape, ReplicaRange(number, most or number + 20))) as world:
             self.world = world
             world.reservations.lasting = timedelta(seconds=8)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
             self.service.answer = self._promise
-            await world.until(lambda: len(world.warm(self.shape)) == number, 30)
+            await world.until(lambda: len(world.warm(shape)) == number, 30)
             yield world
 
     async def _promise(self, question: dict[str, Any]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from dra_spawner.kube.api import KubernetesError, resource_path
 from tests.cluster.under_test import ClusterUnderTest
@@ -17,7 +18,7 @@ async def networks_served(cluster: ClusterUnderTest) -> AsyncIterator[None]:
     """The kind is there within the block."""
     group, version = NETWORKS[0].split("/")
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    definition = {
+    definition: dict[str, Any] = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {"name": f"{NETWORKS[1]}.{group}"},

@@ -36,7 +36,7 @@ class NodeTrouble:
         self._tried: dict[str, int] = {}
 
     @property
-    def options(self) -> dict[str, Callable[[JsonObject], Any]]:
+    def options(self) -> dict[str, Any]:
         return {"start_seconds": self._start_seconds, "refuse_devices": self._refuse_devices}
 
     def _index(self, pod: JsonObject) -> int:

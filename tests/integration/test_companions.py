@@ -18,7 +18,7 @@ from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(120)
 
-NETWORK = {
+NETWORK: dict[str, Any] = {
     "apiVersion": NETWORKS[0],
     "kind": "NetworkAttachmentDefinition",
     "metadata": {"name": "vlan-42"},

@@ -122,7 +122,7 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
                     command = (process / "cmdline").read_bytes()
                 except OSError:
                     continue
-                if parent == self._process.pid and b"dra_spawner.service" in command:
+                if parent == self.process.pid and b"dra_spawner.service" in command:
                     return int(process.name)
             return 0
 

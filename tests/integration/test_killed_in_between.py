@@ -107,7 +107,7 @@ async def hub_behind(
         hub.kubeconfig = through(proxy, cluster.hub_kubeconfig)
         async with hub:
             # The hub first, which would start the service again.
-            proxy.processes = [hub._process.pid, await hub.service_process()]
+            proxy.processes = [hub.process.pid, await hub.service_process()]
             yield hub, proxy
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -54,7 +55,7 @@ async def checked(capsys, *arguments):
 async def test_facts_with_the_rights_of_a_hub(cluster):
     await cluster.publish(*classes(), *node_with("node-a", shareable("gpu-0"), whole("gpu-1")))
     async with await KubernetesApi.from_kubeconfig(cluster.hub_kubeconfig) as api:
-        facts = await read_facts(DeviceReader(api), cluster.namespace)
+        facts: Any = await read_facts(DeviceReader(api), cluster.namespace)
         assert facts.kubernetes_version == (1, 36)
         assert facts.dropped_fields == frozenset()
         assert set(facts.device_classes) == {"gpu-share.example.com", "gpu.example.com"}

@@ -25,9 +25,9 @@ async def ended_by(waiting: Faulty, work: Any) -> str:
     starting = asyncio.create_task(waiting.spawn())
     await waiting.cluster.wait_event("jupyter-ada", "FailedScheduling")
     await work
-    error = await asyncio.wait_for(starting, 20)
+    error: Any = await asyncio.wait_for(starting, 20)
     await waiting.nothing_is_left()
-    return error.jupyterhub_message
+    return str(error.jupyterhub_message)
 
 
 async def test_a_pod_that_somebody_deletes(waiting):
@@ -64,4 +64,4 @@ def crashing(count: int, reason: str = "CrashLoopBackOff") -> dict[str, Any]:
 )  # fmt: skip
 def test_states_of_a_pod(status, sentence):
     found = hopeless_state({"status": status})
-    assert found is None if sentence is None else sentence in found
+    assert found is None if sentence is None else sentence in (found or "")

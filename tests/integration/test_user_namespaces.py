@@ -15,7 +15,11 @@ from tests.cluster.access import SHIPPED_RULES, grant
 
 pytestmark = pytest.mark.timeout(120)
 
-KINDS = (("v1", "pods"), (RESOURCE_API, "resourceclaims"), (RESOURCE_API, "resourceclaimtemplates"))
+KINDS: tuple[tuple[str, str], ...] = (
+    ("v1", "pods"),
+    (RESOURCE_API, "resourceclaims"),
+    (RESOURCE_API, "resourceclaimtemplates"),
+)
 
 
 @pytest.fixture
@@ -42,7 +46,8 @@ async def all_gone(spread):
 
 
 async def items(spread, kind, namespace):
-    return (await spread.cluster.admin.list(resource_path(*kind, namespace)))["items"]
+    group, plural = kind
+    return (await spread.cluster.admin.list(resource_path(group, plural, namespace)))["items"]
 
 
 async def test_start_and_stop(spread):

@@ -114,7 +114,9 @@ def test_the_card_is_the_documented_one():
 
 def test_the_common_case_is_sound():
     values = BLOCKS["The common case", 0]
-    assert parse_vlan_policy(values["hub"]["config"]["DRASpawner"]["vlans"]).vlans == tuple(range(100, 200))
+    policy = parse_vlan_policy(values["hub"]["config"]["DRASpawner"]["vlans"])
+    assert policy is not None
+    assert policy.vlans == tuple(range(100, 200))
     profiles = values["singleuser"]["profileList"]
     assert profile_list_problems(profiles) == []
     claims = parse_device_claims(profiles[0]["kubespawner_override"]["device_claims"])

@@ -56,7 +56,7 @@ class Hub(Faulty):
     async def account(self) -> dict[int, set[str]]:
         """VLAN -> owners, as the ConfigMap has it."""
         maps = (await self.cluster.admin.list(self.cluster.path(MAPS)))["items"]
-        found = next((each for each in maps if each["metadata"]["name"] == names.VLANS_CONFIG_MAP), {})
+        found: dict[str, Any] = next((each for each in maps if each["metadata"]["name"] == names.VLANS_CONFIG_MAP), {})
         leases = leases_from_data(found.get("data"))
         return {vlan: {holder.owner for holder in holders} for vlan, holders in leases.items()}
 
@@ -66,12 +66,11 @@ class Hub(Faulty):
         )
 
     async def until_account(self, expected: dict[int, set[str]]) -> None:
-        found: dict[int, set[str]] = {}
+        found: list[dict[int, set[str]]] = []
 
         async def is_so() -> bool:
-            nonlocal found
-            found = await self.account()
-            return found == expected
+            found[:] = [await self.account()]
+            return found == [expected]
 
         await eventually(is_so, f"the account is {expected}", shows=lambda: found)
 
@@ -138,7 +137,7 @@ async def test_many_starts_at_once(hub: Hub, hubs: str, monkeypatch: pytest.Monk
     for error in filter(None, errors):
         assert str(error) == "All 3 VLANs are in use. Please try again when another server has stopped."
         # JupyterHub 5 replaces the reason of whatever fails while it starts.
-        assert error.reason == ("error" if jupyterhub.version_info < (6,) else "no-vlan")
+        assert getattr(error, "reason", None) == ("error" if jupyterhub.version_info < (6,) else "no-vlan")
     assert sorted((await hub.vlans_of_pods()).values()) == ["100", "101", "102"]
     assert await hub.account() == {
         int(vlan): {f"user:{name.removeprefix('jupyter-')}"} for name, vlan in (await hub.vlans_of_pods()).items()
@@ -160,7 +159,7 @@ async def test_vlans_of_groups(hub: Hub):
         assert await hub.start(person) is None
     refused = await hub.start(dan)
     assert str(refused) == "This choice is for members of groups maths or physics; you are in no such group."
-    assert refused.status_code == 403
+    assert getattr(refused, "status_code", None) == 403
     pods = await hub.vlans_of_pods()
     assert pods["jupyter-bob"] == pods["jupyter-eve"] != pods["jupyter-ada"]
     assert {owner for owners in (await hub.account()).values() for owner in owners} == {"group:maths", "group:physics"}

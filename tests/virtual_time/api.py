@@ -98,6 +98,8 @@ class VirtualTimeApi(KubernetesApi):
         plain = await KubernetesApi.from_kubeconfig(kubeconfig)
         return cls(plain._connection.client, stamps=stamps, owns_client=True, **options)
 
-    async def watch(self, path: str, **options: Any) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+    async def watch(  # type: ignore[override]
+        self, path: str, **options: Any
+    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
         async for event_type, obj in super().watch(path, **options):
             yield event_type, self._stamps.translate(obj)
