@@ -95,8 +95,7 @@ def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatc
 
 
 def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claim_shapes, "_MOST_VERDICTS", 300)
-    monkeypatch.setattr(claim_shapes, "_MOST_KEPT", 1_000_000)
+    monkeypatch.setattr(claim_shapes, "_MOST_SELECTOR_VERDICTS", 300)
     world = World(Policy())
     world.node("a", gpus=4)
     shapes = world.snapshot.state.devices._shapes
