@@ -1,4 +1,4 @@
-"""Values of a start put into its claims: into parameters for drivers, companion objects, legs in VLANs; nowhere else.
+"""Values of a start put into its claims: into drivers' parameters, companion objects and VLANs; nowhere else.
 
 It is done once, between parsing and compiling, so that whatever is compiled for a start has no placeholder left.
 """
@@ -38,10 +38,10 @@ def claim_placeholders(claims: Iterable[DeviceClaim]) -> frozenset[str]:
         for companion in claim.companions:
             names |= placeholder_names(companion.manifest)
         for request in claim.requests:
-            for _, leg in vlans_of(request):
-                within = placeholder_names([leg.ipam, leg.parameters])
+            for _, attachment in vlans_of(request):
+                within = placeholder_names([attachment.ipam, attachment.parameters])
                 # A fixed VLAN needs no owner.
-                names |= within | {"vlan"} if leg.vlan is None else within - VLAN_NUMBERS
+                names |= within | {"vlan"} if attachment.vlan is None else within - VLAN_NUMBERS
     return frozenset(names)
 
 
@@ -72,8 +72,8 @@ def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
     if not may_have_placeholders(claim):
         return claim
 
-    def expand_leg(leg: VlanAttachment) -> VlanAttachment:
-        return _expand_leg(leg, values, path)
+    def expand_attachment(attachment: VlanAttachment) -> VlanAttachment:
+        return _expand_attachment(attachment, values, path)
 
     return replace(
         claim,
@@ -85,18 +85,18 @@ def _expand_claim(claim: DeviceClaim, values: Values, path: str) -> DeviceClaim:
             replace(each, manifest=expand(each.manifest, values, f"{path}.companions.{each.name}.manifest"))
             for each in claim.companions
         ),
-        requests=tuple(map_vlans(request, expand_leg) for request in claim.requests),
+        requests=tuple(map_vlans(request, expand_attachment) for request in claim.requests),
     )
 
 
-def _expand_leg(leg: VlanAttachment, values: Values, path: str) -> VlanAttachment:
-    vlan = expand("{vlan}", values, path) if leg.vlan is None else leg.vlan
+def _expand_attachment(attachment: VlanAttachment, values: Values, path: str) -> VlanAttachment:
+    vlan = expand("{vlan}", values, path) if attachment.vlan is None else attachment.vlan
     values = {**values, **vlan_numbers(vlan)}
     return replace(
-        leg,
+        attachment,
         vlan=vlan,
-        ipam=_parameters(leg.ipam, values, f"{path}.vlan.ipam"),
-        parameters=_parameters(leg.parameters, values, f"{path}.vlan.parameters"),
+        ipam=_parameters(attachment.ipam, values, f"{path}.vlan.ipam"),
+        parameters=_parameters(attachment.parameters, values, f"{path}.vlan.parameters"),
     )
 
 

@@ -13,14 +13,14 @@ ContainerRequests = tuple[str, tuple[str, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class VlanAttachment:
-    """A leg in a VLAN, as the driver of a request's device is told of it.
+    """A network interface in a VLAN, as the driver of a request's device is told of it.
 
     Attributes
     ----------
     vlan
         Its number; ``None`` stands for that of the user or the group, until the start knows it.
     driver
-        Who makes the leg.
+        Who makes the interface.
     kind
         ``vlan`` (an interface of its own on the master), ``macvlan`` or ``ipvlan`` (on the master's sub-interface).
     master, mode, mtu
@@ -69,7 +69,7 @@ class DeviceRequest:
     optional
         Whether the server starts without it where it is not to be had.
     vlan
-        The leg in a VLAN that its device is for.
+        The network interface in a VLAN that its device is for.
     first_available
         Alternatives in order of preference; if there are any, they are all that counts.
     """

@@ -100,9 +100,9 @@ ALTERNATIVE_KEYS: Keys = {
         _listed(_reference("toleration"), MAX_TOLERATIONS),
     ),
     **{name: key for name, key in _PROPERTY_KEYS.items() if name != "product"},
-    "vlan": Key("The leg in a VLAN that the device is for.", _reference("vlan")),
+    "vlan": Key("The network interface in a VLAN that the device is for.", _reference("vlan")),
 }
-#: Of a leg in a VLAN.
+#: Of a network interface in a VLAN.
 VLAN_KEYS: Keys = {
     "id": Key("The VLAN; {vlan} is that of the user or group.", rules.VLAN_ID.schema, required=True),
     "driver": Key("Driver of the devices, where their class does not tell.", rules.DRIVER.schema),

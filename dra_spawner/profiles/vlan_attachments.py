@@ -55,7 +55,7 @@ class VlanReader(ValueReader):
     """Reads ``vlan`` of requests."""
 
     def vlan(self, value: object, path: str, device_class: object, single: bool) -> VlanAttachment | None:
-        """One leg; ``null`` is none.
+        """One interface; ``null`` is none.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class VlanReader(ValueReader):
         if entry is None or not self.follows(rules.VLAN_ID, entry.get("id"), f"{path}.id"):
             return None
         if not single:
-            self.refuse(path, dict(entry), "vlan on a request for one device: each leg is a request of its own")
+            self.refuse(path, dict(entry), "vlan on a request for one device: each interface is a request of its own")
         driver = self._driver(entry, path, device_class)
         known = _KEYS_OF.get(driver, ("parameters",))
         for key in entry:
@@ -121,26 +121,28 @@ class VlanReader(ValueReader):
         self.problems += templates.template_problems(copied, path)
         return copied
 
-    def _plugin(self, leg: VlanAttachment, path: str) -> VlanAttachment:
-        if leg.mode and leg.mode not in _MODES[leg.kind]:
-            modes = ", ".join(_MODES[leg.kind]) or "no mode"
-            self.refuse(f"{path}.mode", leg.mode, f"with type {leg.kind}: {modes}")
-        if leg.kind != "vlan" and leg.driver == CNI_DRIVER:
-            if not leg.master:
-                self.missing(f"{path}.master", f"the interface on whose sub-interface the {leg.kind} is put")
-            elif len(leg.master) > _LONGEST_MASTER:
-                self.refuse(f"{path}.master", leg.master, f"at most {_LONGEST_MASTER} characters with {leg.kind}")
-        return leg
+    def _plugin(self, attachment: VlanAttachment, path: str) -> VlanAttachment:
+        if attachment.mode and attachment.mode not in _MODES[attachment.kind]:
+            modes = ", ".join(_MODES[attachment.kind]) or "no mode"
+            self.refuse(f"{path}.mode", attachment.mode, f"with type {attachment.kind}: {modes}")
+        if attachment.kind != "vlan" and attachment.driver == CNI_DRIVER:
+            if not attachment.master:
+                self.missing(f"{path}.master", f"the interface on whose sub-interface the {attachment.kind} is put")
+            elif len(attachment.master) > _LONGEST_MASTER:
+                self.refuse(
+                    f"{path}.master", attachment.master, f"at most {_LONGEST_MASTER} characters with {attachment.kind}"
+                )
+        return attachment
 
     def with_interfaces(self, claims: tuple[DeviceClaim, ...], path: str) -> tuple[DeviceClaim, ...]:
-        """Give each leg of a pod an interface of its own; the alternatives of a request share one."""
+        """Give each interface of a pod an interface of its own; the alternatives of a request share one."""
         used: set[str] = set()
         for claim in claims:
             configs = len(claim.config) + sum(1 for request in claim.requests for _ in vlans_of(request))
             if configs > MAX_CONFIGS:
                 self.refuse(f"{path}.{claim.name}", f"{configs} of config and vlan", f"at most {MAX_CONFIGS} in all")
             for request in claim.requests:
-                names = {leg.interface for _, leg in vlans_of(request) if leg.interface}
+                names = {attachment.interface for _, attachment in vlans_of(request) if attachment.interface}
                 for name in sorted(names & used):
                     self.refuse(
                         f"{path}.{claim.name}", name, f"an interface of its own for each VLAN of a pod ({name})"
@@ -156,7 +158,7 @@ class VlanReader(ValueReader):
 
 
 def vlans_of(request: DeviceRequest) -> Iterator[tuple[str, VlanAttachment]]:
-    """The legs of a request, each with the name by which a configuration refers to it."""
+    """The interfaces of a request, each with the name by which a configuration refers to it."""
     if request.vlan is not None and not request.first_available:
         yield request.name, request.vlan
     for alternative in request.first_available:
@@ -165,35 +167,39 @@ def vlans_of(request: DeviceRequest) -> Iterator[tuple[str, VlanAttachment]]:
 
 
 def map_vlans(request: DeviceRequest, change: Callable[[VlanAttachment], VlanAttachment]) -> DeviceRequest:
-    """A request with each of its legs changed."""
+    """A request with each of its interfaces changed."""
     alternatives = tuple(map_vlans(alternative, change) for alternative in request.first_available)
     vlan = change(request.vlan) if request.vlan is not None else None
     return replace(request, vlan=vlan, first_available=alternatives)
 
 
 def _with_interface(request: DeviceRequest, free: Iterator[str]) -> DeviceRequest:
-    if all(leg.interface for _, leg in vlans_of(request)):
+    if all(attachment.interface for _, attachment in vlans_of(request)):
         return request
     name = next(free)
-    return map_vlans(request, lambda leg: leg if leg.interface else replace(leg, interface=name))
+    return map_vlans(
+        request, lambda attachment: attachment if attachment.interface else replace(attachment, interface=name)
+    )
 
 
 # What drivers are told
 
 
 def vlan_configs(requests: Iterable[DeviceRequest]) -> tuple[DeviceConfig, ...]:
-    """The configurations that the legs of a claim's requests come to."""
+    """The configurations that the interfaces of a claim's requests come to."""
     return tuple(
-        DeviceConfig(leg.driver, _parameters(leg), (reference,))
+        DeviceConfig(attachment.driver, _parameters(attachment), (reference,))
         for request in requests
-        for reference, leg in vlans_of(request)
+        for reference, attachment in vlans_of(request)
     )
 
 
 def vlan_companions(requests: Iterable[DeviceRequest]) -> tuple[Companion, ...]:
     """The NetworkAttachmentDefinitions that they need; one for all servers in the same VLAN with the same addresses."""
-    legs = [leg for request in requests for _, leg in vlans_of(request) if leg.driver == SRIOV]
-    manifests = {_attachment_name(leg): _attachment_definition(leg) for leg in legs}
+    attachments = [
+        attachment for request in requests for _, attachment in vlans_of(request) if attachment.driver == SRIOV
+    ]
+    manifests = {_attachment_name(attachment): _attachment_definition(attachment) for attachment in attachments}
     # The name has dots, so that it differs from every companion's name in a profile.
     return tuple(
         Companion(f"vlan.{number}", "network-attachment-definitions", manifest)
@@ -201,49 +207,59 @@ def vlan_companions(requests: Iterable[DeviceRequest]) -> tuple[Companion, ...]:
     )
 
 
-def _parameters(leg: VlanAttachment) -> JsonObject:
-    if leg.driver == CNI_DRIVER:
+def _parameters(attachment: VlanAttachment) -> JsonObject:
+    if attachment.driver == CNI_DRIVER:
         return {
             "apiVersion": CNI_API,
             "kind": "CNIConfig",
-            "ifName": leg.interface,
-            "config": {"cniVersion": _CNI_VERSION, "name": f"vlan-{_number(leg)}", "plugins": [_cni_plugin(leg)]},
+            "ifName": attachment.interface,
+            "config": {
+                "cniVersion": _CNI_VERSION,
+                "name": f"vlan-{_number(attachment)}",
+                "plugins": [_cni_plugin(attachment)],
+            },
         }
-    if leg.driver == SRIOV:
+    if attachment.driver == SRIOV:
         return {
             "apiVersion": "sriovnetwork.k8snetworkplumbingwg.io/v1alpha1",
             "kind": "VfConfig",
-            "ifName": leg.interface,
-            "netAttachDefName": _attachment_name(leg),
+            "ifName": attachment.interface,
+            "netAttachDefName": _attachment_name(attachment),
         }
-    return leg.parameters or {}
+    return attachment.parameters or {}
 
 
-def _cni_plugin(leg: VlanAttachment) -> JsonObject:
-    plugin: JsonObject = {"type": leg.kind}
-    if leg.kind == "vlan":
-        plugin |= {"master": leg.master} if leg.master else {}
-        plugin["vlanId"] = _number(leg)
+def _cni_plugin(attachment: VlanAttachment) -> JsonObject:
+    plugin: JsonObject = {"type": attachment.kind}
+    if attachment.kind == "vlan":
+        plugin |= {"master": attachment.master} if attachment.master else {}
+        plugin["vlanId"] = _number(attachment)
     else:
-        plugin["master"] = f"{leg.master}.{_number(leg)}"
-        plugin |= {"mode": leg.mode} if leg.mode else {}
-    plugin |= {"mtu": leg.mtu} if leg.mtu else {}
-    return {**plugin, "ipam": leg.ipam or {}}
+        plugin["master"] = f"{attachment.master}.{_number(attachment)}"
+        plugin |= {"mode": attachment.mode} if attachment.mode else {}
+    plugin |= {"mtu": attachment.mtu} if attachment.mtu else {}
+    return {**plugin, "ipam": attachment.ipam or {}}
 
 
-def _number(leg: VlanAttachment) -> int | str:
-    return _OWN_VLAN if leg.vlan is None else leg.vlan
+def _number(attachment: VlanAttachment) -> int | str:
+    return _OWN_VLAN if attachment.vlan is None else attachment.vlan
 
 
-def _attachment_name(leg: VlanAttachment) -> str:
+def _attachment_name(attachment: VlanAttachment) -> str:
     # What differs in anything else than the VLAN is another object.
-    content = json.dumps(leg.ipam or {}, sort_keys=True)
-    return f"vlan-{_number(leg)}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
+    content = json.dumps(attachment.ipam or {}, sort_keys=True)
+    return f"vlan-{_number(attachment)}-{hashlib.sha256(content.encode()).hexdigest()[:8]}"
 
 
-def _attachment_definition(leg: VlanAttachment) -> JsonObject:
-    name = _attachment_name(leg)
-    config = {"cniVersion": _CNI_VERSION, "name": name, "type": "sriov", "vlan": _number(leg), "ipam": leg.ipam or {}}
+def _attachment_definition(attachment: VlanAttachment) -> JsonObject:
+    name = _attachment_name(attachment)
+    config = {
+        "cniVersion": _CNI_VERSION,
+        "name": name,
+        "type": "sriov",
+        "vlan": _number(attachment),
+        "ipam": attachment.ipam or {},
+    }
     return {
         "apiVersion": "k8s.cni.cncf.io/v1",
         "kind": "NetworkAttachmentDefinition",

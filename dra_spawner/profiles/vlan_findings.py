@@ -55,8 +55,8 @@ def _claims_as_written(choice: Choice) -> tuple[DeviceClaim, ...]:
     if not any(map(may_have_placeholders, choice.claims)):
         return ()
     written = choice.settings.get(CLAIMS_TRAIT)
-    legs = any(True for claim in choice.claims for request in claim.requests for _ in vlans_of(request))
-    return parse_device_claims(written, "", admin_access=True) if legs or placeholder_names(written) else ()
+    attachments = any(True for claim in choice.claims for request in claim.requests for _ in vlans_of(request))
+    return parse_device_claims(written, "", admin_access=True) if attachments or placeholder_names(written) else ()
 
 
 def _placeholder_findings(name: str, policy: VlanPolicy | None, path: str) -> Iterator[Finding]:
@@ -82,10 +82,10 @@ def _placeholder_findings(name: str, policy: VlanPolicy | None, path: str) -> It
 
 def _literal_findings(claim: DeviceClaim, policy: VlanPolicy, path: str) -> Iterator[Finding]:
     for request in claim.requests:
-        for reference, leg in vlans_of(request):
-            if leg.vlan in policy.vlans:
+        for reference, attachment in vlans_of(request):
+            if attachment.vlan in policy.vlans:
                 message = (
-                    f"VLAN {leg.vlan} of {reference} is in the range of vlans, too, and may be given to others: "
+                    f"VLAN {attachment.vlan} of {reference} is in the range of vlans, too, and may be given to others: "
                     "exclude it there"
                 )
                 yield GIVEN_TWICE.finding(path, message)

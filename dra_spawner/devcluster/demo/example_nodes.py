@@ -8,7 +8,7 @@ node                   devices                                                  
 ``partitioned-gpus``   2 GPUs of 40 GiB that can be cut (1g.5gb, 2g.10gb, 3g.20gb) or      ``mig.example.com``,
                        taken whole; shared counters say what still goes together           ``gpu.example.com``
 ``whole-gpus``         4 GPUs of 80 GiB, one claim each                                    ``gpu.example.com``
-``vlan-nics``          2 network cards; a claim takes bandwidth and legs in VLANs          ``vlan-nic.example.com``
+``vlan-nics``          2 network cards; a claim takes bandwidth and VLAN interfaces        ``vlan-nic.example.com``
 =====================  ==================================================================  =======================
 
 The drivers are the demo's own. Names of devices, attributes, counters and capacities are those that NVIDIA's driver
@@ -276,7 +276,7 @@ def _nic(index: int) -> JsonObject:
         },
         "capacity": {
             "bandwidth": {"value": "10G", "requestPolicy": bandwidth},
-            # A leg is a leg: whoever needs two claims two.
+            # An interface is an interface: whoever needs two claims two.
             "vlans": {"value": "64", "requestPolicy": {"default": "1", "validValues": ["1"]}},
         },
     }

@@ -30,7 +30,7 @@ DEFINITION = {
 #: Rule -> name -> the like in which it finds nothing.
 SILENT: dict[str, dict[str, Case]] = {
     "driver-parameters": {
-        "of a leg in a VLAN": Case({"a": {"device_class": CNI_CLASS, "vlan": {"id": 42}}}),
+        "of a network interface in a VLAN": Case({"a": {"device_class": CNI_CLASS, "vlan": {"id": 42}}}),
         "right ones": Case(claim(GPU, TIME_SLICING)),
         "of a driver that is not known": Case(claim("x.example.org", {"anything": [1]}, "x.example.org")),
         "of a driver that reads none": Case(claim("gpu.intel.com", {"anything": 1}, "gpu.intel.com")),
@@ -152,7 +152,9 @@ SILENT: dict[str, dict[str, Case]] = {
     },
     "cni-one-interface": {
         "one": Case(claim(CNI_CLASS, plugin(), CNI)),
-        "a leg in a VLAN": Case({"a": {"device_class": CNI_CLASS, "vlan": {"id": "{vlan}", "master": "eth1"}}}),
+        "a network interface in a VLAN": Case(
+            {"a": {"device_class": CNI_CLASS, "vlan": {"id": "{vlan}", "master": "eth1"}}}
+        ),
         "the only request": Case({"a": claim(CNI_CLASS)["a"] | {"config": [{"driver": CNI, "parameters": plugin()}]}}),
         "one each": Case(
             {
@@ -195,7 +197,7 @@ SILENT: dict[str, dict[str, Case]] = {
             },
             facts={"attachment_definitions": frozenset()},
         ),
-        "a leg in a VLAN": Case(
+        "a network interface in a VLAN": Case(
             {"a": {"device_class": VF, "vlan": {"id": "{vlan}"}}}, facts={"attachment_definitions": frozenset()}
         ),
         "none": Case(claim(VF, function(), VF), facts={"attachment_definitions": frozenset()}),
