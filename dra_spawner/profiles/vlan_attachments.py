@@ -135,7 +135,7 @@ class VlanReader(ValueReader):
         return attachment
 
     def with_interfaces(self, claims: tuple[DeviceClaim, ...], path: str) -> tuple[DeviceClaim, ...]:
-        """Give each interface of a pod an interface of its own; the alternatives of a request share one."""
+        """Give each VLAN of a pod an interface name of its own; the alternatives of a request share one."""
         used: set[str] = set()
         for claim in claims:
             configs = len(claim.config) + sum(1 for request in claim.requests for _ in vlans_of(request))
