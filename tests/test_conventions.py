@@ -12,9 +12,9 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 
-PRIVATE_NAMES: Final = 156
+PRIVATE_NAMES: Final = 116
 """Uses of a name with an underscore that belongs to something else: an attribute, an import, a name that is patched."""
-IMPORTS_FROM_TESTS: Final = 22
+IMPORTS_FROM_TESTS: Final = 18
 """Imports from a module of tests: what several of them need is in a module of its own."""
 POLLING_LOOPS: Final = 19
 """Loops that sleep and look: `tests.polling` does."""
