@@ -102,7 +102,9 @@ class Reservations:
             if await self.reconciler.reserve(action):
                 claims = {each.entry: each.key.name for each in action.claims}
                 return ReservedPlacement(placement, claims, action.until if claims else None)
-        return ReservedPlacement(Placement(PlacementKind.FRESH, "what was kept went to others a moment ago"))
+        return ReservedPlacement(
+            Placement(PlacementKind.FRESH, "the warm placeholders were reserved for other servers a moment ago")
+        )
 
     def _find(self, shape: Shape, namespace: str) -> tuple[Placement, View | None]:
         """A placement and the view that it was found in; without the view when it is one that was found before.

@@ -185,7 +185,7 @@ def _of_leaving(view: View) -> Iterator[AddConsumer]:
 
 
 def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -> Iterator[AddConsumer]:
-    """Make a pod owner and consumer of those claims that it names, as far as it is neither.
+    """Make a pod owner and consumer of those claims that it names, unless it is so already.
 
     The scheduler makes it a consumer where it binds it.
     """
@@ -213,7 +213,7 @@ def _unowned(view: View, policy: Policy) -> Iterator[AddConsumer]:
 
 
 def _has_others(claims: Iterable[TrackedClaim], placeholder: Pod) -> bool:
-    """Whether anybody but its placeholder is among a claim's consumers: a pod that is not seen yet has come."""
+    """Whether a claim has a consumer besides its placeholder: a pod that the watch does not show yet."""
     return any(each.uid != placeholder.uid for claim in claims for each in claim.consumers)
 
 

@@ -1,4 +1,4 @@
-"""What an administrator wants: how many places are kept, and how much may be moved about for that."""
+"""What an administrator wants: how many placeholders, and how much may be rebalanced."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from dra_spawner.placeholders.planner.shapes import Shape
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRange:
-    """Places kept for one shape.
+    """Numbers of placeholders of one shape.
 
     Attributes
     ----------
     min
-        Placeholders wanted at all times.
+        The target at all times.
     max
-        Never more, those beside waiting users included.
+        The most, including placeholders for pending pods.
     floor
-        So many warm ones stay where they are, whatever moving would gain; None is half of ``min``, rounded up.
+        Warm placeholders that rebalancing leaves alone; None is half of ``min``, rounded up.
     """
 
     min: int
@@ -31,7 +31,7 @@ class ReplicaRange:
 
     @property
     def kept(self) -> int:
-        """How many warm ones are never moved."""
+        """Warm placeholders that rebalancing leaves alone."""
         return -(-self.min // 2) if self.floor is None else self.floor
 
 
@@ -42,7 +42,7 @@ _FOR_PENDING_PODS_ONLY: Final = ReplicaRange(0, MOST_PLACEHOLDERS)
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How much may be evicted to tidy up. What users need is not bounded by it.
+    """How much may be evicted to rebalance and drain. It does not bound preemption for users.
 
     Attributes
     ----------
@@ -62,16 +62,16 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """How fast placeholders are made, whatever it is that ends them.
+    """How fast placeholders are created, whatever ends them.
 
     Attributes
     ----------
     per_second, burst
-        A bucket like that of the `Budget`; bigger where more are wanted: twice as many at once, all in `whole_in`.
+        A token bucket as in `Budget`. With a high target it is larger: twice the target at once, all in `whole_in`.
     whole_in
         See there.
     first_delay, longest_delay
-        One that failed is replaced after so long; the delay doubles while those that replace it fail soon, too.
+        Time until a failed placeholder is replaced; the delay doubles while the replacements fail soon, too.
     """
 
     per_second: float = 5.0
@@ -91,31 +91,32 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class Grace:
-    """How long something is left alone.
+    """Times before the planner acts.
 
     Attributes
     ----------
     preempt_again
-        After placeholders made way for a pod, before others do; four times as long after the second time, and so on.
+        Time between two preemptions for the same pod; it grows fourfold with each.
     scheduler
-        A user's pod for which there is room has a node after so long, or what the scheduler says of it is believed.
+        Time that the scheduler has for a pod that fits. After it the planner believes the scheduler.
     binding
-        The scheduler has so long to bind a pod that names a warm claim, unless it says why not, before it is helped.
-        Where many start at once its requests wait for seconds, and who writes to the claim meanwhile makes it fail.
+        Time that the scheduler has to bind a pod that names a warm claim, unless it reports why the pod does not fit.
+        In a rush its requests wait for seconds, and a concurrent write would conflict with the scheduler's.
     reservation
-        How long a warm claim is reserved for one pod.
+        Time for which a warm claim is reserved for one pod.
     new_node
-        A node that just came is not drained.
+        Time for which a new node is not drained.
     freed_node
-        Nor is one that the last user just left, who may come back.
+        Time for which a node is not drained after its last user has left; the user may come back.
     orphan
-        A claim without its placeholder is deleted after so long.
+        Time until a claim without a placeholder is deleted.
     replacing
-        A placeholder that no choice wants any more stays so long at most until those that are wanted are there.
+        The longest time that a placeholder of an outdated shape stays until the new ones are there.
     start
-        A placeholder's container runs so long after its kubelet has it, or its node or its devices are of no use.
+        Time from the kubelet's first report of a placeholder until its container runs. After it the placeholder is
+        broken.
     avoid
-        A node where that was not so is avoided for so long.
+        Time for which new placeholders avoid a node where a placeholder was broken.
     """
 
     preempt_again: timedelta = timedelta(seconds=10)
@@ -137,9 +138,9 @@ class Readiness:
     Attributes
     ----------
     deadline
-        After so long without images or devices a node counts as ready all the same, rather than strand users.
+        Time after which a node without images or devices counts as ready all the same, so that no user is stranded.
     settle
-        A node that was ready, and then was not, must stay ready for so long before it is called so again.
+        Time that a node which lost its readiness must be ready before it gets the label again.
     images
         Needed on every node, besides those of the shapes that can run there.
     kind_label
@@ -165,7 +166,7 @@ class Policy:
     is_complete
         Whether these are all shapes; if not, a placeholder of another one is left alone.
     newest
-        A node counts as new for so long; placeholders are drawn to the newest.
+        Time for which a node counts as new; placeholders prefer the newest one.
     drain_below
         A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
     node_kinds_are_all

@@ -191,7 +191,7 @@ class View:
 
     @cached_property
     def terminating_soon(self) -> list[Pod]:
-        """Those that leave and are soon gone: on a node that is lost nobody ends them."""
+        """Terminating placeholders that are soon gone; on a lost node no kubelet ends them."""
         nodes = self.snapshot.nodes
         return [pod for pod in self.terminating if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
 
@@ -267,7 +267,7 @@ class View:
         return self.now - created if created is not None else timedelta(0)
 
     def nodes_younger_than(self, limit: timedelta) -> Iterator[NodeState]:
-        """Nodes that were made less than so long ago, or nobody knows when; those made last first."""
+        """Nodes younger than a limit or of unknown age, the newest first."""
         since = self.now - limit
         for name in self.index.newest_nodes():
             moment = self.index.created[name]
