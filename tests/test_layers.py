@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("importlinter")
-
 ROOT = Path(__file__).parents[1]
 #: Module that imports, and module that it must not import.
 WRONG = (

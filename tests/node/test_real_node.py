@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from objects import claim, claim_template, environment, pod, server_pod
-
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
+from tests.node.objects import claim, claim_template, environment, pod, server_pod
 
 from .devices import GPU_CLASS, GPU_DRIVER, GPU_SHARE_CLASS, MIG_CLASS, NIC_DRIVER, PARTITIONED_NODE, SHARED_NODE
 from .devices import VLAN_NIC_CLASS as NIC_CLASS

@@ -6,10 +6,10 @@ import asyncio
 import signal
 
 import pytest
-from objects import claim, container_ids, environment, server_pod
 
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
+from tests.node.objects import claim, container_ids, environment, server_pod
 
 from .devices import GPU_SHARE_CLASS
 from .real_node import RealNode

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from objects import environment
 
 from dra_spawner.json_types import JsonObject
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.hub_process import HubProcess
+from tests.node.objects import environment
 
 from .devices import GPU_SHARE_CLASS, SHARED_NODE
 from .images import NOTEBOOK, QUICK_SERVER, notebook_volumes
