@@ -40,7 +40,7 @@ class CheckOptions:
     """Namespace of servers; empty: as configured, else ``default``."""
     nodes_may_be_added: bool = False
     ignored: tuple[str, ...] = ()
-    """Names of ignored rules, besides those of the hub's configuration."""
+    """Names of rules to ignore; the hub's configuration may name more."""
     as_json: bool = False
     colours: bool = False
 

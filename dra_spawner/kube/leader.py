@@ -2,13 +2,13 @@
 
 The rule is that of client-go (``tools/leaderelection``):
 
-- Acquire: a candidate takes a Lease that has no holder, or that nobody has changed for the duration that it states.
+- Acquire: a candidate takes a Lease without a holder, or a Lease that stayed unchanged for its stated duration.
   Time counts from when this process saw the change, by its own monotonic clock; times in the Lease are for people.
 - Every write replaces the version that was read just before. Of two candidates, the API server refuses the second.
 - Renew: the leader renews the Lease every `retry_seconds`. It stops by itself `renew_deadline_seconds` after it *began*
   its last successful renewal. Others wait for `lease_seconds`, so two terms never overlap: requests under way have the
   difference to end in.
-- Release: a leader that ends clears the holder, so that nobody has to wait.
+- Release: a leader that ends clears the holder, so that the next one starts at once.
 
 In two points it is stricter. A Lease that somebody deleted counts as held for the duration that it stated. The work of
 a leader has ended before its process is a candidate again.

@@ -2,7 +2,7 @@
 
 Two rules hold, as in h11's ``_state.py``:
 
-1. Every transition is in these tables. Nobody else says which state follows which, or what may end a placeholder.
+1. Every transition is in these tables. No other module decides which state follows, or what may end a placeholder.
 2. This module knows no object of the cluster. `planner.view` says which events it sees there, the planner says which
    events it decides on, and both ask here what follows.
 

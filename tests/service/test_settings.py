@@ -43,7 +43,7 @@ def test_accepted(value: Any, expected: Any) -> None:
     ("value", "problem"),
     [
         pytest.param(
-            [], "placeholders: found []; allowed: a mapping of a choice's name to what is kept of it", id="a-list"
+            [], "placeholders: found []; allowed: a mapping of names of choices to numbers of placeholders", id="a-list"
         ),
         pytest.param({"a": 2}, 'placeholders.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
         pytest.param(

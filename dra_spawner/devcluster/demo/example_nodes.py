@@ -276,7 +276,7 @@ def _nic(index: int) -> JsonObject:
         },
         "capacity": {
             "bandwidth": {"value": "10G", "requestPolicy": bandwidth},
-            # An interface is an interface: whoever needs two claims two.
+            # A server that needs two interfaces claims two.
             "vlans": {"value": "64", "requestPolicy": {"default": "1", "validValues": ["1"]}},
         },
     }

@@ -39,7 +39,7 @@ def device_environment(
     claims
         ResourceClaim objects with an allocation, by their name in the pod's spec.
     more_uses
-        Entries for claims that its spec does not name: those of the scheduler for extended resources.
+        Entries for claims that its spec does not name: the scheduler adds them for extended resources.
 
     Returns
     -------

@@ -18,7 +18,7 @@ class ProcessUser:
     Attributes
     ----------
     groups
-        Further groups; never those of the kubelet's user.
+        Supplementary groups; groups of the kubelet's user are never among them.
     """
 
     uid: int

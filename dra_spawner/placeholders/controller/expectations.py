@@ -4,7 +4,7 @@ As in Kubernetes' controllers: an action that was carried out is expected to be 
 
 - A deletion under way makes its placeholder `terminating` (`View.ending`).
 - A reservation makes its placeholder `reserved` (`View.reserved`) from before the first request until it is over.
-- A created placeholder that is not seen holds up all further creations: nobody knows how many there are.
+- While a created placeholder is not seen, no further one is created: their number is unknown.
 - A creation without an answer may have worked. The next placeholder of its shape gets the same name, so it is there
   once, whatever became of the first request.
 """

@@ -22,7 +22,7 @@ __all__ = ["Frozen", "Reservations", "ReservedPlacement"]
 
 #: Others may want the same placeholder at the same time; then the next one is tried.
 _TRIES: Final = 5
-#: For so long at most an answer is given again.
+#: Age up to which an earlier answer is given again.
 _SAME_SECONDS: Final = 1.0
 #: So many answers are remembered: users can make shapes of their own.
 _MOST_ANSWERS: Final = 200

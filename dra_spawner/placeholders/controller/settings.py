@@ -76,7 +76,7 @@ def read_replicas(value: object, path: str = "placeholders") -> dict[str, Replic
     problems: list[Problem] = []
     if not isinstance(value, Mapping):
         raise PlaceholderSettingsError(
-            [Problem(path, shown(value), "a mapping of a choice's name to what is kept of it")]
+            [Problem(path, shown(value), "a mapping of names of choices to numbers of placeholders")]
         )
     found: dict[str, ReplicaRange] = {}
     for name, each in value.items():

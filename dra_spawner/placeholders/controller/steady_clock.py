@@ -21,7 +21,7 @@ class SteadyClock:
     follow
         A difference of less is nothing: clocks are kept right by small steps.
     settle
-        A jump is taken over when it has lasted so long; longer than any reservation lasts.
+        Time that a jump must last before it counts; longer than any reservation lasts.
     """
 
     def __init__(
