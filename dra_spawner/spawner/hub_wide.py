@@ -78,7 +78,7 @@ async def run_for_ever(
     while True:
         try:
             await work()
-        except Exception:
+        except Exception:  # the next pass may work
             log.exception(failed)
         await asyncio.sleep(interval_seconds())
 

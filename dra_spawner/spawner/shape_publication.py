@@ -120,7 +120,7 @@ class ShapePublication:
             except KubernetesError as error:
                 self._warn_once(_problem(error, self._name))
                 wait = _AGAIN_SECONDS if error.status == 403 else min(2 * wait, _AGAIN_SECONDS)
-            except Exception:
+            except Exception:  # the next profiles may be sound
                 self._log.exception("The shapes of profiles are not published")
                 wait = _AGAIN_SECONDS
             await asyncio.sleep(wait)

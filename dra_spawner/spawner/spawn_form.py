@@ -55,7 +55,7 @@ class SpawnForm(SpawnerSettings):
         """Return the list with all choices made. Whatever happens, there is a form."""
         try:
             return self._completed_from(profile_list, self.devices.catalog, with_texts)
-        except Exception:
+        except Exception:  # a form without amounts is better than none
             self.log.exception("The spawn form is made without the cluster's devices")
             return self._completed_from(profile_list, DeviceCatalog(ClusterFacts()), with_texts=False)
 

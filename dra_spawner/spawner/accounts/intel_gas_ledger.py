@@ -261,7 +261,7 @@ class GpuLedger:
                     self._log.info("Cards of Intel GPUs taken back from servers that are gone: %s", dropped)
             except LedgerUnavailable as error:
                 self._log.warning("Could not look for stale assignments of Intel GPUs: %s", error)
-            except Exception:
+            except Exception:  # the next pass may work
                 self._log.exception("Could not look for stale assignments of Intel GPUs")
 
     async def clean_up(self, api: KubernetesApi) -> tuple[PodKey, ...]:

@@ -103,7 +103,7 @@ async def ask_for_placement(
         return None
     except (_Refused, InvalidAnswer) as error:
         why = str(error)
-    except Exception:
+    except Exception:  # a start never fails because of the service
         log.exception("The dra-spawner service could not be asked for a placement")
         return None
     log.warning("The dra-spawner service does not say where this server is placed: %s", why)

@@ -59,7 +59,7 @@ class ClusterCheck(Step):
         assert facts is not None
         try:
             error = await facts.error_in(self._choice())
-        except Exception:
+        except Exception:  # a start never fails because of the check itself
             self.log.exception("A choice is not checked against the cluster")
             return
         if error is not None:
@@ -132,7 +132,7 @@ async def _check_all(spawner: SpawnerSettings, facts: CheckedFacts) -> None:
         is_function = callable(spawner.profile_list)
         profiles = None if is_function else offered_profiles(spawner.profile_list, settings, facts.facts)
         report = await facts.check_all(list_choices(profiles, settings))
-    except Exception:
+    except Exception:  # each start is checked anew
         spawner.log.exception("Profiles are not checked against the cluster")
         return
     for finding in report.findings:

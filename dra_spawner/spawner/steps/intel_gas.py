@@ -89,7 +89,7 @@ class IntelGas(Step):
         except (LedgerUnavailable, TimeoutError) as error:
             self._warn(f"nodes and pods could not be read: {error}")
             return
-        except Exception:
+        except Exception:  # the server runs without a choice of cards, too
             self.log.exception("Could not choose cards of Intel GPUs; the kubelet takes any")
             return
         self._annotations = changes.annotations

@@ -121,7 +121,7 @@ class Placement(Step):
         try:
             manifest = manifest_of(pod, self.spawner.api.api_client)
             shape = shape_of_pod(manifest, specs)
-        except Exception:
+        except Exception:  # a hook may have made any pod of it; the start goes on without the service
             self.log.exception(
                 "The shape of %s cannot be determined, the service is not asked for its placement",
                 self.spawner.pod_name,
