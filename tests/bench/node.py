@@ -3,11 +3,17 @@
 Run ``python -m tests.bench.node`` as root, with runc. A real kubelet, containerd and DRA driver on a real control plane;
 server and placeholder do nothing. Times are from the creation of the pod until the API says that it runs.
 
-First one by one, in changing order: a pod without claims, a handover beside its placeholder, and a claim of a template, with a
-driver that takes 0, 2 and 10 s to prepare a device. Aim: the handover takes 1.1 times as long as the pod without claims,
-whatever the driver takes. Of the handover there are two kinds: in one the new placeholder, which is created as soon as
-the server's pod has its node, starts on the same node at the same time ("refilled"); in the other it waits until the
-old one is gone ("beside"), as it does where ``max`` is ``min``. A machine with few processors feels the difference.
+First one by one, in changing order, with a driver that takes 0, 2 and 10 s to prepare a device:
+
+- "plain": a pod without claims.
+- "joined": a pod with a claim that another pod on the node already has. Nobody hands anything over; this is what
+  Kubernetes itself asks for a claim that is prepared.
+- "beside": a handover. The new placeholder waits until the old one is gone, as it does where ``max`` is ``min``.
+- "refilled": a handover. The new placeholder is created as soon as the server's pod has its node, and starts on the same
+  node at the same time, which a machine with few processors feels.
+- "template": a pod with a claim of its own.
+
+Aim: a handover takes at most 1.1 times as long as the plain pod, whatever the driver takes.
 
 Then many, several at once, each with a random delay of the hub (between promise and pod), of the volume (a ConfigMap that
 comes late) and of the driver. Aim: all of them run.
@@ -55,7 +61,7 @@ PREPARATIONS = (0.0, 2.0, 10.0)
 #: Nothing here takes longer; what does is stuck.
 STUCK_SECONDS = 120.0
 #: What the kinds of start are called, in the order in which they take turns.
-KINDS = ("plain", "beside", "refilled", "template")
+KINDS = ("plain", "joined", "beside", "refilled", "template")
 
 
 def pools() -> Mapping[str, Pools]:
@@ -104,14 +110,25 @@ class Bench:
     async def start(self, kind: str, name: str, **spec: Any) -> float | None:
         """Prepare a start, begin it, and wait until it runs."""
         options = {"cpu": "10m", "image": QUICK_SERVER, **spec}
-        if kind == "beside":
-            claims = await self.reserved(name)
-            began = time.perf_counter()
-            await self.world.named_user(name, claims, SHARE, **options)
-        else:
+        self.refill(at_once=kind == "refilled")
+        if kind in ("plain", "template"):
             began = time.perf_counter()
             await self.world.user(name, SHARE if kind == "template" else {}, **options)
+        else:
+            claims = await (self.held(name) if kind == "joined" else self.reserved(name))
+            began = time.perf_counter()
+            await self.world.named_user(name, claims, SHARE, **options)
         return await self.runs(name, began)
+
+    async def held(self, name: str) -> dict[str, str]:
+        """Names of the claims that a pod of nobody's has on the node."""
+        holder = f"{name}-holder"
+        await self.world.user(holder, SHARE, cpu="10m", image=PAUSE)
+        if await self.runs(holder, time.perf_counter()) is None:
+            raise TimeoutError(f"{holder} does not run")
+        pod = await self.cluster.admin.get(self.cluster.path("pods", holder))
+        await asyncio.sleep(0.5)
+        return {each["name"]: each["resourceClaimName"] for each in pod["status"]["resourceClaimStatuses"]}
 
     def refill(self, at_once: bool) -> None:
         """Whether a new placeholder is created before the one that is handed over is gone."""
@@ -142,6 +159,8 @@ async def one_by_one(bench: Bench, preparation: float, times: int) -> dict[str, 
                 raise TimeoutError(f"{name} does not run")
             found[kind].append(seconds)
             await bench.end(name)
+            if kind == "joined":
+                await bench.end(f"{name}-holder")
     return found
 
 
