@@ -91,7 +91,7 @@ def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatc
         busyness = NodesBusyness(View(watch.snapshot, datetime.now(UTC), index=known))
         assert busyness.of("a").users == 0
         watch.remove(Kind.POD, ObjectKey("eve", "p"))
-    assert len(known._busy_by) <= 102
+    assert len(known.busyness) <= 102
 
 
 def test_ever_new_selectors(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from dra_spawner import names
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
 from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.planner.actions import (
     Action,
@@ -189,7 +190,7 @@ class ActionExecutor:
         """
         body = [
             {"op": "test", "path": "/metadata/labels", "value": claim["labels"]},
-            {"op": "add", "path": "/metadata/ownerReferences", "value": [_owner(pod["name"], pod["uid"])]},
+            {"op": "add", "path": "/metadata/ownerReferences", "value": [owner_reference(pod["name"], pod["uid"])]},
         ]
         self.may_act()
         path = resource_path(names.RESOURCE_API, _CLAIMS, self._settings.namespace, claim["name"])
@@ -225,7 +226,7 @@ class ActionExecutor:
             consumer = {"resource": "pods", "name": pod.name, "uid": uid}
             bodies["status"] = {"status": {"reservedFor": [consumer]}}
         if action.owner:
-            bodies[None] = {"metadata": {"ownerReferences": [_owner(pod.name, uid)]}}
+            bodies[None] = {"metadata": {"ownerReferences": [owner_reference(pod.name, uid)]}}
         self.may_act()
         requests = (
             self._api.patch(
@@ -345,18 +346,6 @@ def _is_kept_for(claim: JsonObject, manifest: JsonObject, placeholder: str) -> b
         and "deletionTimestamp" not in metadata
         and all(each["name"] == placeholder for each in holders)
     )
-
-
-def _owner(pod: str, uid: str) -> JsonObject:
-    """``blockOwnerDeletion`` would need the right to update ``pods/finalizers`` in some clusters."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod,
-        "uid": uid,
-        "controller": False,
-        "blockOwnerDeletion": False,
-    }
 
 
 def _terminating(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:

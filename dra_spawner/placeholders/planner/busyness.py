@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -65,27 +64,18 @@ class NodesBusyness:
         return known
 
     def _of(self, name: str) -> Busyness:
-        """As it was found before, if all that it was found from is still the same."""
         view = self._view
         state, users = view.snapshot.nodes[name], view.users_of_node.get(name, ())
-        at_hand = view.index.busyness_at_hand.get(name)
-        if at_hand is not None and at_hand[0] is state and at_hand[1] is users:
-            assert isinstance(at_hand[2], Busyness)
-            return at_hand[2]
-        others = [pod for pod in state.pods if not _is_placeholder(pod)]
-        ids = [item.pool_id for item in view.index.slices_of_node.get(name, ())]
-        pools = {pool_id: view.index.slices_of_pool[pool_id] for pool_id in ids}
-        named = [ObjectKey(pod.namespace, each.claim) for pod in others for each in pod.claims if each.claim]
-        claims = [view.snapshot.claims[key].claim for key in named if key in view.snapshot.claims]
-        ground = (state, users, *pools.values(), *claims)
-        known = view.index.busyness.get(name)
-        if known is not None and len(known[0]) == len(ground) and all(map(operator.is_, known[0], ground)):
-            assert isinstance(known[1], Busyness)
-            found = known[1]
-        else:
-            found = Busyness(len(users), _figure(state, others, pools, claims))
-            view.index.busyness[name] = ground, found
-        view.index.note_busyness(name, (state, users, found), (*named, *pools))
+
+        def compute() -> tuple[Busyness, list[ObjectKey | PoolId]]:
+            others = [pod for pod in state.pods if not _is_placeholder(pod)]
+            ids = [item.pool_id for item in view.index.slices_of_node.get(name, ())]
+            pools = {pool_id: view.index.slices_of_pool[pool_id] for pool_id in ids}
+            named = [ObjectKey(pod.namespace, each.claim) for pod in others for each in pod.claims if each.claim]
+            claims = [view.snapshot.claims[key].claim for key in named if key in view.snapshot.claims]
+            return Busyness(len(users), _figure(state, others, pools, claims)), [*named, *pools]
+
+        found: Busyness = view.index.busyness.of(name, (state, users), compute)
         return found
 
 

@@ -7,13 +7,14 @@ the snapshot: a fresh one gives the same views, later.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dra_spawner import names
 from dra_spawner.dra.objects import PoolId, ResourceSlice
+from dra_spawner.placeholders.planner.node_memo import NodeMemo
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
@@ -117,9 +118,7 @@ class ClusterIndex:
     failed_fits
         Of users' pods that wait, as they are and as if all nodes were ready for them.
     busyness
-        Of nodes: all that it was found from, and what was found.
-    busyness_at_hand
-        Of those of them for which nothing has changed but perhaps the two things that are here before it.
+        `Busyness` of nodes.
     """
 
     def __init__(self) -> None:
@@ -149,9 +148,7 @@ class ClusterIndex:
         #: Nodes that changed or went, or their slices or pullers did: the number of the last change, the oldest first.
         self._touched: dict[str, int] = {}
         self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
-        self.busyness: dict[str, tuple[tuple[object, ...], object]] = {}
-        self.busyness_at_hand: dict[str, tuple[object, object, object]] = {}
-        self._busy_by: dict[Hashable, set[str]] = {}
+        self.busyness: NodeMemo[Any] = NodeMemo()
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
         """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
@@ -163,7 +160,7 @@ class ClusterIndex:
             self._let_go_pod(key, pod_before)
             self._take_pod(key, pod)
         for key, claim_before, claim in self._claims.changes(snapshot.state.claims):
-            self._busyness_may_differ(key)
+            self.busyness.object_changed(key)
             if claim_before is not None:
                 self.warm_claims.pop(key, None)
             if claim is not None and _is_in(key, within.placeholders) and _is_warm(claim):
@@ -195,26 +192,12 @@ class ClusterIndex:
         self._touched.pop(name, None)
         self._touched[name] = self._changes
 
-    def note_busyness(
-        self, name: str, at_hand: tuple[object, object, object], found_from: Iterable[ObjectKey | PoolId]
-    ) -> None:
-        """Keep a node's busyness at hand until a claim or a pool that it was found from changes."""
-        self.busyness_at_hand[name] = at_hand
-        for key in found_from:
-            self._busy_by.setdefault(key, set()).add(name)
-
     def _forget_what_is_gone(self) -> None:
         """Whoever makes pods can name nodes and claims that are not there: of these only some are remembered."""
         nodes = self._nodes.items
         if len(self._touched) > len(nodes) + _SPARE:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
-        if len(self._busy_by) > len(self._claims.items) + len(self.slices_of_pool) + _SPARE:
-            self._busy_by.clear()
-            self.busyness_at_hand.clear()
-
-    def _busyness_may_differ(self, key: Hashable) -> None:
-        for name in self._busy_by.pop(key, ()):
-            self.busyness_at_hand.pop(name, None)
+        self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + _SPARE)
 
     def failed_fits_of(self, pod: Pod) -> FailedFits:
         """Of a pod that waits."""
@@ -285,8 +268,7 @@ class ClusterIndex:
         if after is None:
             self._touch(name)
             del self.created[name]
-            self.busyness.pop(name, None)
-            self.busyness_at_hand.pop(name, None)
+            self.busyness.forget(name)
             for names in self.labelled.values():
                 names.discard(name)
             for _, *fits in self.failed_fits.values():
@@ -304,8 +286,8 @@ class ClusterIndex:
             if item is not None:
                 if item.node_name:
                     self._touch(item.node_name)
-                self._busyness_may_differ(item.pool_id)
-                self.busyness_at_hand.pop(item.node_name or "", None)
+                self.busyness.object_changed(item.pool_id)
+                self.busyness.forget(item.node_name or "")
         if before is not None:
             _remove(self.slices_of_node, before.node_name or "", before)
             _remove(self.slices_of_pool, before.pool_id, before)

@@ -17,6 +17,7 @@ from dra_spawner import names
 from dra_spawner.dra.claim_sizes import SIZE_ALLOWED, wrong_sizes
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, PatchType, resource_path
+from dra_spawner.kube.owner_references import owner_reference
 from dra_spawner.spawner.objects.api_objects import CLAIMS, TEMPLATES, ApiObject
 from dra_spawner.spawner.objects.standing_objects import StandingObject, forget_users, hold
 
@@ -29,22 +30,6 @@ def new_nonce() -> str:
 def utc_now() -> datetime:
     """The time, with its zone."""
     return datetime.now(UTC)
-
-
-def owner_reference(pod_name: str, pod_uid: str) -> JsonObject:
-    """Reference that lets an object go with its pod.
-
-    ``blockOwnerDeletion`` is false: true would need the right to update ``pods/finalizers`` where the admission plugin
-    OwnerReferencesPermissionEnforcement is on.
-    """
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod_name,
-        "uid": pod_uid,
-        "controller": False,
-        "blockOwnerDeletion": False,
-    }
 
 
 class NotReserved(Exception):

@@ -54,7 +54,7 @@ def test_a_server_is_sent_to_the_busiest_node_where_it_fits() -> None:
     assert found > 50
 
 
-def test_busyness_at_hand_is_what_it_would_be_found_to_be() -> None:
+def test_a_remembered_busyness_is_what_would_be_computed_now() -> None:
     figures = set()
     for world in days():
         known, fresh = NodesBusyness(world.view()), NodesBusyness(world.view(ClusterIndex()))
