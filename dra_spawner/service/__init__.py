@@ -1,5 +1,18 @@
 """The service: what `dra-spawner service` runs, beside the hub or managed by it."""
 
-from dra_spawner.service.application import DRASpawnerService, main
+from __future__ import annotations
 
-__all__ = ["DRASpawnerService", "main"]
+from collections.abc import Sequence
+
+from dra_spawner.service.start_answer import StartAnswer
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the service; returns the exit code."""
+    start_answer = StartAnswer.from_environment()
+    # Takes seconds, in which the hub is answered already.
+    from dra_spawner.service.application import run_service
+
+    return run_service(arguments, start_answer)

@@ -2,7 +2,7 @@
 
 import sys
 
-from dra_spawner.service.application import main
+from dra_spawner.service import main
 
 if __name__ == "__main__":
     sys.exit(main())

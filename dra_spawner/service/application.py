@@ -1,7 +1,6 @@
 """``dra-spawner service``: follows the cluster, leads or stands by, and answers HTTP requests.
 
-It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service). It listens first: a
-hub that manages it ends without a soon answer.
+It runs as a service that JupyterHub manages, or as a Deployment of its own (an external service).
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from urllib.parse import urlsplit
 
 from jupyterhub.services.auth import HubOAuth
 from tornado.log import LogFormatter
+from tornado.netutil import bind_sockets
 from traitlets import Bool, Float, Integer, List, TraitError, Unicode, default, validate
 from traitlets.config import Application, Configurable, catch_config_error
 
@@ -40,11 +40,12 @@ from dra_spawner.service.listening import interface_of, log_request
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
+from dra_spawner.service.start_answer import StartAnswer
 from dra_spawner.service.unknown_settings import unknown_settings
 from dra_spawner.service.web_settings import cookie_secret
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["DRASpawnerService", "main"]
+__all__ = ["DRASpawnerService", "run_service"]
 
 _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
@@ -76,6 +77,7 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         ),
     }
     classes = [HubOAuth]  # noqa: RUF012
+    start_answer: StartAnswer | None = None
     unknown: tuple[str, ...] = ()
     """Unknown settings of the configuration file, as sentences."""
 
@@ -337,7 +339,8 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         parts = urlsplit(self.url)
         assert parts.port is not None
         address = interface_of(parts.hostname or "")
-        server.listen(parts.port, address)
+        sockets = self.start_answer.hand_over(parts.port, address) if self.start_answer is not None else []
+        server.add_sockets(sockets or bind_sockets(parts.port, address))
         self.log.info("Listening: address=%s port=%s prefix=%s", address or "all", parts.port, self.prefix)
         return server
 
@@ -365,9 +368,16 @@ def _unexpected(argument: str) -> str:
     return f"{argument} is unknown. Write settings as --DRASpawnerService.<setting>=<value>; see --help-all."
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the service; returns the exit code."""
+def run_service(arguments: Sequence[str] | None = None, start_answer: StartAnswer | None = None) -> int:
+    """Run the service; returns the exit code.
+
+    Parameters
+    ----------
+    start_answer
+        What has answered the hub so far.
+    """
     application = DRASpawnerService()
+    application.start_answer = start_answer
     try:
         application.initialize(sys.argv[1:] if arguments is None else arguments)
         application.start()

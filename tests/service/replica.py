@@ -21,7 +21,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.published_shapes import PublishedShapes, published_config_map
 from dra_spawner.placeholders.planner.shapes import Shape
-from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http import handlers, nodes_page, pending_handlers, placeholder_handlers
 from dra_spawner.service.http.limited_server import LimitedServer

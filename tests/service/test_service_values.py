@@ -6,7 +6,7 @@ from traitlets.config import Config
 
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import RESOURCES
-from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.application import DRASpawnerService
 from tests.test_helm_values import ROOT, problems, schema
 
 __all__ = ["schema"]

@@ -16,7 +16,7 @@ from dra_spawner.placeholders.controller.settings import PlaceholderSettingsErro
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.placeholders.planner.placeholder_objects import placeholder_pod
 from dra_spawner.placeholders.planner.policy import MOST_PLACEHOLDERS, ReplicaRange
-from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.http.limited_server import ServerLimits
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
 from dra_spawner.service.unknown_settings import unknown_settings

@@ -21,7 +21,7 @@ from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.lifecycle import Cause, PlaceholderState
 from dra_spawner.placeholders.planner.actions import Hold
 from dra_spawner.placeholders.planner.placement import PlacementKind
-from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 
 ROOT = Path(__file__).parents[2]
