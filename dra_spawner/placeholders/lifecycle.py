@@ -155,7 +155,7 @@ class ReservationEvent(StrEnum):
     #: The containers of the server's pod run.
     POD_RUNS = "pod-runs"
     #: The scheduler finds no room for the server's pod beside the placeholder.
-    NO_ROOM_BESIDE = "no-room-beside"
+    NO_CAPACITY = "no-capacity"
     #: Nothing else has ended the placeholder in this round.
     NOT_PREEMPTED = "not-preempted"
 
@@ -254,7 +254,7 @@ RESERVATION: Final[Mapping[ReservationState, Mapping[ReservationEvent, Transitio
     },
     _R.TAKEN: {
         _E.POD_RUNS: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
-        _E.NO_ROOM_BESIDE: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
+        _E.NO_CAPACITY: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.HANDED_OVER),
     },
     _R.UNUSED: {
         _E.NOT_PREEMPTED: _Reservation(_R.ENDED, ActionKind.DELETE_PLACEHOLDER, Cause.EXPIRED),

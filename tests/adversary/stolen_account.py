@@ -101,7 +101,7 @@ async def outcome(thief: Thief, attempt: Attempt) -> str:
 
 def a_pod(thief: Thief, name: str = "placeholder-0123abcd-1", of: Shape = GPU) -> Json:
     manifest = placeholder_pod(of, name, thief.settings)
-    manifest["metadata"]["annotations"][names.REASON] = "1 wanted, 0 there"
+    manifest["metadata"]["annotations"][names.REASON] = "target 1, present 0"
     return copy.deepcopy(manifest)
 
 

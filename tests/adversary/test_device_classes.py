@@ -86,7 +86,7 @@ async def test_the_service_answers_and_decides_beside_hostile_device_classes(
                 )
             await service.until(lambda: len(_looked_at(service, tenant)) == len(claims), "each pod is looked at")
             profiles = {each["name"]: each for each in (await service.get_json("profiles"))["items"]}
-            waiting = (await service.get_json("waiting"))["items"]
+            waiting = (await service.get_json("pending-servers"))["items"]
             page = await service.get("page")
             answers = [
                 await service.ask({"shape": each.id, "pod": "eve", "namespace": cluster.namespace})
@@ -115,4 +115,4 @@ def _looked_at(service: Replica, namespace: str) -> list[str]:
     decided = service.controller.latest
     if decided is None:
         return []
-    return [each.pod.name for each in decided.waiting if each.pod.namespace == namespace]
+    return [each.pod.name for each in decided.pending if each.pod.namespace == namespace]

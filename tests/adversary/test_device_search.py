@@ -61,7 +61,7 @@ def _decide(world: World) -> dict[str, Any]:
     world.decide()
     assert world.searches.spent - before <= 2 * (MOST_OF_A_PART + 100)
     assert world.last is not None
-    return {each.pod.name: each for each in world.last.waiting}
+    return {each.pod.name: each for each in world.last.pending}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -100,7 +100,7 @@ def test_new_pods_are_looked_at_before_expensive_ones() -> None:
     while world.last is not None and world.last.is_unfinished:
         _decide(world)
     assert world.last is not None
-    unknown = {each.pod.name for each in world.last.waiting if each.unknown is Unknown.STOPPED}
+    unknown = {each.pod.name for each in world.last.pending if each.unknown is Unknown.STOPPED}
     assert unknown == {f"mallory-{number}" for number in range(40)}
 
 
@@ -225,7 +225,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
                 await start_server(cluster, ada, "ada", LARGE_CLAIM["gpu"], LARGE.id)
                 await service.until(lambda: _is_placed(service, ada), "ada has a place", seconds=45)
                 await service.until(lambda: len(_stopped(service)) == 9, "each of them was tried", seconds=45)
-                waiting = await service.get_json("waiting")
+                waiting = await service.get_json("pending-servers")
                 page = await service.get("page")
                 # Of a profile that asks for as much nothing is promised, and nothing is said.
                 status, answer = await service.ask({"shape": ENDLESS.id, "pod": "eve", "namespace": ada})
@@ -250,7 +250,7 @@ def _is_placed(service: Replica, namespace: str) -> bool:
 
 def _stopped(service: Replica) -> list[ObjectKey]:
     decided = service.controller.latest
-    return [each.pod for each in decided.waiting if each.unknown is Unknown.STOPPED] if decided is not None else []
+    return [each.pod for each in decided.pending if each.unknown is Unknown.STOPPED] if decided is not None else []
 
 
 # --- the embedded cluster and the hub ----------------------------------------------------------------------------------

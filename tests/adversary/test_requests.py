@@ -43,7 +43,7 @@ ANSWERS: Final[dict[str, dict[str, int]]] = {
     "api/decisions": READERS,
     "api/placeholders": READERS,
     "api/profiles": READERS,
-    "api/waiting": READERS,
+    "api/pending-servers": READERS,
     "api/placements": {**READERS, "hub": 405, "reader": 403, "manager": 405, "admin": 405},
     "metrics": {**READERS, "prometheus": 200},
     "healthz": EVERYBODY,

@@ -39,7 +39,7 @@ async def test_programs_are_let_in_by_scope(hub: HubProcess):
             "api/nodes",
             "api/decisions",
             "api/placeholders",
-            "api/waiting",
+            "api/pending-servers",
             "api/profiles",
             "api/status",
             "metrics",

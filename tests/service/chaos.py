@@ -201,7 +201,7 @@ class Chaos(ChaosWorld):
         await self.check()
         # What is under way comes to its end.
         await self.until(
-            lambda: all(not each.is_running or each.is_frozen for each in self.replicas), "nothing is done"
+            lambda: all(not each.is_running or each.is_on_hold for each in self.replicas), "nothing is done"
         )
         before = self.done_so_far()
         for _ in range(self.random.choice((1, 3, 8))):
@@ -216,7 +216,7 @@ class Chaos(ChaosWorld):
         for each in leaders:
             each.break_watches()
         await self.pass_time(90)
-        await self.until(lambda: all(each.is_frozen for each in leaders), "nothing is done")
+        await self.until(lambda: all(each.is_on_hold for each in leaders), "nothing is done")
         before = [each.running.context.decisions.count for each in leaders if each.leads]
         for _ in range(self.random.choice((2, 4))):
             await self.leave()

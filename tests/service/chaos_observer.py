@@ -256,7 +256,7 @@ class Observer:
                 each.shape == loss.shape and abs(each.at - loss.at) < _TOGETHER and not self._is_eviction(each)
                 for each in self._losses
             )
-            floor = self._replicas[loss.shape].kept
+            floor = self._replicas[loss.shape].effective_floor
             if loss.left + others < floor:
                 cause = self._causes[loss.key]
                 self._tell(f"{loss.key} was evicted ({cause}), and {loss.left} of {floor} are left warm")

@@ -109,7 +109,7 @@ class ChaosWorld:
             return False
         controller = replica.running.controller
         decided, latest = replica.running.context.decisions.decided_at, controller.latest
-        if latest is None or latest.frozen or latest.actions or decided is None or decided < since:
+        if latest is None or latest.on_hold or latest.actions or decided is None or decided < since:
             return False
         return all(
             _versions(controller.watch, kind, self.cluster.namespace)
@@ -166,7 +166,7 @@ class ChaosWorld:
         service = replica.running
         blind = [each for each in self.replicas if each.is_cut_off and (each is replica or each.leads)]
         for _ in range(500):
-            answer = {each["name"]: each["cause"] for each in (await service.get_json("waiting"))["items"]}
+            answer = {each["name"]: each["cause"] for each in (await service.get_json("pending-servers"))["items"]}
             waiting = {pod.name for pod in self.observer.pending_users()}
             for each in blind:
                 waiting &= {pod.name for pod in each.running.controller.watch.snapshot.pods.values()}

@@ -172,7 +172,7 @@ class _Placeholders(_Anybody, placeholder_handlers.PlaceholdersHandler):
     pass
 
 
-class _Waiting(_Anybody, pending_handlers.PendingServersHandler):
+class _PendingServers(_Anybody, pending_handlers.PendingServersHandler):
     pass
 
 
@@ -188,7 +188,7 @@ OPEN = (
     ("page", _Page),
     ("profiles", _Profiles),
     ("placeholders", _Placeholders),
-    ("waiting", _Waiting),
+    ("pending-servers", _PendingServers),
     ("decisions", _Decisions),
     ("status", _Status),
 )

@@ -34,7 +34,7 @@ async def test_from_the_configuration_to_a_hand_over(cluster: ClusterUnderTest) 
         }
         (kept,) = [each for each in placeholders_json(service.controller, service.context) if each["claims"]]
         assert (kept["profiles"], kept["node"], kept["state"]) == (["gpu-whole"], "node-a", "warm")
-        assert kept["reason"] == "1 wanted, 0 there"
+        assert kept["reason"] == "target 1, present 0"
         choices = {each["name"]: each for each in await profiles_json(service.context)}
         kinds = {name: (each["availability"] or {}).get("kind") for name, each in choices.items()}
         assert kinds == {"gpu-whole": "warm", "gpu-slice": "fresh", "plain": "fresh", "broken": None}
@@ -83,11 +83,11 @@ async def test_nothing_is_promised_while_nothing_is_decided(
         status, answer = await service.ask(body)
         assert (status, answer["message"]) == (
             503,
-            "Nothing is reserved at present: nothing is decided: what is known of the cluster is 1200 seconds old.",
+            "Nothing is reserved at present: nothing is decided: the view of the cluster is 1200 seconds old.",
         )
         refused = service.context.decisions.newest(1, matches=lambda each: each.kind == "refuse-reservation")
         assert [(each.decision.code, each.decision.reason + ".") for each in refused] == [
-            ("frozen", answer["message"][0].lower() + answer["message"][1:])
+            ("on-hold", answer["message"][0].lower() + answer["message"][1:])
         ]
         monkeypatch.undo()
         assert (await service.place(GPU, "ada"))["kind"] == "warm"
@@ -124,7 +124,7 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         # A mishap of the hub ends nothing.
         path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{names.SHAPES_CONFIG_MAP}"
         await cluster.admin.patch(path, {"data": {"shapes.json": "{"}})
-        await service.until(lambda: "makes no sense" in service.controller.shapes.problem, "the mishap is seen")
+        await service.until(lambda: "is invalid" in service.controller.shapes.problem, "the mishap is seen")
         assert "what was published before it is used" in service.controller.shapes.problem
         await cluster.admin.delete(path)
         await service.until(lambda: "not published" in service.controller.shapes.problem, "it is gone")
@@ -156,7 +156,7 @@ async def test_a_new_replica_without_a_hub_leaves_what_is_there(embedded_cluster
         assert service.context.decisions.count == 0
         # Why it was made is on the pod: this replica decided nothing.
         (kept,) = placeholders_json(service.controller, service.context)
-        assert (kept["reason"], kept["decided_at"], kept["profiles"]) == ("1 wanted, 0 there", None, [])
+        assert (kept["reason"], kept["decided_at"], kept["profiles"]) == ("target 1, present 0", None, [])
     # The first may have ended before the claim was its placeholder's.
     async with replica(cluster, orphan_seconds=1.0) as service:
         await service.until(lambda: not service.placeholders(), "without head-room they go")

@@ -40,16 +40,16 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         page = await service.get("page")
         assert "<script>" not in page
         text = text_of(page)
-        assert "gpu-whole at once, on a warm placeholder kept ready on node node-a 1 of 2" in text
+        assert "gpu-whole at once, on a warm placeholder warm on node node-a 1 of 2" in text
         assert "broken left out: &lt;script&gt;" in text
         assert "reserved for jupyter-ada until" in text
         assert f"gpu.example.com reserved for jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
-        assert "gpu-slice and 3 alike warm node-a it may run on no other node 1 wanted, 0 there" in text
+        assert "gpu-slice and 3 alike warm node-a it may run on no other node target 1, present 0" in text
         assert "create-placeholder" in text
-        assert "2 wanted, 0 there" in text
+        assert "target 2, present 0" in text
         assert "Latest decisions" in text
         placeholder = answer["claims"]["gpu"].removesuffix("-gpu")
-        told = f"it gets the place of {placeholder} on node node-a, with its devices, if it is there by"
+        told = f"placeholder {placeholder} on node node-a is reserved for it, with its devices, until"
         (reservation,) = (await service.get_json("decisions?kind=reserve-placeholder"))["items"]
         assert (reservation["subject"], reservation["code"]) == (f"Pod {cluster.namespace}/jupyter-ada", "warm")
         assert reservation["details"]["claim.gpu"] == answer["claims"]["gpu"]
@@ -72,9 +72,9 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
             "pending": 1, "starting": 0, "warm": 1, "reserved": 1, "terminating": 0
         }  # fmt: skip
         kept = json.loads(await service.get("placeholders"))
-        reason = "no placeholder is moved while a placeholder waits for a node"
-        assert kept["stop"] == {"rule": "pending", "reason": reason, "nothing_is_decided": False}
-        assert kept["frozen"] == ""
+        reason = "no placeholder is evicted while one is pending"
+        assert kept["safeguard"] == {"rule": "pending", "reason": reason, "holds_everything": False}
+        assert kept["on_hold"] == ""
         assert reason in text
         reserved = [each for each in kept["items"] if each["reserved_for"]]
         assert [each["reserved_for"] for each in reserved] == ["jupyter-ada"]
@@ -167,7 +167,7 @@ async def test_servers_that_wait_are_named_with_their_causes(cluster: ClusterUnd
 
 
 async def waiting(service: Replica) -> list[tuple[str, str, bool]]:
-    found = json.loads(await service.get("waiting"))
+    found = json.loads(await service.get("pending-servers"))
     assert found["total"] == len(found["items"])
     return sorted((each["name"], each["cause"], each["needs_node"]) for each in found["items"])
 

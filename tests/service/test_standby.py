@@ -98,7 +98,7 @@ async def test_a_standby_answers_reads_from_its_own_view(embedded_cluster: Clust
                 f"This replica stands by: the leader is {leader_of(leader)}. Decisions and their reasons are known to "
                 "the leader only."
             )
-            for address in ("placeholders", "waiting", "decisions"):
+            for address in ("placeholders", "pending-servers", "decisions"):
                 told, known = await standby.get_json(address), await leader.get_json(address)
                 assert (told["incomplete_because"], known["incomplete_because"]) == (because, "")
                 if address == "decisions":
@@ -131,7 +131,7 @@ async def test_whoever_wrote_the_lease_is_asked_nothing(
         await until_standby(standby)
         status, answer = await standby.ask(question(cluster))
         assert (status, answer["message"]) == (503, f"This replica stands by: the leader is {stranger[0]}.")
-        for address in ("decisions", "placeholders", "waiting"):
+        for address in ("decisions", "placeholders", "pending-servers"):
             told = await standby.get_json(address)
             assert (told["items"], told["total"]) == ([], 0)
         await standby.get("page")

@@ -138,10 +138,10 @@ class VirtualReplica:
         return self._running.controller.watch.staleness_seconds() < _INFORMERS.watch_seconds
 
     @property
-    def is_frozen(self) -> bool:
+    def is_on_hold(self) -> bool:
         """Whether it does not lead, or says that it decides nothing."""
         latest = self.running.controller.latest
-        return latest is None or bool(latest.frozen)
+        return latest is None or bool(latest.on_hold)
 
     async def start(self) -> Replica:
         """Begin anew, with nothing but what is in the cluster."""

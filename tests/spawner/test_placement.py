@@ -183,11 +183,11 @@ async def test_what_the_user_reads(nowhere, service, answer, sentence):
 
 
 async def test_never_is_refused_at_once_with_the_reason(nowhere, service):
-    service.always({"kind": "never", "reason": "no node of this cluster can have it: too much CPU (3 nodes)"})
+    service.always({"kind": "never", "reason": "no node of this cluster can run it: too much CPU (3 nodes)"})
     with pytest.raises(SpawnRefused) as refused:
         await placed(nowhere)
     assert refused.value.jupyterhub_message == (
-        "This server can never start here: no node of this cluster can have it: too much CPU (3 nodes)."
+        "This server can never start here: no node of this cluster can run it: too much CPU (3 nodes)."
     )
     assert refused.value.status_code == 400
 

@@ -17,7 +17,7 @@ SOON = NOW + timedelta(seconds=30)
 WARM = {
     "kind": "warm",
     "node": "node-a",
-    "reason": "kept ready on node node-a",
+    "reason": "warm on node node-a",
     "claims": {"gpu": "placeholder-1-gpu"},
     "until": SOON.isoformat(),
 }
@@ -32,9 +32,7 @@ def read(answer, entries=("gpu",)):
     [
         pytest.param(
             WARM,
-            PlacementAnswer(
-                PlacementKind.WARM, "node-a", "kept ready on node node-a", {"gpu": "placeholder-1-gpu"}, SOON
-            ),
+            PlacementAnswer(PlacementKind.WARM, "node-a", "warm on node node-a", {"gpu": "placeholder-1-gpu"}, SOON),
             id="warm",
         ),
         pytest.param(

@@ -123,8 +123,8 @@ async def test_very_many_combinations_are_left_out(nowhere):
         *(f"many/{option}={number}" for option in "ab" for number in range(1, 16)),
     ]
     assert "gpu/memory=20Gi,image=torch" in found.shapes
-    why = "225 combinations of several options are too many to be published; servers of them get their places, but none"
-    assert found.skipped == {"many/*": f"{why} can be kept for them"}
+    why = "225 combinations of several options are too many to publish"
+    assert found.skipped == {"many/*": f"{why}; their servers start, but they have no placeholders"}
 
 
 async def test_without_profiles_there_is_one_choice(nowhere):

@@ -42,28 +42,28 @@ class PlaceholderCounts:
         How many in each state.
     used
         Users' servers that have a node.
-    waiting
+    pending
         Users' servers that have none yet.
     """
 
     placeholders: Counter[PlaceholderState] = field(default_factory=Counter)
     used: int = 0
-    waiting: int = 0
+    pending: int = 0
 
 
 def count_placeholders(view: View) -> dict[str, PlaceholderCounts]:
     """Placeholders and servers by shape."""
     states: dict[str, Counter[PlaceholderState]] = {}
     used: Counter[str] = Counter()
-    waiting: Counter[str] = Counter()
+    pending: Counter[str] = Counter()
     for placeholder in view.placeholders.values():
         states.setdefault(placeholder.shape, Counter())[placeholder.state] += 1
     for pod in view.terminating:
         states.setdefault(pod.labels.get(names.SHAPE, ""), Counter())[PlaceholderState.TERMINATING] += 1
     for pod in view.users.values():
-        (used if pod.node_name else waiting)[pod.labels.get(names.SHAPE, "")] += 1
-    shapes = {*states, *used, *waiting}
-    return {shape: PlaceholderCounts(states.get(shape, Counter()), used[shape], waiting[shape]) for shape in shapes}
+        (used if pod.node_name else pending)[pod.labels.get(names.SHAPE, "")] += 1
+    shapes = {*states, *used, *pending}
+    return {shape: PlaceholderCounts(states.get(shape, Counter()), used[shape], pending[shape]) for shape in shapes}
 
 
 @dataclass(frozen=True, slots=True)

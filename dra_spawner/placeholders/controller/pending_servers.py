@@ -8,7 +8,7 @@ from dra_spawner.placeholders.controller.placeholder_controller import Placehold
 from dra_spawner.placeholders.planner.busyness import NodesBusyness
 from dra_spawner.placeholders.planner.preemption import PendingUser, decide_preemptions
 from dra_spawner.placeholders.planner.preemption_backoff import PendingRecord
-from dra_spawner.placeholders.planner.safeguards import frozen_because
+from dra_spawner.placeholders.planner.safeguards import hold_reason
 from dra_spawner.placeholders.planner.view import View, age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
@@ -44,8 +44,8 @@ def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, .
     worked out what a leader would say.
     """
     view = controller.view()
-    frozen = frozen_because(view, controller.policy)
-    told = {} if frozen or not view.pending_users else _told(controller, view)
+    hold = hold_reason(view, controller.policy)
+    told = {} if hold or not view.pending_users else _told(controller, view)
     found = []
     for pod in view.pending_users:
         known = told.get(ObjectKey.of(pod))
@@ -53,20 +53,20 @@ def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, .
         found.append(
             PendingServer(pod, known.reason, known.needs_node, known.unknown is None)
             if known
-            else PendingServer(pod, frozen, needs_node=False)
+            else PendingServer(pod, hold, needs_node=False)
         )
     return tuple(found)
 
 
 def _told(controller: PlaceholderController, view: View) -> dict[ObjectKey, PendingUser]:
     decided = controller.latest
-    if decided is not None and not decided.frozen:
-        told = {each.pod: each for each in decided.waiting}
+    if decided is not None and not decided.on_hold:
+        told = {each.pod: each for each in decided.pending}
         if all(ObjectKey.of(pod) in told for pod in view.pending_users):
             return told
     before = decided.planner_state.pending_records if decided is not None else _as_by_age(view)
-    _, waiting, _ = decide_preemptions(view, controller.policy, NodesBusyness(view), before)
-    return {each.pod: each for each in waiting}
+    _, pending, _ = decide_preemptions(view, controller.policy, NodesBusyness(view), before)
+    return {each.pod: each for each in pending}
 
 
 def _as_by_age(view: View) -> dict[str, PendingRecord]:

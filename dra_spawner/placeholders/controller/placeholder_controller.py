@@ -305,7 +305,7 @@ class PlaceholderController:
         try:
             reservation = await self._reservations.place(known, namespace, pod)
         except Frozen as error:
-            self._record.refused(shape, namespace, pod, "frozen", f"nothing is reserved at present: {error}")
+            self._record.refused(shape, namespace, pod, "on-hold", f"nothing is reserved at present: {error}")
             raise
         except KubernetesError as error:
             self._reservation_problem = missing_right(error)

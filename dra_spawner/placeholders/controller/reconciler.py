@@ -216,8 +216,8 @@ class Reconciler:
     def problems(self) -> tuple[str, ...]:
         """Why less is done than should be, as sentences."""
         found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
-        if self._frozen:
-            found.append(f"Placeholders: {self._frozen}.")
+        if self._on_hold:
+            found.append(f"Placeholders: {self._on_hold}.")
         found += (f"Placeholders: {each}." for each in self._planner_state.creations.problems(self.now(), self.name_of))
         return (*found, *(f"Placeholders: {each}." for each in self.backoff.problems()))
 
@@ -231,11 +231,11 @@ class Reconciler:
         self._planner_state = decided.planner_state
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
-        if decided.frozen and not self._frozen:  # what it says changes every second
-            log.warning("%s", decided.frozen)
-        self._frozen = decided.frozen
+        if decided.on_hold and not self._on_hold:  # what it says changes every second
+            log.warning("%s", decided.on_hold)
+        self._on_hold = decided.on_hold
         self._note_denials(decided.denied)
-        self._note_undecided(decided.waiting)
+        self._note_undecided(decided.pending)
         try:
             expected = await self._act(self.expectations.allowed(decided.actions, self.watch), policy)
             await self._until_seen(expected)
@@ -279,10 +279,10 @@ class Reconciler:
                 self.on_denial(denial)
         self._denied = denied
 
-    def _note_undecided(self, waiting: Iterable[PendingUser]) -> None:
+    def _note_undecided(self, pending: Iterable[PendingUser]) -> None:
         """Tell once of each pod that it is not known whether it fits."""
         lasting = (Unknown.STOPPED, Unknown.NO_VERDICT)
-        stopped = {each.pod: each.reason for each in waiting if each.unknown in lasting}
+        stopped = {each.pod: each.reason for each in pending if each.unknown in lasting}
         for key in stopped.keys() - self._undecided:
             log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
         self._undecided = frozenset(stopped)
@@ -359,7 +359,7 @@ class Reconciler:
         end = next((each for each in chain if isinstance(each, DeletePlaceholder)), None)
         if end is None or not isinstance(failed, AddConsumer) or not self.backoff.is_refused(failed):
             return ()
-        reason = f"{failed.pod} takes over what it kept, although that may not be reserved for it before"
+        reason = f"{failed.pod} has its claims, and the earlier reservation was refused"
         return await self._do(replace(end, reason=reason), policy) or ()
 
     async def _do(self, action: Action, policy: Policy) -> tuple[Expectation, ...] | None:

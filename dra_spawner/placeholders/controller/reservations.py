@@ -13,7 +13,7 @@ from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import Policy
 from dra_spawner.placeholders.planner.reservation import decide_reservation
-from dra_spawner.placeholders.planner.safeguards import frozen_because
+from dra_spawner.placeholders.planner.safeguards import hold_reason
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
@@ -120,7 +120,7 @@ class Reservations:
         if answer is not None and reconciler.is_running and _is_same(answer[0], ground):
             return answer[1], None
         view = reconciler.view()
-        if reason := frozen_because(view, policy):
+        if reason := hold_reason(view, policy):
             raise Frozen(reason)
         drivers = reconciler.latest.planner_state.drivers if reconciler.latest is not None else {}
         try:

@@ -22,17 +22,17 @@ class Hold(StrEnum):
     PER_NODE = "per-node"
     #: Too few warm ones would be left.
     FLOOR = "floor"
-    #: Its replacement would not come up where it should.
+    #: Its replacement would start on a node where it should not be.
     LANDING = "landing"
-    #: No choice wants it any more, but what is wanted instead is not there yet.
+    #: Its shape is outdated, but its replacement is not there yet.
     REPLACING = "replacing"
-    #: Users' servers wait.
-    USERS_WAIT = "users-wait"
-    #: Other placeholders wait for a node.
+    #: Users' servers are pending.
+    USERS_PENDING = "users-pending"
+    #: Other placeholders are pending.
     PENDING = "pending"
-    #: Others are on their way out.
+    #: Other placeholders are terminating.
     TERMINATING = "terminating"
-    #: What is known of the cluster is too old.
+    #: The view of the cluster is too old.
     STALE = "stale"
     #: The API server fails.
     API = "api"
@@ -44,15 +44,15 @@ class Hold(StrEnum):
 
 
 _BECAUSE = {
-    Hold.BUDGET: "enough were evicted lately",
-    Hold.PER_NODE: "enough are evicted from its node at once",
+    Hold.BUDGET: "the eviction budget is spent",
+    Hold.PER_NODE: "its node has reached its evictions for this round",
     Hold.FLOOR: "too few warm ones would be left",
-    Hold.LANDING: "its replacement would not come up where it should",
-    Hold.REPLACING: "what is wanted instead is not there yet",
-    Hold.USERS_WAIT: "users' servers wait",
-    Hold.PENDING: "other placeholders wait for a node",
-    Hold.TERMINATING: "others are on their way out",
-    Hold.STALE: "what is known of the cluster is too old",
+    Hold.LANDING: "its replacement would start on the wrong node",
+    Hold.REPLACING: "its replacement is not there yet",
+    Hold.USERS_PENDING: "users' servers are pending",
+    Hold.PENDING: "other placeholders are pending",
+    Hold.TERMINATING: "other placeholders are terminating",
+    Hold.STALE: "the view of the cluster is too old",
     Hold.API: "the API server fails",
 }
 
@@ -64,9 +64,9 @@ class CreatePlaceholder:
     Attributes
     ----------
     for_pending_pod
-        The waiting user's pod for which a node must come; None if it is for the wanted number.
+        The pending user's pod that needs a node; None if it is for the target.
     avoid
-        Nodes that it goes to only if it has no room elsewhere: others have failed there.
+        Nodes that it avoids if it fits elsewhere: other placeholders failed there.
     """
 
     kind: ClassVar = ActionKind.CREATE_PLACEHOLDER
@@ -82,7 +82,7 @@ class CreatePlaceholder:
 
 @dataclass(frozen=True, slots=True)
 class DeletePlaceholder:
-    """Delete a placeholder's pod, and with it the claims that nobody else uses."""
+    """Delete a placeholder's pod, and its claims that no other pod uses."""
 
     kind: ClassVar = ActionKind.DELETE_PLACEHOLDER
     key: ObjectKey
@@ -100,7 +100,7 @@ class DeletePlaceholder:
 def delete_placeholder(
     pod: Pod, state: PlaceholderState, cause: Cause, reason: str, for_pod: ObjectKey | None = None
 ) -> DeletePlaceholder:
-    """The deletion that an event of a placeholder's life asks for.
+    """The deletion of a placeholder, checked against its life cycle.
 
     Raises
     ------
@@ -145,7 +145,7 @@ class LabelPod:
 
 @dataclass(frozen=True, slots=True)
 class AddConsumer:
-    """Enter a user's pod among the owners and consumers of a warm claim, so that it outlives the placeholder.
+    """Make a user's pod an owner and a consumer of a warm claim, so that the claim outlives the placeholder.
 
     Attributes
     ----------
@@ -168,7 +168,7 @@ class AddConsumer:
 
 @dataclass(frozen=True, slots=True)
 class DeleteClaim:
-    """Delete a warm claim that nobody uses and nobody is going to use."""
+    """Delete a warm claim that no pod uses or will use."""
 
     kind: ClassVar = ActionKind.DELETE_CLAIM
     claim: ObjectKey
@@ -189,7 +189,7 @@ class ReservedClaim:
     entry
         Of the pod's ``resourceClaims``.
     version
-        The claim's ``resourceVersion`` as it was decided on; empty if the claim was not seen.
+        The claim's ``resourceVersion`` at the decision; empty if the watch has not shown the claim.
     """
 
     entry: str
@@ -199,16 +199,16 @@ class ReservedClaim:
 
 @dataclass(frozen=True, slots=True)
 class ReservePlaceholder:
-    """Set a warm placeholder aside for a server whose pod is about to be made.
+    """Reserve a warm placeholder for a server whose pod is about to be created.
 
     Attributes
     ----------
     claims
-        All of its claims. Without devices it has none: nothing is written, and the scheduler preempts it for the pod.
+        All of its claims. A placeholder without devices has none: the scheduler preempts it for the pod.
     pod
         The server's.
     since, until
-        The pod must be there by then.
+        The reservation's begin, and the time by which the pod must be there.
     """
 
     kind: ClassVar = ActionKind.RESERVE_PLACEHOLDER
@@ -233,10 +233,10 @@ ACTIONS: Final[tuple[type[Action], ...]] = get_args(Action)
 
 
 def in_chains(actions: Iterable[Action]) -> tuple[tuple[tuple[Action, ...], ...], tuple[Action, ...]]:
-    """What gives places to users' pods, pod by pod, and the rest.
+    """Chains of the actions that serve one user's pod each, and all other actions.
 
-    The actions of a chain come one after the other. Where one fails, those after it must not be done: a claim whose
-    placeholder goes before it is the pod's would be anybody's for a moment.
+    If an action of a chain fails, the later ones must not be done: the claim would be free between the placeholder's
+    deletion and the pod's ownership.
     """
     chains: dict[ObjectKey, list[Action]] = {}
     rest: list[Action] = []

@@ -1,4 +1,4 @@
-"""Placeholders that keep nothing any more: they failed, do not start, or what they were to keep is gone."""
+"""Broken placeholders: they failed, do not start, or have lost a claim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dra_spawner.simulator.pods import Pod
 
 
 def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
-    """Which placeholders are of no use; others are made in their stead, if they are wanted.
+    """Deletions of broken placeholders; replacements are decided elsewhere.
 
     Parameters
     ----------
@@ -24,21 +24,21 @@ def decide_broken(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> t
 
 
 def has_failed(pod: Pod) -> bool:
-    """Of a placeholder that is broken: whether its node or its devices are to blame, so that the next may fail, too."""
+    """Whether a broken placeholder failed because of its node or devices, so that the next one may fail too."""
     return pod.is_finished or pod.has_unhealthy_device or (bool(pod.node_name) and not pod.is_running)
 
 
 def _failed(view: View) -> Iterator[DeletePlaceholder]:
-    """Pods that the kubelet has ended, as their node was short of something; as objects they stay for ever."""
+    """Pods that the kubelet has ended, for example under node pressure; nothing else deletes them."""
     for pod in view.terminating:
         if pod.is_finished and not pod.is_deleted and not _takes_others_claims_along(view, pod):
             yield delete_placeholder(
-                pod, PlaceholderState.TERMINATING, Cause.BROKEN, f"it has ended by itself ({pod.phase})"
+                pod, PlaceholderState.TERMINATING, Cause.BROKEN, f"the kubelet ended it (phase {pod.phase})"
             )
 
 
 def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Iterator[DeletePlaceholder]:
-    """Those whose devices cannot be prepared, for one; the kubelet tries that for ever."""
+    """Placeholders that do not start, for example because their devices cannot be prepared."""
     for key, placeholder in view.placeholders.items():
         pod = placeholder.pod
         if key in ending or placeholder.is_proven or placeholder.is_pending or placeholder.reservation is not None:
@@ -48,21 +48,21 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
             reason = f"a device of it on node {pod.node_name} is not healthy{devices}"
         elif pod.start_time and age(pod.start_time, view.now) >= policy.grace.start:
             minutes = policy.grace.start.total_seconds() / 60
-            reason = f"its container does not run after {minutes:g} minutes on node {pod.node_name}{devices}"
+            reason = f"its container does not run on node {pod.node_name} after {minutes:g} minutes{devices}"
         else:
             continue
         yield delete_placeholder(pod, placeholder.state, Cause.BROKEN, reason)
 
 
 def _devices(view: View, placeholder: Placeholder) -> str:
-    """Those that it has, for people."""
+    """Its devices, for a message."""
     claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
     names = [str(each.id) for claim in claims for each in claim.claim.status.devices or ()]
     return f" ({', '.join(sorted(names))})" if names else ""
 
 
 def _takes_others_claims_along(view: View, pod: Pod) -> bool:
-    """Whether a user's pod names a claim that would go with a placeholder."""
+    """Whether a user's pod names a claim that the placeholder's deletion would delete."""
     keys = [ObjectKey(pod.namespace, each.claim) for each in pod.claims if each.claim]
     claims = [view.snapshot.claims[key] for key in keys if key in view.snapshot.claims]
     return any(
@@ -82,7 +82,7 @@ def _without_claims(view: View, policy: Policy, ending: frozenset[ObjectKey]) ->
 
 
 def _gone_claims(view: View, policy: Policy, placeholder: Placeholder) -> list[ObjectKey]:
-    """Claims that are not there; those of a new placeholder may only not be seen yet."""
+    """Missing claims, except those of a new placeholder, which the watch may not show yet."""
     if age(placeholder.pod.created, view.now) < policy.grace.orphan:
         return []
     return [key for key in placeholder.claims if key not in view.snapshot.claims]

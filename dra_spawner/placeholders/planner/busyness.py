@@ -1,4 +1,4 @@
-"""How busy nodes are with users: placeholders do not count, and shares of devices count for what they are."""
+"""How busy nodes are with users' servers. Placeholders do not count; a share of a device counts as that share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dra_spawner.simulator.resources import CPU, MEMORY
 from dra_spawner.simulator.weighted_utilization import weighted_utilization
 
 _ZERO = Fraction(0)
-#: Controllers of pods that run wherever a node is: they make none busy.
+#: Controllers whose pods run on every node: they do not make a node busy.
 DAEMONS = ("DaemonSet", "Node")
 
 
@@ -29,15 +29,15 @@ class Busyness:
     Attributes
     ----------
     users
-        Users' servers there.
+        Number of users' servers on the node.
     figure
-        From 0 to 1: the most used of CPU, memory and devices; None if what its devices do is not known.
+        Highest use of CPU, memory and devices, from 0 to 1; None if the use of its devices is not known.
     """
 
     users: int
     figure: Fraction | None
     order: tuple[float, Fraction, int] = field(init=False, compare=False, repr=False)
-    """Sorts as `rank` does, faster: fractions are compared only where they are about the same."""
+    """Sorts like `rank`, but compares fractions only where their floats are about equal."""
 
     def __post_init__(self) -> None:
         figure, users = self.rank
@@ -92,7 +92,7 @@ def _figure(
         if total:
             figures.append(Fraction(sum(pod.requests.get(resource, 0) for pod in counted), total))
     if pools:
-        # A claim may be several pods'.
+        # Several pods may share a claim.
         held = AllocatedState.from_claims({id(claim): claim for claim in claims}.values())
         devices = weighted_utilization(state.node.identity, pools, held, SCHEDULER_1_36, lambda device: Fraction(1))
         if not devices.is_known:
@@ -102,5 +102,5 @@ def _figure(
 
 
 def _is_placeholder(pod: Pod) -> bool:
-    """Ours, or one of the chart's own."""
+    """Whether it is this project's placeholder, or one of the JupyterHub chart's."""
     return pod.labels.get(names.COMPONENT) == names.PLACEHOLDER

@@ -1,6 +1,6 @@
 """Names of choices: ``slug`` of a profile, ``slug/option=choice``, and ``slug/option=choice,option=choice`` of several.
 
-Options that have their default are not in a name.
+A name leaves out options that have their default.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 __all__ = ["choice_name", "find_choice", "is_combination", "profile_of"]
 
-#: Before the name of the next option: a choice's own name may have commas.
+#: Ends a choice where the name of an option follows; a choice's own name may have commas.
 _NEXT = re.compile(r",(?=[^,=]+=)")
 
 
@@ -21,7 +21,7 @@ def choice_name(slug: str, options: Mapping[str, str]) -> str:
 
 
 def is_combination(name: str) -> bool:
-    """Whether more than one option has not its default."""
+    """Whether more than one option differs from its default."""
     return len(_parts(name)) > 1
 
 
@@ -31,7 +31,7 @@ def profile_of(name: str) -> str:
 
 
 def find_choice(name: str, names: Iterable[str]) -> str | None:
-    """Which of the names is meant by one with its options in any order; None if none is."""
+    """The name that equals this one up to the order of its options; None if there is none."""
     known = list(names)
     if name in known:
         return name

@@ -1,8 +1,7 @@
-"""What one view of the cluster found out and the next need not find out again.
+"""Caches of what was derived from a snapshot, carried from one view to the next.
 
-Objects in a snapshot never change; they are replaced. So whatever was found out of an object holds while it is the very
-object, and to look at those that are not is all that a view of a big cluster has to do. It holds nothing that is not in
-the snapshot: a fresh one gives the same views, later.
+A snapshot replaces objects and never changes them. So a result holds as long as the object is the same one, and a view
+reads only objects that were replaced. A fresh index gives the same views, slower.
 """
 
 from __future__ import annotations
@@ -24,23 +23,23 @@ from dra_spawner.simulator.table import Table
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-#: Of what is remembered by names that others give, so much more is kept than there is in the cluster.
+#: Entries under names that users choose: at most this many more than there are objects in the cluster.
 _SPARE = 1_000
 _NODE_LABELS = (names.ATTRACT, names.DRAINING)
 
 
 @dataclass(frozen=True, slots=True)
 class Namespaces:
-    """Whose objects are looked at; each is a set of namespaces, or None for all of them.
+    """Namespaces that are read; None means all.
 
     Attributes
     ----------
     servers
-        Where users' servers are.
+        Namespaces of users' servers.
     placeholders
-        Where placeholders and their claims are made: elsewhere nobody's label makes a pod or a claim one of ours.
+        Namespaces of placeholders and warm claims. Labels elsewhere are not believed.
     pullers
-        Where what pulls images is believed to have pulled them.
+        Namespaces of pods that pull images.
     """
 
     servers: frozenset[str] | None = None
@@ -49,7 +48,7 @@ class Namespaces:
 
     @classmethod
     def of(cls, namespaces: Namespaces | Collection[str] | None) -> Namespaces:
-        """As given; with nothing but the servers' namespaces, placeholders are in these, too."""
+        """The same, or a collection of namespaces for servers and placeholders alike."""
         if isinstance(namespaces, Namespaces):
             return namespaces
         servers = None if namespaces is None else frozenset(namespaces)
@@ -58,14 +57,14 @@ class Namespaces:
 
 @dataclass
 class FailedFits:
-    """Where a waiting pod did not fit, and what was so there at that time.
+    """Nodes where a pending pod did not fit, with the state that was the reason.
 
     Attributes
     ----------
     of_node
-        By node: its state when something besides devices was in the pod's way.
+        By node: its state when something else than devices kept the pod off.
     without_placeholders
-        By node: a token of all that bears on the answer, when the pod would not fit even without placeholders.
+        By node: a token of all inputs, when the pod would not fit even without placeholders.
     """
 
     of_node: dict[str, NodeState] = field(default_factory=dict)
@@ -74,14 +73,14 @@ class FailedFits:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """A state of one index. Only that index knows what has changed since.
+    """A state of one index, from which that index tells what has changed since.
 
     Attributes
     ----------
     of
-        Replaced when the index begins anew.
+        Token that is replaced when the index begins anew.
     number
-        Of the last change.
+        Number of the last change.
     """
 
     of: object = None
@@ -94,29 +93,29 @@ class ClusterIndex:
     Attributes
     ----------
     placeholders
-        Pods made by this project to keep a place, those on their way out included.
+        Placeholders, terminating ones included.
     users
         Users' servers that have not ended.
     pullers
         Pods that pull images, by node.
     waiting
-        Those of them that have no node.
+        Users' servers without a node.
     users_of_node
-        The others by node.
+        Users' servers by node.
     naming
-        Pods of users and placeholders by a claim that they name.
+        Users' servers and placeholders by each claim that they name.
     warm_claims
-        Claims that were made for placeholders.
+        Claims of placeholders.
     created
-        When a node was made.
+        Creation time by node.
     labelled
-        Names of nodes by a label of ours that they have.
+        Names of nodes by each of this project's labels.
     slices_of_node
-        Slices of one node's devices.
+        ResourceSlices by node.
     slices_of_pool
-        All slices.
+        All ResourceSlices by pool.
     failed_fits
-        Of users' pods that wait, as they are and as if all nodes were ready for them.
+        By pending pod: as it is, and as if all nodes were ready.
     busyness
         `Busyness` of nodes.
     """
@@ -133,7 +132,7 @@ class ClusterIndex:
         self._slices = _Followed[str, ResourceSlice]()
         self.placeholders: dict[ObjectKey, Pod] = {}
         self.users: dict[ObjectKey, Pod] = {}
-        self.waiting: dict[ObjectKey, Pod] = {}
+        self.pending: dict[ObjectKey, Pod] = {}
         self.pullers: dict[str, tuple[Pod, ...]] = {}
         self.users_of_node: dict[str, tuple[Pod, ...]] = {}
         self.naming: dict[ObjectKey, tuple[Pod, ...]] = {}
@@ -145,13 +144,13 @@ class ClusterIndex:
         self.slices_of_pool: dict[PoolId, tuple[ResourceSlice, ...]] = {}
         self._epoch = object()
         self._changes = 0
-        #: Nodes that changed or went, or their slices or pullers did: the number of the last change, the oldest first.
+        #: Changed or deleted nodes (or their slices or pullers): the number of the last change, the oldest first.
         self._touched: dict[str, int] = {}
         self.failed_fits: dict[ObjectKey, tuple[Pod, FailedFits, FailedFits]] = {}
         self.busyness: NodeMemo[Any] = NodeMemo()
 
     def refresh(self, snapshot: Snapshot, namespaces: Namespaces | Collection[str] | None) -> None:
-        """Bring everything up to date with a snapshot; `namespaces` as in `View`."""
+        """Update everything from a snapshot; `namespaces` as in `View`."""
         within = Namespaces.of(namespaces)
         if snapshot is not self._snapshot or within != self._namespaces:
             self._forget()
@@ -177,7 +176,7 @@ class ClusterIndex:
         return Moment(self._epoch, self._changes)
 
     def touched_since(self, moment: Moment) -> set[str] | None:
-        """Nodes that changed or went, or their slices or pullers did, since a moment; None if that is not known."""
+        """Nodes that changed or were deleted (or their slices or pullers) since a moment; None if that is not known."""
         if moment.of is not self._epoch:
             return None
         found: set[str] = set()
@@ -193,18 +192,18 @@ class ClusterIndex:
         self._touched[name] = self._changes
 
     def _forget_what_is_gone(self) -> None:
-        """Whoever makes pods can name nodes and claims that are not there: of these only some are remembered."""
+        """Drop old entries of nodes and claims that do not exist: users' pods can name any number of them."""
         nodes = self._nodes.items
         if len(self._touched) > len(nodes) + _SPARE:
             self._touched = {name: number for name, number in self._touched.items() if name in nodes}
         self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + _SPARE)
 
     def failed_fits_of(self, pod: Pod) -> FailedFits:
-        """Of a pod that waits."""
+        """Those of a pending pod."""
         return self._failed_fits_of(pod)[1]
 
     def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
-        """Of the same pod as if it did not require that a node is ready."""
+        """Those of the same pod if it did not require a ready node."""
         return self._failed_fits_of(pod)[2]
 
     def _failed_fits_of(self, pod: Pod) -> tuple[Pod, FailedFits, FailedFits]:
@@ -237,14 +236,14 @@ class ClusterIndex:
             if pod.node_name:
                 _add(self.users_of_node, pod.node_name, pod)
             else:
-                self.waiting[key] = pod
+                self.pending[key] = pod
 
     def _let_go_pod(self, key: ObjectKey, pod: Pod | None) -> None:
         if pod is None:
             return
         self.placeholders.pop(key, None)
         self.failed_fits.pop(key, None)
-        self.waiting.pop(key, None)
+        self.pending.pop(key, None)
         if self.users.pop(key, None) is not None and pod.node_name:
             _remove(self.users_of_node, pod.node_name, pod)
         if pod.node_name in self.pullers:
@@ -256,7 +255,7 @@ class ClusterIndex:
     # --- nodes and slices -----------------------------------------------------------------------------------------
 
     def newest_nodes(self) -> list[str]:
-        """Names of nodes, those that were made last first."""
+        """Names of nodes, the newest first."""
         if self._newest is None:
             nodes = self._nodes.items
             self._newest = sorted(nodes, key=lambda name: (nodes[name].node.created, name), reverse=True)
@@ -298,14 +297,14 @@ class ClusterIndex:
 
 
 class _Followed(Generic[K, V]):
-    """The items of a table as they were when it was last looked at."""
+    """The items of a table at the last look."""
 
     def __init__(self) -> None:
         self.items: dict[K, V] = {}
         self._changes = 0
 
     def changes(self, table: Table[K, V]) -> list[tuple[K, V | None, V | None]]:
-        """What is not as it was, with before and after; None is nothing."""
+        """Changed keys with their values before and after; None where there was or is none."""
         keys = table.changed_since(self._changes)
         self._changes = table.changes
         items = self.items

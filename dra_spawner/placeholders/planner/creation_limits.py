@@ -1,6 +1,6 @@
-"""How many placeholders may be made: what fails is replaced later and later, and whatever happens, not too many.
+"""How many placeholders may be created: a bounded rate, with a back-off for shapes that fail.
 
-What users need is not slowed by that: for each placeholder that ended because of a user another one is made at once.
+Users' demand is not slowed: a placeholder that ended because of a user is replaced at once.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from dra_spawner.placeholders.planner.view import View, age
 
 __all__ = ["Creations", "Setback"]
 
-#: Who fails later than this after being made is no sign that the next one would fail, too. More than `Grace.start`.
+#: A placeholder that fails later than this after its creation does not count as a setback. More than `Grace.start`.
 _SOON = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True)
 class Setback:
-    """Placeholders of a shape that have failed and are not replaced yet.
+    """Failed placeholders of one shape that are not replaced yet.
 
     Attributes
     ----------
     count
-        How many.
+        Their number.
     delay
-        Since the first of them; doubles if those that replace them fail, too.
+        Time from the first failure to the replacement; doubles if the replacements fail too.
     until
-        When they are replaced.
+        Time of the replacement.
     """
 
     count: int
@@ -43,20 +43,20 @@ class Setback:
 
 @dataclass(frozen=True, slots=True)
 class Creations:
-    """What of the past bears on how many may be made, as a value.
+    """The past that limits creations, as a value.
 
     Attributes
     ----------
     spent
-        Of the bucket. Whoever just started has all of it: what is wanted at first is wanted at once.
+        Tokens taken from the bucket. A service that just started has a full one, as the target is wanted at once.
     at
-        When that was so.
+        Time at which `spent` holds.
     setbacks
         By shape.
     ended
-        Uids of placeholders whose end was taken into account when it was decided.
+        Uids of placeholders whose end was counted when it was decided.
     is_exhausted
-        Whether more are wanted than may be made now.
+        Whether more are wanted than may be created now.
     """
 
     spent: float = 0.0
@@ -75,14 +75,14 @@ class Creations:
     def after(
         self, view: View, policy: Policy, broken: Iterable[DeletePlaceholder], ends: Iterable[DeletePlaceholder]
     ) -> Creations:
-        """With what has come and what is to end now.
+        """The value after this round's new and ending placeholders.
 
         Parameters
         ----------
         broken
-            Those that keep nothing any more; of these, pods that have failed are replaced later.
+            Deletions of broken placeholders; those whose pods failed are replaced later.
         ends
-            Those that end for other reasons.
+            Deletions for other reasons.
         """
         there = frozenset(pod.uid for pod in (*(each.pod for each in view.placeholders.values()), *view.terminating))
         wanted = _wanted(view, policy)
@@ -99,7 +99,7 @@ class Creations:
         )
 
     def allow(self, view: View, policy: Policy, actions: Iterable[Action]) -> tuple[tuple[Action, ...], Creations]:
-        """The actions with only so many placeholders made as may be; those beside waiting servers last."""
+        """The actions with at most the allowed creations; those for pending pods come last."""
         left = int(policy.renewal.most(_wanted(view, policy)) - self.spent)
         asked: Counter[str] = Counter()
         actions = tuple(actions)
@@ -123,21 +123,21 @@ class Creations:
         return tuple(kept), replace(self, spent=self.spent + made, is_exhausted=is_exhausted)
 
     def problems(self, now: datetime, name_of: Callable[[str], str]) -> tuple[str, ...]:
-        """Why fewer are made than are wanted, as sentences without their full stop.
+        """Why fewer are created than are wanted, as sentences without a full stop.
 
         Parameters
         ----------
         name_of
-            The choice by which people know a shape; empty if there is none.
+            The name of a choice with this shape; empty if there is none.
         """
         found = [
-            f"of {name_of(shape) or f'shape {shape}'} {each.count} failed on their nodes; "
-            f"others are made at {each.until:%H:%M:%S %Z}"
+            f"{each.count} placeholders of {name_of(shape) or f'shape {shape}'} failed on their nodes; "
+            f"they are replaced at {each.until:%H:%M:%S %Z}"
             for shape, each in self.setbacks.items()
             if now < each.until
         ]
         if self.is_exhausted:
-            found.append("many have gone for reasons that are not the service's; others are made one after the other")
+            found.append("many placeholders were deleted, but not by this service; they are replaced slowly")
         return tuple(found)
 
     def _held(self, shape: str, now: datetime) -> int:
@@ -152,7 +152,7 @@ class Creations:
         for each in failed:
             pod = view.snapshot.pods[each.key]
             if not has_failed(pod):
-                continue  # only its claim is gone, which was waited for long enough
+                continue  # only its claim is gone, after its own grace
             shape = pod.labels.get(names.SHAPE, "")
             count[shape] += 1
             if age(pod.created, view.now) < _SOON:
@@ -160,7 +160,7 @@ class Creations:
         for shape in sorted({*self.setbacks, *count}):
             before = self.setbacks.get(shape)
             if before is not None and view.now >= before.until + renewal.longest_delay:
-                before = None  # all has been well for long
+                before = None  # no failure for a long time
             if not count[shape]:
                 if before is not None:
                     yield shape, before
@@ -174,5 +174,5 @@ class Creations:
 
 
 def _wanted(view: View, policy: Policy) -> int:
-    """About as many as there would be if all were well."""
+    """The total target."""
     return sum(each.min for each in policy.replicas.values()) + len(view.pending_users)

@@ -1,4 +1,4 @@
-"""All decisions of one moment, in the order that makes them safe."""
+"""All decisions of one round, in the order that makes them safe."""
 
 from __future__ import annotations
 
@@ -32,95 +32,97 @@ from dra_spawner.simulator.claims import ObjectKey
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What is to be done, in this order.
+    """The decisions of one round.
 
     Attributes
     ----------
     actions
-        Each with its reason.
-    waiting
-        Users' pods that wait, and what is to be said of each.
+        In the order in which they must be done.
+    pending
+        Users' pending pods, each with its cause.
     planner_state
-        To be given to the next decision.
-    frozen
-        Why nothing is done at present; empty if all is well.
+        For the next round.
+    on_hold
+        Why nothing may be done; empty if actions may be done.
     denied
-        Placeholders that should go and may not yet, with the rule that keeps them.
+        Placeholders that should be evicted and may not yet, each with its rule.
     """
 
     actions: tuple[Action, ...]
-    waiting: tuple[PendingUser, ...]
+    pending: tuple[PendingUser, ...]
     planner_state: PlannerState
-    frozen: str = ""
+    on_hold: str = ""
     denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether pods wait for their turn to be looked at: there is more to decide, though nothing has changed."""
-        return any(each.unknown is Unknown.POSTPONED for each in self.waiting)
+        """Whether pods were postponed, so that the next round has work even without a change."""
+        return any(each.unknown is Unknown.POSTPONED for each in self.pending)
 
 
 def decide(view: View, policy: Policy, planner_state: PlannerState) -> Decisions:
-    """Decide on everything.
+    """Decide one round.
 
-    Users come first: what they wait for is done at once, whatever budgets say. Then readiness, then numbers, then
-    tidying up within its budget. Nothing is decided on knowledge that is too old, or while the API fails.
+    Users come first, without regard to budgets. Readiness, numbers and then rebalancing follow, within their budgets.
+    Nothing is decided on a view that is too old, or while the API fails.
 
     Parameters
     ----------
     view
-        Left as it is.
+        Not changed.
     planner_state
-        Of the last decision (`PlannerState.fresh` for the first).
+        Of the last round (`PlannerState.fresh` for the first).
     """
-    stop = safeguard_of(view, policy)
-    if stop is not None and stop.is_frozen:
-        # The bucket does not fill while nobody looks.
+    safeguard = safeguard_of(view, policy)
+    if safeguard is not None and safeguard.holds_everything:
+        # The bucket does not fill during a hold.
         unchanged = replace(planner_state, tokens=Tokens(planner_state.tokens.left, view.now))
-        stay = dict.fromkeys(should_rebalance(view, policy), stop.rule)
-        return Decisions((), (), unchanged, stop.reason, stay)
+        stay = dict.fromkeys(should_rebalance(view, policy), safeguard.rule)
+        return Decisions((), (), unchanged, safeguard.reason, stay)
     planner_state = planner_state.not_after(view.now)
     busyness = NodesBusyness(view)
-    hand_overs = decide_handovers(view, policy)
-    broken = decide_broken(view, policy, _ended(hand_overs))
-    yields, waiting, pending_records = decide_preemptions(view, policy, busyness, planner_state.pending_records)
-    # However long it took to look at users' pods, what is left has its own time.
+    handovers = decide_handovers(view, policy)
+    broken = decide_broken(view, policy, _ended(handovers))
+    preemptions, pending, pending_records = decide_preemptions(view, policy, busyness, planner_state.pending_records)
+    # The remaining decisions have a search budget of their own.
     view.searches.begin_part()
-    unused_reservations = decide_unused_reservations(view, _ended((*hand_overs, *broken, *yields)))
+    unused_reservations = decide_unused_reservations(view, _ended((*handovers, *broken, *preemptions)))
     readiness, planner_state = decide_readiness(view, policy, planner_state)
     planner_state = replace(remember_users(view, planner_state), pending_records=pending_records)
-    ending = _ended((*hand_overs, *broken, *yields, *unused_reservations))
-    creations = planner_state.creations.after(view, policy, broken, _ends((*hand_overs, *yields, *unused_reservations)))
+    ending = _ended((*handovers, *broken, *preemptions, *unused_reservations))
+    creations = planner_state.creations.after(
+        view, policy, broken, _ends((*handovers, *preemptions, *unused_reservations))
+    )
     planner_state = replace(planner_state, creations=creations)
     planner_state = replace(planner_state, avoided=_avoided(view, policy, planner_state, broken))
-    numbers, planner_state, denied = _numbers(view, policy, planner_state, waiting, ending)
+    numbers, planner_state, denied = _numbers(view, policy, planner_state, pending, ending)
     numbers = tuple(_elsewhere(each, policy, planner_state) for each in numbers)
-    # Without all shapes it is not known which nodes are for users.
+    # Without all shapes it is unknown which nodes are for users.
     attraction = decide_attraction(view, policy) if policy.is_complete else ()
     draining, planner_state = decide_draining(view, policy, planner_state, busyness)
-    moves: tuple[DeletePlaceholder, ...] = ()
-    if not yields and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
-        # Only when all else is at rest; the next round sees what came of it.
-        moves, tokens, stay = decide_rebalancing(view, policy, planner_state.tokens, ending | _ended(numbers))
+    evictions: tuple[DeletePlaceholder, ...] = ()
+    if not preemptions and not any(isinstance(each, CreatePlaceholder | LabelNode) for each in (*numbers, *attraction)):
+        # Only when nothing else changes; the next round sees the result.
+        evictions, tokens, stay = decide_rebalancing(view, policy, planner_state.tokens, ending | _ended(numbers))
         planner_state, denied = replace(planner_state, tokens=tokens), {**denied, **stay}
     actions = (
-        *hand_overs,
+        *handovers,
         *broken,
-        *yields,
+        *preemptions,
         *unused_reservations,
         *readiness,
         *numbers,
         *attraction,
         *draining,
-        *moves,
+        *evictions,
     )
-    return Decisions(actions, waiting, planner_state, denied=denied)
+    return Decisions(actions, pending, planner_state, denied=denied)
 
 
 def _avoided(
     view: View, policy: Policy, planner_state: PlannerState, broken: Iterable[DeletePlaceholder]
 ) -> Mapping[str, datetime]:
-    """Nodes where placeholders with devices have failed, and when: the others go elsewhere for a time."""
+    """Nodes where placeholders with devices have failed, and when; new placeholders avoid them for a time."""
     failed = [view.snapshot.pods[each.key] for each in broken]
     found = {name: when for name, when in planner_state.avoided.items() if view.now - when < policy.grace.avoid}
     return {**found, **{pod.node_name: view.now for pod in failed if pod.claims and has_failed(pod)}}
@@ -136,24 +138,24 @@ def _numbers(
     view: View,
     policy: Policy,
     planner_state: PlannerState,
-    waiting: Iterable[PendingUser],
+    pending: Iterable[PendingUser],
     ending: frozenset[ObjectKey],
 ) -> tuple[tuple[Action, ...], PlannerState, dict[ObjectKey, Hold]]:
-    """Which placeholders are made and which are too many, as far as that may be now; and who must wait and why."""
-    wanted = decide_numbers(view, policy, waiting, ending)
+    """Allowed creations and deletions towards the target; and placeholders that must stay for now, with the rule."""
+    wanted = decide_numbers(view, policy, pending, ending)
     outdated, denied, planner_state = decide_outdated(view, policy, planner_state, wanted, ending)
-    allowed, creations = planner_state.creations.allow(view, policy, _not_now(view, policy, waiting, wanted))
+    allowed, creations = planner_state.creations.allow(view, policy, _not_now(view, policy, pending, wanted))
     tokens = planner_state.tokens.refilled(policy.budget, view.now)
     numbers, tokens, over_budget = _within_budget((*allowed, *outdated), tokens)
     return numbers, replace(planner_state, tokens=tokens, creations=creations), {**denied, **over_budget}
 
 
 def _not_now(
-    view: View, policy: Policy, waiting: Iterable[PendingUser], numbers: tuple[Action, ...]
+    view: View, policy: Policy, pending: Iterable[PendingUser], numbers: tuple[Action, ...]
 ) -> tuple[Action, ...]:
-    """The same without placeholders that would be in the way of users' servers that are about to get their places."""
-    if any(each.has_preemption for each in waiting):
-        # The scheduler comes to new pods before it comes back to the one that waits.
+    """The same without creations that would compete with users' pods that are about to be scheduled."""
+    if any(each.has_preemption for each in pending):
+        # The scheduler tries new pods before it retries the pending one.
         numbers = tuple(
             each
             for each in numbers
@@ -177,7 +179,7 @@ def _ended(actions: Iterable[Action]) -> frozenset[ObjectKey]:
 def _within_budget(
     actions: tuple[Action, ...], tokens: Tokens
 ) -> tuple[tuple[Action, ...], Tokens, dict[ObjectKey, Hold]]:
-    """Evictions for which there is a token, and everything that is none; what is left of the bucket; who must wait."""
+    """All actions but evictions without a token; the bucket's rest; and the denied evictions."""
     denied: dict[ObjectKey, Hold] = {}
     kept: list[Action] = []
     for each in actions:

@@ -1,13 +1,13 @@
-"""Warm claims that users' pods take over: when the placeholder goes, and when a reservation ends.
+"""Handovers: when a placeholder is deleted after its warm claim was handed over, and when a reservation ends.
 
-A claim is reserved for one pod only, ever: if that pod does not come in time, the claim ends with its placeholder.
+A claim is reserved only once: if its pod does not come in time, the claim is deleted with its placeholder.
 
-The placeholder stays on its node, and among the claim's consumers, until the containers of the user's pod run: so the
-devices are never free in between, and the kubelet never undoes their preparation. A pod that it begins to prepare while
-it does that would not start (``unprepareResources`` in pkg/kubelet/cm/dra, as of 1.36).
+The placeholder stays until the containers of the user's pod run. So the devices are never free in between, and the
+kubelet never undoes their preparation: a pod that joins meanwhile would not start (``unprepareResources`` in
+pkg/kubelet/cm/dra, as of 1.36).
 
-Where there is no room for both, the user's pod becomes a consumer first, and the placeholder goes then. The scheduler
-binds the pod when the placeholder is gone: by then the kubelet has undone the preparation.
+On a full node the user's pod becomes a consumer first, and the placeholder is deleted next. The scheduler binds the
+pod when the placeholder is gone: by then the kubelet has undone the preparation.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from dra_spawner.placeholders.planner.view import Placeholder, Reservation, View
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim
 from dra_spawner.simulator.pods import Pod
 
-#: From the reservation to the pod, and from there to its node.
+#: Longest time from the reservation to the pod, and from the pod to its node.
 _UNDER_WAY = timedelta(seconds=10)
-#: Clocks of two leaders differ by less.
+#: The clocks of two leaders differ by less.
 _CLOCKS_APART = timedelta(minutes=5)
 
 
 def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
-    """What is done about claims that users' pods name or that are reserved for them."""
+    """Actions for claims that users' pods name or that are reserved for them."""
     takers = _takers(view)
     actions: list[Action] = []
     for key, placeholder in view.placeholders.items():
@@ -50,7 +50,7 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
         if pod is not None:
             actions += _handover(view, policy, placeholder, pod)
         elif any(claim.is_deleted for claim in _claims(view, placeholder)):
-            # By the hub, whose start has failed: the device is free again as soon as the placeholder is gone.
+            # The hub deletes it after a failed start; the device is free when the placeholder is gone.
             reason = "its claim is being deleted"
             actions.append(delete_placeholder(placeholder.pod, placeholder.state, Cause.BROKEN, reason))
         elif (
@@ -58,8 +58,8 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
             and _is_over(placeholder.reservation, view, policy)
             and not _has_others(_claims(view, placeholder), placeholder.pod)
         ):
-            # Its pod may still come, late; nobody else must have the claim then.
-            reason = f"was reserved for {placeholder.reservation.pod}, which did not come in time"
+            # Its pod may still come late, so the claim must not go to another one.
+            reason = f"was reserved for {placeholder.reservation.pod}, which did not start in time"
             actions.append(_end(view, placeholder, ReservationEvent.TIME_OVER, reason))
     actions += _of_leaving(view)
     actions += _unowned(view, policy)
@@ -68,19 +68,19 @@ def decide_handovers(view: View, policy: Policy) -> tuple[Action, ...]:
 
 
 def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tuple[DeletePlaceholder, ...]:
-    """Deletions of placeholders whose pod came with claims of its own; none could be reserved for another.
+    """Deletions of placeholders whose pod came with claims of its own; a claim is reserved only once.
 
     Parameters
     ----------
     ending
-        Placeholders that end in this round for other reasons, for this very pod above all.
+        Placeholders that end in this round for other reasons, such as preemption for this pod.
     """
     return tuple(
         _end(
             view,
             placeholder,
             ReservationEvent.NOT_PREEMPTED,
-            f"was reserved for {placeholder.reservation.pod}, which came with claims of its own",
+            f"was reserved for {placeholder.reservation.pod}, which has claims of its own",
         )
         for key, placeholder in view.placeholders.items()
         if placeholder.reservation is not None
@@ -90,10 +90,9 @@ def decide_unused_reservations(view: View, ending: frozenset[ObjectKey]) -> tupl
 
 
 def is_under_way(view: View, policy: Policy) -> bool:
-    """Whether handovers are under way.
+    """Whether handovers are under way, so that new placeholders wait.
 
-    New placeholders wait meanwhile: they go through the same scheduler, which sends a limited number of requests. Pods
-    that take long are not waited for.
+    Both go through the same scheduler, which limits its requests. Handovers that take long do not count.
     """
     for pod in view.pending_users:
         if age(pod.created, view.now) < _UNDER_WAY and any(
@@ -116,7 +115,7 @@ def _reservations(view: View, pod: Pod) -> Iterator[Reservation]:
 
 
 def _takers(view: View) -> dict[ObjectKey, Pod]:
-    """The user's pod that names a placeholder's claim, by placeholder; whether it was reserved for it or not."""
+    """By placeholder: the user's pod that names its claim, with or without a reservation."""
     return {
         key: pod
         for key, placeholder in view.placeholders.items()
@@ -127,32 +126,32 @@ def _takers(view: View) -> dict[ObjectKey, Pod]:
 
 
 def _is_over(reservation: Reservation, view: View, policy: Policy) -> bool:
-    """Whether a reservation has ended. One that seems to last for long was made by a clock that went wrong."""
+    """Whether a reservation has ended. One that ends far in the future comes from a wrong clock."""
     left = reservation.until - view.now
     return left <= timedelta(0) or left > _CLOCKS_APART + policy.grace.reservation
 
 
 def _handover(view: View, policy: Policy, placeholder: Placeholder, pod: Pod) -> Iterator[Action]:
-    """One after the other, each only if what comes before has worked."""
+    """The actions of one handover, as a chain."""
     if not pod.node_name and _is_binding(pod, view, policy):
         return
     yield from _add_consumers(_claims(view, placeholder), placeholder.pod, pod)
     if pod.is_running:
         event, reason = ReservationEvent.POD_RUNS, f"{pod} runs with its claims"
     elif not pod.node_name and view.scheduler_says(pod):
-        event, reason = ReservationEvent.NO_ROOM_BESIDE, f"{pod} takes over its claims, and finds no room beside it"
+        event, reason = ReservationEvent.NO_CAPACITY, f"{pod} has its claims, and does not fit on the node beside it"
     else:
-        return  # the scheduler may bind it beside this at any moment
+        return  # the scheduler may bind the pod at any moment
     yield _end(view, placeholder, event, reason, pod)
 
 
 def reservation_state(view: View, placeholder: Placeholder, taker: Pod | None = None) -> ReservationState:
-    """How far a placeholder's reservation is.
+    """The state of a placeholder's reservation.
 
     Parameters
     ----------
     taker
-        The user's pod that names its claims: a handover, whether they were reserved for this pod or not.
+        The user's pod that names its claims, with or without a reservation.
     """
     if taker is not None:
         return following(RESERVATION, ReservationState.OPEN, ReservationEvent.POD_NAMES_CLAIMS)
@@ -164,7 +163,7 @@ def reservation_state(view: View, placeholder: Placeholder, taker: Pod | None = 
 def _end(
     view: View, placeholder: Placeholder, event: ReservationEvent, reason: str, taker: Pod | None = None
 ) -> DeletePlaceholder:
-    """The end of a placeholder that an event of its reservation asks for."""
+    """The deletion of a placeholder that an event of its reservation asks for."""
     cause = after(RESERVATION, reservation_state(view, placeholder, taker), event).cause
     assert cause is not None
     key = ObjectKey.of(taker) if taker is not None else None
@@ -172,7 +171,7 @@ def _end(
 
 
 def _of_leaving(view: View) -> Iterator[AddConsumer]:
-    """Claims of placeholders that go for other reasons, as the scheduler preempts them for the very pod."""
+    """Actions for claims of placeholders that end for other reasons, such as the scheduler's preemption for the pod."""
     for placeholder in view.terminating:
         if placeholder.is_finished:
             continue
@@ -185,9 +184,9 @@ def _of_leaving(view: View) -> Iterator[AddConsumer]:
 
 
 def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -> Iterator[AddConsumer]:
-    """Make a pod owner and consumer of those claims that it names, unless it is so already.
+    """Make a pod owner and consumer of the claims that it names, where it is not.
 
-    The scheduler makes it a consumer where it binds it.
+    A pod that the scheduler binds becomes a consumer by that.
     """
     named = {ObjectKey(pod.namespace, reference.claim or "") for reference in pod.claims}
     for claim in claims:
@@ -196,29 +195,29 @@ def _add_consumers(claims: Iterable[TrackedClaim], placeholder: Pod, pod: Pod) -
         owner = pod.uid not in claim.owner_uids
         consumer = not pod.node_name and claim.claim.is_allocated and not claim.is_reserved_for(pod)
         if owner or consumer:
-            reason = f"{pod} takes over what {placeholder} kept"
+            reason = f"handover from {placeholder} to {pod}"
             yield AddConsumer(claim.key, ObjectKey.of(pod), pod.uid, reason, owner, consumer)
 
 
 def _unowned(view: View, policy: Policy) -> Iterator[AddConsumer]:
-    """Claims that users' pods have taken over and that would not go with them."""
+    """Actions for claims that were handed over and have no owner, so that nothing would delete them."""
     for tracked in view.warm_claims():
         if tracked.owner_uids or tracked.is_deleted or tracked.key in view.holder_of:
             continue
         for pod in view.pods_naming(tracked.key):
             if ObjectKey.of(pod) in view.users and not pod.is_deleted and not _is_binding(pod, view, policy):
-                reason = f"{pod} has taken it over, and it goes when that goes"
+                reason = f"{pod} has it after a handover, and must own it"
                 yield AddConsumer(tracked.key, ObjectKey.of(pod), pod.uid, reason, consumer=False)
                 break
 
 
 def _has_others(claims: Iterable[TrackedClaim], placeholder: Pod) -> bool:
-    """Whether a claim has a consumer besides its placeholder: a pod that the watch does not show yet."""
+    """Whether a claim has another consumer than its placeholder: a pod that the watch does not show yet."""
     return any(each.uid != placeholder.uid for claim in claims for each in claim.consumers)
 
 
 def _is_binding(pod: Pod, view: View, policy: Policy) -> bool:
-    """Whether the scheduler is about to make it a consumer of a claim: a concurrent write would conflict with that."""
+    """Whether the scheduler is about to write the pod into a claim: a concurrent write would conflict."""
     if pod.node_name or view.scheduler_says(pod):
         return False
     return age(pod.created, view.now) < policy.grace.binding
@@ -229,7 +228,7 @@ def _claims(view: View, placeholder: Placeholder) -> list[TrackedClaim]:
 
 
 def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
-    """Claims that a placeholder was to have, or had, and that nobody uses."""
+    """Deletions of warm claims without a placeholder and without a consumer."""
     for tracked in view.warm_claims():
         if view.pods_naming(tracked.key) or tracked.consumers or tracked.is_deleted:
             continue
@@ -237,4 +236,4 @@ def _orphans(view: View, policy: Policy) -> Iterator[DeleteClaim]:
         if reservation is not None and not _is_over(reservation, view, policy):
             continue
         if age(tracked.created, view.now) >= policy.grace.orphan:
-            yield DeleteClaim(tracked.key, tracked.claim.uid, "its placeholder is gone, and nobody uses it")
+            yield DeleteClaim(tracked.key, tracked.claim.uid, "its placeholder is gone, and no pod uses it")

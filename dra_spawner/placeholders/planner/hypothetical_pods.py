@@ -1,4 +1,4 @@
-"""Pods that could be there, for questions to the simulator."""
+"""Hypothetical pods for questions to the simulator."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _NAME = "simulated-placeholder"
 
 
 def kind_of(shape: Shape) -> str:
-    """What rules nodes out for good: the same for most shapes of a hub."""
+    """Key of the node constraints of a shape; most shapes of a hub share one."""
     return canonical(shape.node_fields)
 
 
 def pods_by_kind(policy: Policy) -> dict[str, Pod]:
-    """A pod for each kind of shapes, without claims, for what rules nodes out for good."""
+    """A pod without claims by kind, to find the nodes that its constraints allow."""
     return {kind: bare_pod(kind) for kind in map(kind_of, policy.shapes.values())}
 
 
 def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tuple[Pod, tuple[TrackedClaim, ...]]:
-    """A placeholder as it would be made, to be put into a snapshot."""
+    """A placeholder and its claims, for a snapshot."""
     settings = PlaceholderSettings(namespace=namespace)
     claims = tuple(
         replace(TrackedClaim.from_json(_with_uid(manifest)), is_protected=False)
@@ -44,7 +44,7 @@ def simulated_placeholder(shape: Shape, namespace: str, name: str = _NAME) -> tu
 
 
 def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTemplate, ...]]:
-    """A user's pod of a shape, which requires a node that is ready, and the templates of its claims."""
+    """A user's pod of a shape, which requires a ready node, and its claim templates."""
     name = "simulated-user"
     templates = tuple(
         ClaimTemplate.from_json(
@@ -67,7 +67,7 @@ def simulated_user(shape: Shape, namespace: str) -> tuple[Pod, tuple[ClaimTempla
 
 
 def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
-    """A pod's affinity that leaves only nodes open that are ready for users, besides what it asks for itself."""
+    """A pod's affinity that also requires a node that is ready for users."""
     ready = {"key": names.IMAGES_READY, "operator": "Exists"}
     nodes = affinity.get("nodeAffinity") or {}
     terms = (nodes.get(_REQUIRED) or {}).get("nodeSelectorTerms") or [{}]
@@ -77,7 +77,7 @@ def requiring_readiness(affinity: Mapping[str, Any]) -> dict[str, Any]:
 
 @lru_cache(maxsize=1000)
 def bare_pod(kind: str) -> Pod:
-    """A pod of a kind of shapes, with nothing but what rules nodes out for good."""
+    """A pod of a kind, with node constraints only."""
     spec = {**json.loads(kind), "containers": [{"name": "main", "image": "none", "resources": {}}]}
     return Pod.from_json({"metadata": {"name": _NAME, "namespace": "default"}, "spec": spec})
 

@@ -1,6 +1,6 @@
-"""Placeholders of shapes that no choice has any more: they go when those that are wanted instead are there.
+"""Placeholders of outdated shapes, which no choice has any more: they are deleted when their replacements are there.
 
-Until then they keep room all the same: servers of other shapes have them make way.
+Until then they can be preempted for users like all others.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ __all__ = ["decide_outdated"]
 def decide_outdated(
     view: View, policy: Policy, planner_state: PlannerState, numbers: Iterable[Action], ending: frozenset[ObjectKey]
 ) -> tuple[tuple[DeletePlaceholder, ...], dict[ObjectKey, Hold], PlannerState]:
-    """Which of them end, which stay for now and why.
+    """Deletions of outdated placeholders; the ones that stay for now, with the rule; and the new planner state.
 
     Parameters
     ----------
     numbers
-        What is to be done for the wanted numbers, whether or not all of it may be done now.
+        Creations and deletions towards the target, before limits.
     ending
         Placeholders that end in this round for other reasons.
     """
@@ -64,18 +64,18 @@ def decide_outdated(
         if are_replaced or each.key not in warm or view.now - since[each.shape] >= policy.grace.replacing
     ]
     if not going:
-        # No more could go in one round anyway.
+        # The budget allows no more in one round.
         going = _in_the_way(view, old[: policy.budget.burst], pending[: policy.budget.burst])
     stay = {each.key for each in old} - {each.key for each in going}
     return tuple(map(_end, going)), dict.fromkeys(sorted(stay), Hold.REPLACING), planner_state
 
 
 def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeholder]) -> list[Placeholder]:
-    """Those without which one that is wanted has its place at once, instead of on a node that is yet to come."""
+    """Outdated placeholders whose deletion lets a pending replacement fit now, without a new node."""
     found: list[Placeholder] = []
     snapshot = view.snapshot
     with snapshot.trial():
-        # Those that fit anyway the scheduler is about to come to.
+        # The scheduler is about to place those that fit already.
         left = [each for each in pending if _surely_has_no_place(snapshot, each.pod)]
         for each in old:
             snapshot.fork()
@@ -92,7 +92,7 @@ def _in_the_way(view: View, old: Iterable[Placeholder], pending: Iterable[Placeh
 
 
 def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
-    """Whether a pod fits nowhere; not if that is not known. Where it fits it has its place from here on."""
+    """Whether a pod surely fits nowhere. If it fits, it is placed in the trial."""
     try:
         return not snapshot.place_quickly(pod, {})
     except (SearchStopped, Undecided):
@@ -100,7 +100,7 @@ def _surely_has_no_place(snapshot: Snapshot, pod: Pod) -> bool:
 
 
 def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
-    """Give a pod its place on a node if it surely fits there, and whether it does."""
+    """Place a pod on a node if it surely fits there, and whether it does."""
     try:
         return snapshot.schedule(pod, node).fits
     except SearchStopped:
@@ -108,5 +108,5 @@ def _is_placed(snapshot: Snapshot, pod: Pod, node: str) -> bool:
 
 
 def _end(placeholder: Placeholder) -> DeletePlaceholder:
-    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it waits"
+    reason = f"no choice has shape {placeholder.shape or '(none)'} any more, and no server of it is pending"
     return delete_placeholder(placeholder.pod, placeholder.state, Cause.OUTDATED, reason)

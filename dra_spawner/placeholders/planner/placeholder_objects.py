@@ -1,4 +1,4 @@
-"""The objects of one placeholder: a pod that keeps a place, and the claims that keep its devices."""
+"""The objects of one placeholder: a pod and its warm claims."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.shapes import Shape, is_extended_resource
 from dra_spawner.simulator.resources import container_sum
 
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-#: Until the kubelet kills it. Its devices are free once that has ended it, and undone their preparation.
+#: Grace period of the pod. Its devices are free when the kubelet has ended it and undone their preparation.
 _GRACE_SECONDS = 5
 _UNPRIVILEGED = {
     "allowPrivilegeEscalation": False,
@@ -27,20 +27,20 @@ _UNPRIVILEGED = {
 
 @dataclass(frozen=True, slots=True)
 class PlaceholderSettings:
-    """What all placeholders have in common.
+    """Settings of all placeholders.
 
     Attributes
     ----------
     namespace
-        Where they are made: that of the users' servers, for a claim can only be handed over within its namespace.
+        The users' servers' namespace: a claim can only be handed over within it.
     priority_class
         Name of a PriorityClass below that of users; empty for none.
     image
-        Does nothing.
+        Image of the container, which does nothing.
     labels
         Further labels of pods and claims.
     image_pull_secrets
-        Names of Secrets of the namespace with which the image is pulled.
+        Names of Secrets in the namespace, to pull the image.
     """
 
     namespace: str = "default"
@@ -69,17 +69,17 @@ def placeholder_claims(shape: Shape, name: str, settings: PlaceholderSettings) -
 
 
 def placeholder_pod(shape: Shape, name: str, settings: PlaceholderSettings, avoid: Collection[str] = ()) -> JsonObject:
-    """The pod.
+    """The placeholder's pod.
 
-    A user preempts a placeholder without devices where no free place is left, so that prefers the node that attracts
-    placeholders, and nodes without users: what is free is where users are. A placeholder with devices is handed over
-    where it is, so that prefers nodes with users, which then become full, and ready ones.
+    A placeholder without devices is preempted only where nothing is free. It prefers the node that attracts
+    placeholders, and nodes without users, so that users' nodes keep free capacity. A placeholder with devices is handed
+    over where it is. It prefers ready nodes and nodes with users, so that these become full.
     """
     metadata = _metadata(name, shape, settings)
     metadata["annotations"] = {names.SAFE_TO_EVICT: names.TRUE}
     requests = _requests(shape)
     resources: JsonObject = {"requests": requests}
-    # Of these the API server wants limits, equal to what is requested.
+    # The API server requires limits equal to requests for these.
     if extended := {name: amount for name, amount in requests.items() if is_extended_resource(name)}:
         resources["limits"] = extended
     if shape.claims:
@@ -125,7 +125,7 @@ def _metadata(name: str, shape: Shape, settings: PlaceholderSettings) -> JsonObj
 
 
 def _requests(shape: Shape) -> dict[str, str]:
-    """What the user's containers need together, for the one container of the placeholder."""
+    """The sum of the user's containers' requests, for the placeholder's one container."""
     regular = [_quantities(each) for each in shape.containers if not each.get("init")]
     init = [(_quantities(each), bool(each.get("sidecar"))) for each in shape.containers if each.get("init")]
     return {name: str(amount) for name, amount in sorted(container_sum(regular, init).items())}

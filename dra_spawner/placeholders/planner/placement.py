@@ -1,4 +1,4 @@
-"""Where a server that is about to start gets its place, and how soon: asked before its pod is made."""
+"""The placement of a server that is about to start: its node, and how soon. Asked before its pod is created."""
 
 from __future__ import annotations
 
@@ -27,34 +27,34 @@ _MOST_REASONS = 3
 
 
 class PlacementKind(StrEnum):
-    """How a server gets its place."""
+    """How a server gets its node."""
 
-    #: A placeholder keeps it: the server takes over its claims, or its room.
+    #: A warm placeholder is handed over, or preempted if it has no claims.
     WARM = "warm"
-    #: It is free.
+    #: Capacity is free.
     FRESH = "fresh"
-    #: Placeholders of other shapes make way.
+    #: Placeholders of other shapes are preempted.
     PREEMPTED = "preempt"
-    #: A node must come first.
+    #: A new node is needed.
     SCALE_UP = "scale-up"
-    #: No kind of node that is known can ever have it.
+    #: No known kind of node can ever run it.
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Where a server gets its place.
+    """The placement of a server.
 
     Attributes
     ----------
     node
-        Where; empty if a node must come.
+        Its node; empty if a new one is needed.
     placeholder
-        That is taken over.
+        The warm placeholder.
     preemption
-        Who makes way.
+        The placeholders to preempt.
     reason
-        For the user and for administrators, one plain sentence.
+        One sentence without a full stop, for users and administrators.
     """
 
     kind: PlacementKind
@@ -71,12 +71,12 @@ def find_placement(
     namespace: str,
     drivers_of_kind: Mapping[str, frozenset[str]] = MappingProxyType({}),
 ) -> Placement:
-    """Where a server of a shape gets its place now. Users fill the truly busiest node, so that others become empty.
+    """The placement of a server of a shape. Users fill the busiest node, so that others become empty.
 
     Parameters
     ----------
     drivers_of_kind
-        Drivers that kinds of nodes have been seen with (`PlannerState.drivers`).
+        Drivers by kind of node (`PlannerState.drivers`).
 
     Raises
     ------
@@ -92,17 +92,17 @@ def find_placement(
         node = view.snapshot.first_fitting(pod, lambda names: _in_order(view, busyness, names))
         if node:
             return Placement(PlacementKind.FRESH, f"free on node {node}", node)
-        # Where no device is to be had, a free place is as good, and may be on a busier node.
+        # Without devices, free capacity serves equally well, and may be on a busier node.
         if not shape.wants_devices and (warm := _warm(view, shape, namespace, busyness)) is not None:
             return warm
         free = [each for each in view.placeholders.values() if each.is_free]
         preemption = None
-        with suppress(Undecided):  # the reasons below tell
+        with suppress(Undecided):  # the reasons below say why
             preemption = find_preemption(view.snapshot, pod, free, busyness)
         if preemption is not None:
             return Placement(
                 PlacementKind.PREEMPTED,
-                f"placeholders make way on node {preemption.node}",
+                f"placeholders are preempted on node {preemption.node}",
                 preemption.node,
                 preemption=preemption,
             )
@@ -111,12 +111,12 @@ def find_placement(
 
 
 def group_alike_nodes(view: View, shape: Shape) -> bool:
-    """What the first search on a big cluster takes most of its time for, and the next ones find done.
+    """Group equal nodes, which is most of the work of the first search on a big cluster.
 
     Returns
     -------
     bool
-        Whether all of it is done; otherwise the next call goes on.
+        Whether the work is done; otherwise the next call continues.
     """
     pod, templates = simulated_user(shape, "default")
     try:
@@ -126,12 +126,12 @@ def group_alike_nodes(view: View, shape: Shape) -> bool:
     except SearchPostponed:
         return False
     except SearchStopped:
-        return True  # nobody will find that out
+        return True  # no search will find that out
     return True
 
 
 def _in_order(view: View, busyness: NodesBusyness, node_names: Iterable[str]) -> list[str]:
-    """Nodes as users should fill them: those that lack nothing, the busiest first; last those to become empty."""
+    """Nodes in the order in which users fill them: ready ones, the busiest first; draining ones last."""
     nodes = view.snapshot.nodes
     keys = [
         (
@@ -146,7 +146,7 @@ def _in_order(view: View, busyness: NodesBusyness, node_names: Iterable[str]) ->
 
 
 def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> Placement | None:
-    """The place of the placeholder on the busiest node; None if there is none."""
+    """The usable warm placeholder on the busiest node; None if there is none."""
     chosen = max(
         (each for each in view.warm(shape.id) if _is_usable(view, each, namespace)),
         key=lambda each: (_lacks_nothing(view, each.node), busyness.of(each.node).rank, each.key),
@@ -154,7 +154,7 @@ def _warm(view: View, shape: Shape, namespace: str, busyness: NodesBusyness) -> 
     )
     if chosen is None:
         return None
-    reason = f"kept ready on node {chosen.node}"
+    reason = f"warm on node {chosen.node}"
     return Placement(PlacementKind.WARM, reason, chosen.node, chosen)
 
 
@@ -163,7 +163,7 @@ def _lacks_nothing(view: View, node: str) -> bool:
 
 
 def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
-    """Whether what a placeholder keeps can be taken over at once; claims only within their namespace."""
+    """Whether a placeholder can be handed over now; claims only within their namespace."""
     if placeholder.claims and placeholder.pod.namespace != namespace:
         return False
     claims = [view.snapshot.claims.get(key) for key in placeholder.claims]
@@ -177,14 +177,14 @@ def _is_usable(view: View, placeholder: Placeholder, namespace: str) -> bool:
 
 def _with_more_nodes(scale_up: ScaleUpEstimate, policy: Policy, fit: PodFit) -> Placement:
     if scale_up.like:
-        return Placement(PlacementKind.SCALE_UP, f"one more node like {scale_up.like} would have room")
+        return Placement(PlacementKind.SCALE_UP, f"it fits on one more node like {scale_up.like}")
     if policy.node_kinds_are_all and scale_up.is_certain:
-        return Placement(PlacementKind.NEVER, f"no node of this cluster can have it: {_summary(fit)}")
-    return Placement(PlacementKind.SCALE_UP, f"no node that is known has room: {_summary(fit)}")
+        return Placement(PlacementKind.NEVER, f"no node of this cluster can run it: {_summary(fit)}")
+    return Placement(PlacementKind.SCALE_UP, f"it fits on no present node: {_summary(fit)}")
 
 
 def _summary(fit: PodFit) -> str:
-    """The commonest reasons, with on how many nodes."""
+    """The most frequent reasons, with their number of nodes."""
     if fit.general is not None:
         return "; ".join(fit.general.reasons)
     refused = [answer for answer in fit.nodes.values() if not answer.fits]

@@ -1,4 +1,4 @@
-"""What a service remembers from one decision to the next. Nothing breaks when it is lost: decisions become slower."""
+"""State carried from round to round. If it is lost, decisions stay right and become slower."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from dra_spawner.placeholders.planner.token_bucket import Tokens
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What the readiness of nodes was last judged by.
+    """The inputs of the last judgement of nodes' readiness.
 
     Attributes
     ----------
     rules
-        The policy's part.
+        From the policy.
     moment
-        Of the cluster index. Nodes that have not changed since need not be judged again.
+        Of the cluster index. Nodes that have not changed since are not judged again.
     unsettled
-        Nodes that must be judged again, though nothing changes there.
+        Nodes that must be judged again without a change.
     """
 
     rules: object = None
@@ -38,27 +38,27 @@ class PlannerState:
     Attributes
     ----------
     tokens
-        What is left to be evicted.
+        Rest of the eviction budget.
     lost_readiness
-        Node, and when it was last seen to be not ready although it is called so.
+        By node: when readiness was lost while the label was still set.
     ready_since
-        Node, and since when it has been ready without interruption.
+        By node: since when it has been ready without interruption.
     busy
-        Node, and when a user's server was last seen there.
+        By node: when a user's server was last seen there.
     drivers
-        Drivers that a kind of node has shown complete pools of, by kind; of a node of no kind, by its name.
+        By kind of node (or name of a node without a kind): drivers whose complete pools were seen.
     outdated
-        Shape that placeholders have and no choice has, and since when that is known.
+        By outdated shape of placeholders: since when no choice has it.
     creations
-        What bears on how many placeholders may be made.
+        State of the limits on creations.
     pending_records
-        What was done for users' pods that wait, by uid.
+        By uid of a pending pod: what was done for it.
     avoided
-        Node where a placeholder with devices has failed, and when.
+        By node: when a placeholder with devices failed there.
     judged
-        What readiness was last judged by, and where it must be judged again.
+        Inputs of the last judgement of readiness.
     drain_tried, drain_last
-        When it was last looked for a node that could become empty, and which one was looked at last.
+        Time of the last search for a node to drain, and the last node that was tried.
     """
 
     tokens: Tokens
@@ -75,7 +75,7 @@ class PlannerState:
     drain_last: str = ""
 
     def not_after(self, now: datetime) -> PlannerState:
-        """The same with nothing that is yet to come: when the clock was set back, everything begins now."""
+        """The same without future times, after the clock was set back."""
         if now >= self.tokens.at:  # of the last round
             return self
         return replace(
@@ -92,5 +92,5 @@ class PlannerState:
 
     @classmethod
     def fresh(cls, now: datetime) -> PlannerState:
-        """Of a service that just started."""
+        """The state of a service that just started."""
         return cls(Tokens(0.0, now))

@@ -1,8 +1,8 @@
-"""What a server's pod truly asks for, where users may write on their pods what they like.
+"""The true shapes of servers' pods, where users may write their pods' labels.
 
-With a namespace of each user, a pod's labels and annotations are its user's. A placeholder that waits beside the pod is
-made in a namespace that no quota of the user's counts, and asks the autoscaler for a node: it must not be larger than
-the pod, nor open to more nodes.
+With a namespace for each user, users can change labels and annotations of their pods. The placeholder for a pending pod
+is outside of the user's quota, and asks the autoscaler for a node. So it must not be larger than the pod, nor allow
+more nodes.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _Sources = tuple[TrackedClaim | ClaimTemplate | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a pod asks of a node.
+    """Needs of a pod.
 
     Attributes
     ----------
     claims
-        Those that are made for the pod alone, by entry, without names.
+        Specs of the claims that are made for the pod alone, by entry.
     nodes
         Terms of the required node affinity without readiness; None if there is none.
     """
@@ -48,9 +48,9 @@ class _Asked:
     runtime_class: str
 
     def allows(self, said: _Asked) -> bool:
-        """Whether who asks for this may say that it asks for that: no more, and for no other nodes.
+        """Whether a pod with these needs may declare the others: they ask for no more, and for no other nodes.
 
-        What admission plugins add to a pod makes it larger, more tolerant, or open to fewer nodes.
+        Admission plugins make a pod larger, more tolerant, or restrict its nodes.
         """
         return (
             all(self.requests.get(name, 0) >= amount for name, amount in said.requests.items())
@@ -64,7 +64,7 @@ class _Asked:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """What was found of a pod, and all that it was found from."""
+    """A pod's shape with all inputs of that result."""
 
     pod: Pod
     said: Shape
@@ -73,7 +73,7 @@ class _Judged:
 
 
 class OwnShapes:
-    """Finds shapes of pods, once for each as it is."""
+    """Finds the true shapes of pods, with a cache."""
 
     def __init__(self) -> None:
         self._judged: dict[ObjectKey, _Judged] = {}
@@ -81,10 +81,9 @@ class OwnShapes:
         self._said: dict[str, _Asked] = {}
 
     def of(self, pod: Pod, said: Shape, snapshot: Snapshot) -> tuple[Shape | None, bool]:
-        """The shape of a pod that says it is of one, and whether that was found just now.
+        """The true shape of a pod that declares one, and whether this call computed it.
 
-        It is the shape that it says, or the same on the fewer nodes that are open to it; None if the pod asks for less,
-        or for something else.
+        It is the declared shape, or that shape on fewer nodes; None if the pod asks for less or for something else.
         """
         key, sources = ObjectKey.of(pod), _sources(pod, snapshot)
         known = self._judged.get(key)
@@ -95,7 +94,7 @@ class OwnShapes:
         return known.own, is_new
 
     def forget_others(self) -> None:
-        """Remember only what was asked about since the last time."""
+        """Drop cached pods that were not asked about since the last call."""
         self._judged, self._seen = self._seen, {}
         shapes = {each.said.id for each in self._judged.values()}
         self._said = {shape: each for shape, each in self._said.items() if shape in shapes}
@@ -123,12 +122,12 @@ def _is_of(known: _Judged, pod: Pod, said: Shape, sources: _Sources) -> bool:
 
 
 def _sources(pod: Pod, snapshot: Snapshot) -> _Sources:
-    """What each of the pod's own claims is, or is to be made from; None for others', and for what is not there."""
+    """The claim or template of each of the pod's own claims; None for foreign and for missing ones."""
     found: list[TrackedClaim | ClaimTemplate | None] = []
     for reference in pod.claims:
         claim = snapshot.claims.get(ObjectKey(pod.namespace, reference.claim or ""))
         if reference.template is None:
-            found.append(None)  # many pods may name it, and ask for nothing more
+            found.append(None)  # a shared claim adds nothing to the pod's needs
         elif claim is not None and claim.belongs_to(pod):
             found.append(claim)
         else:

@@ -1,4 +1,4 @@
-"""What an administrator wants: how many placeholders, and how much may be rebalanced."""
+"""The administrator's policy: targets of placeholders, and limits of rebalancing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReplicaRange:
     floor: int | None = None
 
     @property
-    def kept(self) -> int:
+    def effective_floor(self) -> int:
         """Warm placeholders that rebalancing leaves alone."""
         return -(-self.min // 2) if self.floor is None else self.floor
 
@@ -69,7 +69,7 @@ class Renewal:
     per_second, burst
         A token bucket as in `Budget`. With a high target it is larger: twice the target at once, all in `whole_in`.
     whole_in
-        See there.
+        Time in which the whole target can be created.
     first_delay, longest_delay
         Time until a failed placeholder is replaced; the delay doubles while the replacements fail soon, too.
     """
@@ -81,11 +81,11 @@ class Renewal:
     longest_delay: timedelta = timedelta(minutes=5)
 
     def rate(self, wanted: int) -> float:
-        """How many a second."""
+        """Creations a second."""
         return max(self.per_second, wanted / self.whole_in.total_seconds())
 
     def most(self, wanted: int) -> float:
-        """How many at once."""
+        """Creations at once."""
         return float(max(self.burst, 2 * wanted))
 
 
@@ -155,26 +155,26 @@ class Readiness:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that bears on decisions.
+    """All settings of decisions.
 
     Attributes
     ----------
     shapes
         By id.
     replicas
-        By id of a shape; of one that is not there, placeholders are only made beside servers that wait for a node.
+        By id of a shape; other shapes only have placeholders for pending pods.
     is_complete
-        Whether these are all shapes; if not, a placeholder of another one is left alone.
+        Whether these are all shapes; if not, placeholders of others are not deleted.
     newest
         Time for which a node counts as new; placeholders prefer the newest one.
     drain_below
         A node used less than this (0 to 1, placeholders not counted) is to become empty; 0 drains empty nodes only.
     node_kinds_are_all
-        Whether nodes of no other kinds than those that are there can come, so that "never" can be said.
+        Whether new nodes are always of a present kind; only then the answer "never" is possible.
     most_for_pending_pods
-        Placeholders beside servers that wait for a node, of all shapes together.
+        The most placeholders for pending pods, of all shapes together.
     stale_after
-        With knowledge older than this, nothing is evicted and nothing labelled.
+        With a view older than this, nothing is decided.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -191,5 +191,5 @@ class Policy:
     most_for_pending_pods: int = 500
 
     def replicas_of(self, shape: str) -> ReplicaRange:
-        """What is kept of a shape; of one that is not named only what waits beside users' servers for a node."""
+        """The range of a shape; for one without a setting, no target, only placeholders for pending pods."""
         return self.replicas.get(shape, _FOR_PENDING_PODS_ONLY)

@@ -1,7 +1,7 @@
-"""Preemption of placeholders for a user's pod that does not fit: the fewest, where that surely helps.
+"""Preemption of placeholders for a pending user's pod: the fewest, and only where the pod surely fits then.
 
-kube-scheduler preempts less important pods for CPU and memory, but never for a device (KEP-5690 plans it). This is that
-preemption: decided by simulation, and only for pods that want devices.
+kube-scheduler preempts for CPU and memory, but never for a device (KEP-5690 plans it). Preemption here is decided by
+simulation, and only for pods that want devices.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot, Undecided
 
-#: Sets of placeholders up to this size are tried from the smallest on; larger ones are made smaller one by one.
+#: Sets of up to this size are tried from the smallest on; a larger set is reduced one by one.
 _MOST_TRIED_TOGETHER = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """How a pod can be made to fit.
+    """Placeholders to preempt so that a pod fits.
 
     Attributes
     ----------
     node
-        Where.
+        The pod's node.
     placeholders
-        Those that must go, the fewest found.
+        The victims, the fewest found.
     nominated_pods
-        Others that wait for a node and would take what becomes free: the scheduler may come to them first.
+        Pending placeholders that would take the freed capacity, as the scheduler may try them first.
     """
 
     node: str
@@ -57,18 +57,18 @@ class Preemption:
 
 @dataclass(frozen=True, slots=True)
 class PendingUser:
-    """A user's pod that waits, and what is done about it.
+    """A pending user's pod, and what is done about it.
 
     Attributes
     ----------
     pod
         The pod.
     reason
-        For people: why it waits, or what was done.
+        Why it is pending, or what was done.
     needs_node
-        Whether nothing helps but another node.
+        Whether only another node helps.
     has_preemption
-        Whether placeholders made way for it; until it has its place, nobody else may be put there.
+        Whether placeholders were preempted for it, so that the freed capacity must stay free for it.
     unknown
         Why it is not known whether it fits; None if that is known.
     """
@@ -83,28 +83,28 @@ class PendingUser:
 def decide_preemptions(
     view: View, policy: Policy, busyness: NodesBusyness, before: Mapping[str, PendingRecord]
 ) -> tuple[tuple[Action, ...], tuple[PendingUser, ...], Mapping[str, PendingRecord]]:
-    """Which placeholders are deleted for pending users' pods, and what is to be said of each of these pods.
+    """Preempt placeholders for pending users' pods.
 
     Parameters
     ----------
     before
-        What is remembered of the pods that wait, by uid.
+        Records of pending pods, by uid.
 
     Returns
     -------
     tuple
-        Actions; what is to be said; what is to be remembered.
+        Actions; each pending pod with its cause; the new records.
     """
     with view.snapshot.trial():
         yields = _Preemptions(view, policy, busyness, PreemptionBackoff(view, policy.grace, before))
         for pod in view.searches.in_turn(view.pending_users):
             with view.searches.charged_to(pod):
                 yields.try_to_look_at(pod)
-    return tuple(yields.actions), tuple(yields.waiting), yields.preemption_backoff.pending_records
+    return tuple(yields.actions), tuple(yields.pending), yields.preemption_backoff.pending_records
 
 
 class _Preemptions:
-    """Looks at one pod after the other, within a trial; each pod that fits has its place there."""
+    """Decides pod by pod within a trial, in which pods that fit are placed."""
 
     def __init__(
         self, view: View, policy: Policy, busyness: NodesBusyness, preemption_backoff: PreemptionBackoff
@@ -113,7 +113,7 @@ class _Preemptions:
         self._policy = policy
         self._busyness = busyness
         self._free = {key: each for key, each in view.placeholders.items() if each.is_free}
-        # A pod that came without its reserved claims may have their place, as may others.
+        # Pods that came without their reserved claims may preempt these placeholders, as others may.
         self._unused_reservations = {
             key: each for key, each in view.placeholders.items() if view.reservation_unused(each)
         }
@@ -122,10 +122,10 @@ class _Preemptions:
         self._undecided: dict[str, Undecided] = {}
         self.preemption_backoff = preemption_backoff
         self.actions: list[Action] = []
-        self.waiting: list[PendingUser] = []
+        self.pending: list[PendingUser] = []
 
     def try_to_look_at(self, pod: Pod) -> None:
-        """Find out what is to be said of a pod and done for it, unless that takes too long: then nothing is done."""
+        """Decide about one pod, unless the search takes too long: then do nothing."""
         snapshot = self._view.snapshot
         snapshot.fork()
         try:
@@ -134,9 +134,9 @@ class _Preemptions:
             snapshot.revert()
             self.preemption_backoff.keep(pod)
             unknown, reason = why_unknown(pod, stopped)
-            # Where placeholders made way for it in an earlier round, nobody else may be put yet.
+            # Capacity that was freed for it in an earlier round must stay free.
             has_preemption = self.preemption_backoff.has_preemption(pod)
-            self.waiting.append(PendingUser(ObjectKey.of(pod), reason, has_preemption=has_preemption, unknown=unknown))
+            self.pending.append(PendingUser(ObjectKey.of(pod), reason, has_preemption=has_preemption, unknown=unknown))
             if isinstance(stopped, Undecided) and stopped.verdict.has_unknown_devices:
                 self._undecided[self._own_shape(pod)] = stopped
         else:
@@ -148,58 +148,58 @@ class _Preemptions:
             raise self._undecided[shape]
         known = self._need_node.get(shape)
         if known is not None:
-            # The trial only fills up: what did not fit a moment ago does not fit now.
+            # The trial only fills up: an equal pod does not fit later either.
             told = PendingUser(ObjectKey.of(pod), known.reason, needs_node=True)
-            has_room = False
+            fits = False
         else:
-            told, has_room = self._help(pod)
-            if told.needs_node and not has_room and shape:
+            told, fits = self._help(pod)
+            if told.needs_node and not fits and shape:
                 self._need_node[shape] = told
-        self.preemption_backoff.note(pod, has_room)
-        self.waiting.append(told)
+        self.preemption_backoff.note(pod, fits)
+        self.pending.append(told)
 
     def _own_shape(self, pod: Pod) -> str:
-        """The shape of a pod if that is all that decides about it; empty if it is not."""
+        """The shape of a pod if only the shape decides; else empty."""
         return self._view.shape_of(pod) if _has_own_claims(pod) else ""
 
     def _help(self, pod: Pod) -> tuple[PendingUser, bool]:
-        """What is to be said of a pod, and whether there is room for it by all that is known here."""
+        """The pod with its cause, and whether it fits by the model."""
         view, key = self._view, ObjectKey.of(pod)
         if pod.is_gated:
             return PendingUser(key, f"held back by {', '.join(pod.gates)}"), False
         if problem := view.snapshot.general_problem(pod):
-            # Often its claims are yet to be made, or seen; no node would help.
+            # Often its claims are not there yet; a node would not help.
             return PendingUser(key, problem), False
-        if (kept_by := self._taken_over(pod)) is not None:
+        if (placeholder := self._taken_over(pod)) is not None:
             return PendingUser(
-                key, f"takes over what {kept_by} keeps on node {kept_by.node_name}", has_preemption=True
+                key, f"gets the devices of {placeholder} on node {placeholder.node_name}", has_preemption=True
             ), True
         failed_fits = view.index.failed_fits_of(pod)
         where = self._place(pod, failed_fits)
         if where and not (
             self.preemption_backoff.is_over(pod) and wants_devices(pod) and self.preemption_backoff.may_preempt(pod)
         ):
-            return self._told_of_room(pod, where), True
+            return self._fitting(pod, where), True
         if self.preemption_backoff.has_preemption(pod):
-            return self._told_of_room(pod, "", "placeholders have just made way for it"), True
+            return self._fitting(pod, "", "placeholders were just preempted for it"), True
         preemption = self._preemption_elsewhere(pod) if where else self._preemption(pod, failed_fits)
         if preemption is not None and wants_devices(pod) and not self.preemption_backoff.may_preempt(pod):
-            return self._told_of_room(pod, preemption.node), True
+            return self._fitting(pod, preemption.node), True
         if preemption is not None:
             return self._preempt(pod, preemption), True
         if where:
-            return self._told_of_room(pod, where), True
+            return self._fitting(pod, where), True
         if node := self._once_ready(pod):
-            return PendingUser(key, f"node {node} has room and is being made ready"), False
+            return PendingUser(key, f"fits on node {node}, which is not ready for users yet"), False
         return PendingUser(key, "does not fit on any node, even without placeholders", needs_node=True), False
 
     def _taken_over(self, pod: Pod) -> Pod | None:
-        """The placeholder whose claims a pod takes over, once the pod has its place: beside it, or in its stead."""
+        """The placeholder whose claims a pod names, if the pod fits beside or instead of it; places the pod."""
         view, snapshot = self._view, self._view.snapshot
         for key in (ObjectKey(pod.namespace, each.claim or "") for each in pod.claims):
             for placeholder in view.pods_naming(key):
                 name, node = ObjectKey.of(placeholder), placeholder.node_name
-                # Another pod may have been found to take it over.
+                # Another pod may have been placed for it already.
                 if not node or name not in view.index.placeholders or name not in snapshot.pods:
                     continue
                 if snapshot.schedule(pod, node).fits:
@@ -213,15 +213,15 @@ class _Preemptions:
         return None
 
     def _place(self, pod: Pod, failed_fits: FailedFits) -> str:
-        """Give a pod its place if it fits; the node. Where the scheduler leaves a pod out, others have room."""
+        """Place a pod if it fits; its node. A pod that the scheduler does not place takes no capacity from others."""
         if not self.preemption_backoff.is_over(pod):
             return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
         with self._view.snapshot.trial():
             return self._view.snapshot.place_quickly(pod, failed_fits.of_node)
 
     def _preemption(self, pod: Pod, failed_fits: FailedFits) -> Preemption | None:
-        """Who is to make way for a pod that does not fit; where nobody has done so in vain, if possible."""
-        # A reserved placeholder without claims is taken over by preemption.
+        """The preemption for a pod that does not fit, on nodes that were not tried in vain if possible."""
+        # A reserved placeholder without claims is preempted for its pod.
         reserved = [each for each in self._view.placeholders.values() if each.is_reserved_for(pod)]
         reserved += self._unused_reservations.values()
         if reserved and (preemption := self._preemption_among(reserved, pod)) is not None:
@@ -237,7 +237,7 @@ class _Preemptions:
         return self._preemption_among(free, pod, failed_fits if not reserved else None)
 
     def _preemption_elsewhere(self, pod: Pod) -> Preemption | None:
-        """Who could make way for a pod that the scheduler does not place where there is room."""
+        """A preemption on other nodes, for a pod that the scheduler does not place where it should fit."""
         snapshot, tried = self._view.snapshot, self.preemption_backoff.tried(pod)
         nodes = {each.node for each in self._free.values()} - tried
         others = {name for name in nodes if not snapshot.fits_on(pod, name, explain=False).fits}
@@ -248,41 +248,41 @@ class _Preemptions:
     ) -> Preemption | None:
         return find_preemption(self._view.snapshot, pod, placeholders, self._busyness, failed_fits)
 
-    def _told_of_room(self, pod: Pod, node: str, done: str = "") -> PendingUser:
-        """Of a pod for which there is room; what the scheduler says, once it had its time.
+    def _fitting(self, pod: Pod, node: str, done: str = "") -> PendingUser:
+        """A pod that fits, with what the scheduler reports after its grace.
 
         Parameters
         ----------
         node
-            Where there is room, or is when placeholders make way; empty if they have.
+            Where it fits now or after preemption; empty if that was done before.
         done
-            What is done about it.
+            What is done for it.
         """
         key, has_preemption = ObjectKey.of(pod), bool(done) or self.preemption_backoff.has_preemption(pod)
-        where = f"on node {node}" if node else "where placeholders made way for it"
+        where = f"on node {node}" if node else "where placeholders were preempted for it"
         if not self.preemption_backoff.is_over(pod):
             return PendingUser(key, done or f"fits {where}", has_preemption=has_preemption)
         said = self.preemption_backoff.scheduler_says(pod)
         if not said:
             return PendingUser(
-                key, done or f"fits {where}, and the scheduler has not come to it yet", has_preemption=has_preemption
+                key, done or f"fits {where}, but the scheduler has not tried it yet", has_preemption=has_preemption
             )
-        reason = f"should fit {where}, and the scheduler says: {said}"
+        reason = f"should fit {where}, but the scheduler says: {said}"
         return PendingUser(key, reason, needs_node=True, has_preemption=has_preemption)
 
     def _preempt(self, pod: Pod, preemption: Preemption) -> PendingUser:
-        """Let placeholders make way for a pod."""
+        """Preempt placeholders for a pod."""
         if wants_devices(pod):
             preemption = replace(preemption, nominated_pods=_nominated_pods(self._view, preemption, self._pending))
         if not self.preemption_backoff.is_over(pod):
             self._take(pod, preemption)
         victims = ", ".join(str(each.pod) for each in preemption.placeholders)
         if not wants_devices(pod):
-            told = self._told_of_room(
+            told = self._fitting(
                 pod, preemption.node, f"the scheduler preempts {victims} for it on node {preemption.node}"
             )
             return replace(told, has_preemption=False)
-        done = f"{victims} made way for it on node {preemption.node}"
+        done = f"{victims} preempted for it on node {preemption.node}"
         key, mark = ObjectKey.of(pod), self.preemption_backoff.note_preemption(pod, preemption.node)
         self.actions.append(LabelPod(key, pod.uid, names.PREEMPTED_AT, mark.label, done))
         for each in preemption.placeholders:
@@ -291,12 +291,12 @@ class _Preemptions:
             reason = f"{pod} fits on node {preemption.node} without it"
             self.actions.append(delete_placeholder(each.pod, each.state, Cause.PREEMPTED, reason, key))
         for each in preemption.nominated_pods:
-            reason = f"would take what becomes free on node {preemption.node} for {pod}"
+            reason = f"it would take the capacity freed for {pod} on node {preemption.node}"
             self.actions.append(delete_placeholder(each.pod, each.state, Cause.PREEMPTED, reason, key))
-        return self._told_of_room(pod, preemption.node, done)
+        return self._fitting(pod, preemption.node, done)
 
     def _take(self, pod: Pod, preemption: Preemption) -> None:
-        """Give a pod its place in the trial."""
+        """Place a pod in the trial."""
         for each in preemption.placeholders:
             self._view.snapshot.remove_pod(each.key)
         self._view.snapshot.schedule(pod, preemption.node)
@@ -305,7 +305,7 @@ class _Preemptions:
             self._unused_reservations.pop(each.key, None)
 
     def _once_ready(self, pod: Pod) -> str:
-        """The node that has room for a pod and is only not ready for users yet; the pod has its place there then."""
+        """The node where a pod fits as soon as the node is ready for users; the pod is placed there."""
         later = without_label(pod, names.IMAGES_READY)
         if later is pod:
             return ""
@@ -322,7 +322,7 @@ class _Preemptions:
 def _nominated_pods(
     view: View, preemption: Preemption, pending: dict[ObjectKey, Placeholder]
 ) -> tuple[Placeholder, ...]:
-    """Placeholders without a node that would fit once others have made way; they are pending no longer."""
+    """Pending placeholders that would fit after the preemption; they are removed from the pending ones."""
     fits: dict[str, bool] = {}
     with view.snapshot.trial():
         for each in preemption.placeholders:
@@ -337,7 +337,7 @@ def _nominated_pods(
 
 
 def _has_own_claims(pod: Pod) -> bool:
-    """Whether its shape is all that decides about a pod: it names no claims that are there already."""
+    """Whether only its shape decides about a pod: it names no existing claims."""
     return all(each.template is not None for each in pod.claims)
 
 
@@ -348,25 +348,25 @@ def find_preemption(
     busyness: NodesBusyness,
     failed_fits: FailedFits | None = None,
 ) -> Preemption | None:
-    """The node where the fewest placeholders must go so that a pod fits; None if it fits nowhere even then.
+    """The preemption with the fewest victims; None if the pod fits nowhere even without placeholders.
 
-    Among equally few, cold nodes' placeholders go first, and the pod goes to the node that is truly busiest.
+    With equally few, placeholders of cold nodes go first, and the pod goes to the busiest node.
 
     Parameters
     ----------
     failed_fits
-        Of this very pod, where it was looked for before.
+        Earlier results of this pod.
 
     Raises
     ------
     Undecided
-        Where it is not known whether the devices of a node would do.
+        If it is not known whether a node's devices suffice.
     """
     refused = failed_fits.without_placeholders if failed_fits is not None and _has_own_claims(pod) else {}
     by_node: dict[str, list[Placeholder]] = {}
     for placeholder in placeholders:
         by_node.setdefault(placeholder.node, []).append(placeholder)
-    # Elsewhere than where its claims are nobody need be tried out.
+    # Nodes without its claims need no try.
     has_claims_at = snapshot.has_claims_at(pod)
     token_of = snapshot.tokens(pod)
     best: tuple[tuple[int, Fraction, int, str], Preemption] | None = None
@@ -375,7 +375,7 @@ def find_preemption(
         if state is None or not allows(state, pod) or not has_claims_at(name):
             continue
         if best is not None and len(best[1].placeholders) == 1 and not _is_busier(busyness, name, best[1].node):
-            continue  # no fewer can be found; only a busier node would be better
+            continue  # the minimum; only a busier node would be better
         token = (token_of(name), frozenset(each.key for each in by_node[name]))
         if token[0] is not None and refused.get(name) == token:
             continue
@@ -395,7 +395,7 @@ def _is_busier(busyness: NodesBusyness, name: str, other: str) -> bool:
 
 
 def _fewest(snapshot: Snapshot, pod: Pod, node: str, held: Sequence[Placeholder]) -> tuple[Placeholder, ...] | None:
-    """The fewest placeholders of a node without which a pod fits there; None if it does not without all."""
+    """The fewest victims on a node; None if the pod does not fit without any placeholder."""
     ordered = sorted(held, key=_cheapest_first)
     if not _fits_without(snapshot, pod, node, ordered):
         return None
@@ -403,7 +403,7 @@ def _fewest(snapshot: Snapshot, pod: Pod, node: str, held: Sequence[Placeholder]
         if _fits_without(snapshot, pod, node, chosen):
             return chosen
     needed = list(ordered)
-    for placeholder in reversed(ordered):  # the dearest may stay first
+    for placeholder in reversed(ordered):  # spare the most expensive ones first
         rest = [each for each in needed if each is not placeholder]
         if _fits_without(snapshot, pod, node, rest):
             needed = rest
@@ -416,7 +416,7 @@ def _cheapest_first(placeholder: Placeholder) -> tuple[int, ...]:
 
 
 def _small_sets(ordered: Sequence[Placeholder]) -> Iterator[tuple[Placeholder, ...]]:
-    """Sets of few placeholders, small ones first. Alike placeholders hold different devices, so each is tried."""
+    """Small sets of placeholders, the smallest first. Equal placeholders have different devices, so each is tried."""
     for size in range(1, min(_MOST_TRIED_TOGETHER, len(ordered)) + 1):
         yield from combinations(ordered, size)
 

@@ -1,4 +1,4 @@
-"""The shapes of all choices, as the hub publishes them, and what the administrator wants kept of each."""
+"""The shapes of all choices, as the hub publishes them, and the policy for them."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ __all__ = [
 
 _KEY: Final = "shapes.json"
 _FORMAT: Final = 2
-#: An object may have 1 MiB, with what the API server adds to it.
+#: An object may have 1 MiB, including what the API server adds.
 _MOST_BYTES: Final = 900_000
 _MOST_SHOWN: Final = 500
-"""Characters of a problem; a ConfigMap may have a megabyte where a number is expected."""
+"""Characters of a problem; a hostile ConfigMap may have a megabyte where a number is expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedShapes:
-    """What a hub published.
+    """The content of the hub's ConfigMap.
 
     Attributes
     ----------
     shapes
         By name of the choice (`choice_names`).
     skipped
-        Choices without a shape, and why.
+        Reasons by choice without a shape.
     problem
-        Why none of it can be read; empty if it can.
+        Why the ConfigMap cannot be read; empty if it can.
     """
 
     shapes: Mapping[str, Shape] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def published_config_map(
     Parameters
     ----------
     publisher
-        Tells who wrote it from others; see `publisher_of`.
+        Identity of the writing hub; see `publisher_of`.
     """
     metadata = {"name": name, "namespace": namespace, "labels": dict(labels)}
     return {
@@ -75,7 +75,7 @@ def published_config_map(
 
 
 def _content(published: PublishedShapes) -> str:
-    """All of it as text; many choices have the same shape, which is written once."""
+    """The content as JSON; a shape that several choices share is written once."""
     shapes = {
         shape.id: {
             "claims": dict(shape.claims),
@@ -90,7 +90,7 @@ def _content(published: PublishedShapes) -> str:
 
 
 def within_bounds(published: PublishedShapes) -> PublishedShapes:
-    """As much as an object may hold: combinations of a profile's options are left out together, most first."""
+    """The part that fits into one object: all combinations of a profile are left out together, most first."""
     while len(_content(published).encode()) > _MOST_BYTES:
         counts = Counter(profile_of(name) for name in published.shapes if is_combination(name))
         if not counts:
@@ -106,26 +106,26 @@ def within_bounds(published: PublishedShapes) -> PublishedShapes:
 
 
 def left_out_combinations(slug: str, count: int) -> dict[str, str]:
-    """The entry that says of a profile that combinations of its options are not published."""
-    why = "too many to be published; servers of them get their places, but none can be kept for them"
+    """The entry for a profile whose combinations of options are not published."""
+    why = "too many to publish; their servers start, but they have no placeholders"
     return {f"{slug}/*": f"{count} combinations of several options are {why}"}
 
 
 def publisher_of(obj: Mapping[str, Any]) -> str:
-    """Who wrote a ConfigMap, as it says."""
+    """The identity of the hub that wrote a ConfigMap."""
     return str(((obj.get("metadata") or {}).get("annotations") or {}).get(PUBLISHER, ""))
 
 
 def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP) -> PublishedShapes:
-    """What a hub published; nothing, with the reason, if it makes no sense.
+    """The content of a hub's ConfigMap; without shapes, but with a problem, if it is invalid.
 
-    A choice whose shape makes none is among those that are left out.
+    A choice with an invalid shape is skipped.
     """
     if obj is None:
         return PublishedShapes(problem=f"the hub has not published its profiles yet (ConfigMap {name})")
     try:
         content = json.loads(obj["data"][_KEY])
-        # Half of a surrogate pair is JSON, too, but nothing that can be logged or shown.
+        # Half of a surrogate pair is valid JSON, but cannot be logged or shown.
         json.dumps(content, ensure_ascii=False).encode()
         if content["format"] != _FORMAT:
             raise ValueError(f"format {content['format']!r:.100} is not known")
@@ -141,33 +141,33 @@ def read_config_map(obj: Mapping[str, Any] | None, name: str = SHAPES_CONFIG_MAP
         return PublishedShapes(shapes, skipped)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         what = f"{type(error).__name__}: {str(error)[:_MOST_SHOWN]}"
-        return PublishedShapes(problem=f"ConfigMap {name} makes no sense: {what}")
+        return PublishedShapes(problem=f"ConfigMap {name} is invalid: {what}")
 
 
 def _of_choice(value: object, known: Mapping[str, Shape | str]) -> Shape | str:
-    """A choice's shape, or why it has none that makes sense: the others are kept all the same."""
+    """A choice's shape, or why it has none; the other choices stay usable."""
     identity = value.get("shape") if isinstance(value, dict) else None
     found = known.get(identity) if isinstance(identity, str) else None
     images = value.get("images") if isinstance(value, dict) else None
     if found is None or not isinstance(images, list):
-        return "what is published of it makes no sense"
+        return "its published entry is invalid"
     return found if isinstance(found, str) else replace(found, images=frozenset(map(str, images)))
 
 
 def _shape(identity: str, value: object) -> Shape | str:
-    """A shape, or why it makes no sense."""
+    """A shape, or why it is invalid."""
     try:
         return shape_from(value, identity)
     except DefinitionError as error:
-        return f"its published shape makes no sense: {error}"
+        return f"its published shape is invalid: {error}"
 
 
 def policy_with(
     policy: Policy, published: PublishedShapes, replicas: Mapping[str, ReplicaRange]
 ) -> tuple[Policy, list[str]]:
-    """A policy for what is published, and what in the wanted head-room names nothing.
+    """A policy for the published shapes, and problems of settings that name no choice.
 
-    Choices with one shape share their placeholders: what is wanted of each adds up.
+    Choices with one shape share their placeholders: their targets are added.
     """
     shapes: dict[str, Shape] = {}
     for shape in published.shapes.values():

@@ -1,4 +1,4 @@
-"""Which nodes are ready for users: images there, and every driver's devices published."""
+"""Which nodes are ready for users: the images are there, and every driver has published its devices."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _MOST_NAMES = 3
 def decide_readiness(
     view: View, policy: Policy, planner_state: PlannerState
 ) -> tuple[tuple[LabelNode, ...], PlannerState]:
-    """Which nodes get, and which lose, the label that users' servers require. Labels go first and come last.
+    """Set and remove the readiness label that users' servers require.
 
-    Where servers are, the label stays, with another value: a kubelet that restarts ends running pods that require what
-    their node's labels do not say any more (`NodeAffinity`; ``canAdmitPod`` in pkg/kubelet, as of 1.36).
+    On a node with servers the label stays and gets the value ``late``: a kubelet that restarts ends running pods whose
+    required node label is gone (`NodeAffinity`; ``canAdmitPod`` in pkg/kubelet, as of 1.36).
 
     Parameters
     ----------
     planner_state
-        Of the last decision; the new one comes back.
+        Of the last round; the new one is returned.
     """
     judge = _Judge(view, policy, planner_state)
     gone: list[LabelNode] = []
@@ -44,7 +44,7 @@ def decide_readiness(
         begun_to_be_ready = since.pop(name, view.now)
         kinds = judge.kinds_of(state)
         if not kinds:
-            continue  # no user's server can run there
+            continue  # no server of a choice can run there
         label = state.node.labels.get(names.IMAGES_READY)
         missing = judge.missing(state, kinds)
         if missing:
@@ -52,11 +52,11 @@ def decide_readiness(
             begun = planner_state.lost_readiness.get(name)
             if begun is not None or label == names.TRUE:
                 lost_readiness[name] = begun or view.now
-            # A node that never was ready waits from its making on.
+            # A node that never was ready waits since its creation.
             pending_records = view.now - lost_readiness[name] if name in lost_readiness else view.age_of_node(name)
             has_servers = bool(view.users_of_node.get(name))
             if label == names.TRUE and has_servers:
-                reason = f"servers are there, although {missing}"
+                reason = f"servers run there, although {missing}"
                 come.append(LabelNode(name, names.IMAGES_READY, names.LATE, reason))
             elif label == names.TRUE or (
                 label is not None and not has_servers and pending_records < policy.readiness.deadline
@@ -87,7 +87,7 @@ def decide_readiness(
 
 
 def why_not_ready(view: View, policy: Policy, planner_state: PlannerState, name: str) -> str:
-    """What keeps users' servers from a node at present, for people; empty if nothing does."""
+    """Why users' servers do not go to a node at present; empty if they may."""
     state = view.snapshot.nodes.get(name)
     if state is None or names.IMAGES_READY in state.node.labels:
         return ""
@@ -99,7 +99,7 @@ def why_not_ready(view: View, policy: Policy, planner_state: PlannerState, name:
 
 
 class _Judge:
-    """Looks at nodes: at all the first time, then at those that are different and those that are not at rest yet."""
+    """Judges nodes: all of them first, later only changed and unsettled ones."""
 
     def __init__(self, view: View, policy: Policy, planner_state: PlannerState) -> None:
         self._view = view
@@ -123,15 +123,15 @@ class _Judge:
         return iter(sorted(name for name in names if name in nodes))
 
     def judged(self, unsettled: set[str]) -> Judged:
-        """What the next judgement may rely on."""
+        """The inputs, for the next judgement."""
         return Judged(self._rules, self._view.index.moment, frozenset(unsettled))
 
     def kinds_of(self, state: NodeState) -> list[str]:
-        """The kinds of shapes that can run on a node of this kind."""
+        """The kinds of shapes that can run on a node."""
         return [kind for kind, pod in self._pods.items() if allows(state, pod)]
 
     def missing(self, state: NodeState, kinds: Iterable[str]) -> str:
-        """What a node lacks, for people; empty if nothing."""
+        """What a node lacks, for a message; empty if nothing."""
         wanted = self._wanted_images(kinds)
         images = sorted(wanted - self._images_of(state)) if wanted else []
         if images:
@@ -146,7 +146,7 @@ class _Judge:
         return ""
 
     def present(self, state: NodeState, kinds: Iterable[str]) -> str:
-        """What a ready node has, for people."""
+        """What a ready node has, for a message."""
         images = self._wanted_images(kinds)
         drivers, _ = self._drivers_of(state.node.name)
         found = [_count(sorted(images), "image") + (" is there" if len(images) == 1 else " are there")]
@@ -159,7 +159,7 @@ class _Judge:
         return always.union(*(self._images[kind] for kind in kinds))
 
     def _images_of(self, state: NodeState) -> set[str]:
-        """Images on a node: its status lists 50 at most, so what its puller has pulled counts, too."""
+        """Images on a node: its status lists at most 50, so images of finished pullers count too."""
         found = {image_name(name) for name in state.node.images}
         for pod in self._view.pullers.get(state.node.name, ()):
             if pod.phase == "Running" and not pod.is_deleted:
@@ -170,11 +170,11 @@ class _Judge:
         return drivers_of(self._view.index.slices_of_node.get(name, ()))
 
     def _kind(self, state: NodeState) -> str:
-        """What nodes that are to have the same drivers have in common; a node of no kind is one by itself."""
+        """The kind of a node, whose nodes have the same drivers; a node without a kind is a kind of its own."""
         return state.node.labels.get(self._policy.readiness.kind_label, "") or state.node.name
 
     def _seen_with(self, planner_state: PlannerState) -> Mapping[str, frozenset[str]]:
-        """Drivers that a kind of node has been seen with, which a new node is to have, too."""
+        """By kind: the drivers that were seen on its nodes, which a new node must have too."""
         index, nodes = self._view.index, self._view.snapshot.nodes
         found = dict(planner_state.drivers)
         for name in self._touched - nodes.keys():
@@ -193,7 +193,7 @@ class _Judge:
 
 
 def _images_by_kind(policy: Policy) -> dict[str, frozenset[str]]:
-    """Images that servers of each kind need."""
+    """Needed images by kind of shape."""
     found: dict[str, frozenset[str]] = {}
     for shape in policy.shapes.values():
         kind = kind_of(shape)
@@ -203,7 +203,7 @@ def _images_by_kind(policy: Policy) -> dict[str, frozenset[str]]:
 
 @lru_cache(maxsize=10_000)
 def image_name(name: str) -> str:
-    """An image's name in full, as container runtimes report it."""
+    """An image's full name, as container runtimes report it."""
     domain, slash, rest = name.partition("/")
     if not slash:
         name = f"docker.io/library/{name}"
@@ -216,8 +216,8 @@ def image_name(name: str) -> str:
 
 
 def drivers_of(slices: Sequence[ResourceSlice]) -> tuple[frozenset[str], frozenset[str]]:
-    """Drivers all of whose pools are complete, and those with one that is not."""
-    if len(slices) == 1 and slices[0].resource_slice_count == 1:  # as most nodes are
+    """Drivers whose pools are all complete, and drivers with an incomplete pool."""
+    if len(slices) == 1 and slices[0].resource_slice_count == 1:  # the usual case
         return frozenset((slices[0].pool_id.driver,)), frozenset()
     pools: dict[tuple[str, str], list[ResourceSlice]] = {}
     for item in slices:

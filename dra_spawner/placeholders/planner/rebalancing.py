@@ -1,8 +1,7 @@
-"""Placeholders move to a new, empty node, and nodes that users hardly need become empty.
+"""Rebalancing to a new, empty node, and draining of nodes that users hardly need.
 
-A placeholder is evicted to move only when a new, empty, ready node exists, it is not on it, and the simulator says
-that the scheduler would put its replacement there. Everything here is bounded by the budget, and stops as soon as
-anything is in doubt.
+A placeholder is evicted only if a new, empty, ready node exists and the simulator says that the scheduler would put the
+replacement there. The budget bounds all evictions; in doubt there is none.
 """
 
 from __future__ import annotations
@@ -39,15 +38,15 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 
-#: A placeholder for which there is room has it after so long: the scheduler tries again after 10 s at most.
+#: Age at which a placeholder that fits is bound: the scheduler tries again after 10 s at most.
 _PLACED_BY_THEN = timedelta(seconds=30)
-#: It takes a node minutes to become a candidate for draining; with thousands of nodes each look takes a while.
+#: Time between searches: a node needs minutes to become a candidate, and a search is slow with thousands of nodes.
 _DRAIN_AGAIN = timedelta(seconds=5)
 _MOST_DRAIN_TRIES = 3
 
 
 def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
-    """Which node draws placeholders: the newest that users' servers can run on, as long as it is new."""
+    """Label the node that attracts placeholders: the newest one that users' servers can run on, while it is new."""
     pods = pods_by_kind(policy).values()
     open_to_users = (
         state
@@ -66,7 +65,7 @@ def decide_attraction(view: View, policy: Policy) -> tuple[LabelNode, ...]:
 
 
 def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
-    """With when each node was last seen with users; a node that is gone is forgotten."""
+    """The state with the time at which each present node last had users."""
     busy = {**planner_state.busy, **dict.fromkeys(view.users_of_node, view.now)}
     for name in busy.keys() - view.snapshot.nodes.keys():
         del busy[name]
@@ -76,14 +75,14 @@ def remember_users(view: View, planner_state: PlannerState) -> PlannerState:
 def decide_draining(
     view: View, policy: Policy, planner_state: PlannerState, busyness: NodesBusyness
 ) -> tuple[tuple[LabelNode, ...], PlannerState]:
-    """Which nodes are to become empty, so that the autoscaler takes them: never one with a user's server."""
+    """Choose nodes to drain so that the autoscaler removes them: never one with a user's server."""
     actions: list[LabelNode] = []
     for name, state in view.nodes_labelled(names.DRAINING):
         if is_labelled(state, names.DRAINING) and (view.users_of_node.get(name) or view.pending_users):
-            why = "a user's server is there" if view.users_of_node.get(name) else "users wait for a place"
+            why = "a user's server is there" if view.users_of_node.get(name) else "users' servers are pending"
             actions.append(LabelNode(name, names.DRAINING, None, why))
-        elif not actions and is_labelled(state, names.DRAINING) and (waiting := _waiting_for(view, state)) is not None:
-            actions.append(LabelNode(name, names.DRAINING, None, f"{waiting.pod} waits for a place"))
+        elif not actions and is_labelled(state, names.DRAINING) and (pending := _pending_for(view, state)) is not None:
+            actions.append(LabelNode(name, names.DRAINING, None, f"{pending.pod} would fit there"))
     if actions or view.pending_users or _are_moving(view):
         return tuple(actions), planner_state
     tried = planner_state.drain_tried
@@ -98,25 +97,25 @@ def decide_draining(
     ]
     if not candidates:
         return (), planner_state
-    # One at a time: whether the others have room changes with each.
+    # One at a time, as each changes what fits on the others.
     chosen, last = _first_to_drain(view, policy, candidates, planner_state.drain_last)
     planner_state = replace(planner_state, drain_tried=view.now, drain_last=last)
     if chosen:
-        reason = "no users, and the others have room enough"
+        reason = "no users, and its placeholders fit on other nodes"
         return (LabelNode(chosen, names.DRAINING, names.TRUE, reason),), planner_state
     return (), planner_state
 
 
 def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last: str) -> tuple[str, str]:
-    """A node whose placeholders have room on others, empty if none was found; and the node that was tried last.
+    """A node whose placeholders fit on others, or empty; and the last node that was tried.
 
-    On a big cluster each try takes long, so there are few; they begin where those before ended.
+    On a big cluster a try is slow, so there are few; they continue after the last one.
     """
-    room: dict[str, frozenset[str]] = {}
+    known: dict[str, frozenset[str]] = {}
     tries = 0
     for name in (*(each for each in candidates if each > last), *(each for each in candidates if each <= last)):
         held = view.placeholders_of_node[name]
-        if any(not _room_for(view, policy, each.shape, each.pod.namespace, room) - {name} for each in held):
+        if any(not _fitting(view, policy, each.shape, each.pod.namespace, known) - {name} for each in held):
             continue
         tries += 1
         last = name
@@ -127,10 +126,10 @@ def _first_to_drain(view: View, policy: Policy, candidates: Sequence[str], last:
     return "", last
 
 
-def _room_for(
+def _fitting(
     view: View, policy: Policy, shape: str, namespace: str, known: dict[str, frozenset[str]]
 ) -> frozenset[str]:
-    """Nodes where one more placeholder of a shape has room now; the same for all nodes that could be drained."""
+    """Nodes where one more placeholder of a shape fits now; computed once for all candidates."""
     if shape not in known:
         found: frozenset[str] = frozenset()
         if shape in policy.shapes:
@@ -145,13 +144,13 @@ def _room_for(
     return known[shape]
 
 
-def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
-    """A placeholder that has found no place, and would have one here if the node were not to become empty."""
+def _pending_for(view: View, state: NodeState) -> Placeholder | None:
+    """A pending placeholder that would fit on the node if it were not draining."""
     for placeholder in view.placeholders.values():
         if not placeholder.is_pending or age(placeholder.pod.created, view.now) < _PLACED_BY_THEN:
             continue
         pod = without_label(placeholder.pod, names.DRAINING)
-        # One of which it takes too long to find out keeps no node from becoming empty.
+        # A search that takes too long does not stop draining.
         with suppress(SearchStopped):
             if view.snapshot.fits_on(pod, state.node.name, explain=False).fits:
                 return placeholder
@@ -159,7 +158,7 @@ def _waiting_for(view: View, state: NodeState) -> Placeholder | None:
 
 
 def _are_moving(view: View) -> bool:
-    """Whether placeholders are on their way from a node that is to become empty: they need the room on others."""
+    """Whether placeholders of a draining node are still to be placed on others."""
     if view.terminating_soon or any(each.is_pending for each in view.placeholders.values()):
         return True
     draining = [name for name, state in view.nodes_labelled(names.DRAINING) if is_labelled(state, names.DRAINING)]
@@ -185,12 +184,12 @@ def _may_drain(
 
 
 def _may_rebalance(view: View, policy: Policy, shape: str) -> bool:
-    """Whether one more may go without being replaced first."""
-    return len(view.warm(shape)) > policy.replicas_of(shape).kept
+    """Whether one more may be evicted before its replacement is there."""
+    return len(view.warm(shape)) > policy.replicas_of(shape).effective_floor
 
 
 def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[Placeholder]) -> bool:
-    """Whether all placeholders of a node have room on others that are not to become empty themselves."""
+    """Whether all placeholders of a node fit on other nodes that do not drain."""
     snapshot = view.snapshot
     closed = {each for each, state in snapshot.nodes.items() if is_labelled(state, names.DRAINING)} | {name}
     with snapshot.trial(), suppress(SearchStopped):
@@ -210,7 +209,7 @@ def _all_fit_elsewhere(view: View, policy: Policy, name: str, held: Collection[P
 
 @dataclass
 class _Evictions:
-    """Takes placeholders out, as far as the budget goes."""
+    """Evicts placeholders within the budget."""
 
     policy: Policy
     tokens: Tokens
@@ -218,8 +217,8 @@ class _Evictions:
     of_node: Counter[str]
 
     def denial(self, placeholder: Placeholder) -> Hold | None:
-        """Why this one must stay; None if it may go."""
-        if self.warm[placeholder.shape] <= self.policy.replicas_of(placeholder.shape).kept:
+        """The rule by which a placeholder must stay; None if it may be evicted."""
+        if self.warm[placeholder.shape] <= self.policy.replicas_of(placeholder.shape).effective_floor:
             return Hold.FLOOR
         if self.of_node[placeholder.node] >= self.policy.budget.per_node:
             return Hold.PER_NODE
@@ -236,12 +235,12 @@ class _Evictions:
 def decide_rebalancing(
     view: View, policy: Policy, tokens: Tokens, ending: frozenset[ObjectKey]
 ) -> tuple[tuple[DeletePlaceholder, ...], Tokens, dict[ObjectKey, Hold]]:
-    """Which placeholders are evicted so that their replacements come up where they should be, and which stay and why.
+    """Evict placeholders whose replacements start on better nodes; and those that must stay, with the rule.
 
     Parameters
     ----------
     tokens
-        What may be spent; the rest comes back.
+        Eviction budget; the rest is returned.
     ending
         Placeholders that end in this round for other reasons.
     """
@@ -262,19 +261,19 @@ def decide_rebalancing(
                 continue
             evictions.take(placeholder)
             to = f"node {goal}" if goal else "another node"
-            why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is to become empty"
+            why = "is new and empty" if cause is Cause.REBALANCE else f"node {placeholder.node} is draining"
             reason = f"its replacement goes to {to}, which {why}" if goal else f"its replacement fits elsewhere; {why}"
             ended.append(delete_placeholder(placeholder.pod, placeholder.state, cause, reason))
     return tuple(ended), evictions.tokens, denied
 
 
 def should_rebalance(view: View, policy: Policy, ending: frozenset[ObjectKey] = frozenset()) -> list[ObjectKey]:
-    """Placeholders that should be elsewhere, whether or not they may go now."""
+    """Placeholders that should be on other nodes, whether or not they may be evicted now."""
     return [placeholder.key for placeholder, _, _ in _movers(view, policy, ending)]
 
 
 def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tuple[Placeholder, Cause, str]]:
-    """Placeholders that should be elsewhere, with where to if that is one node."""
+    """Placeholders that should be on other nodes, with the cause and, if there is one, the node."""
     found: list[tuple[Placeholder, Cause, str]] = []
     goal = _new_empty_node(view, policy)
     for placeholder in view.placeholders.values():
@@ -289,15 +288,15 @@ def _movers(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> list[tu
         elif goal is None or placeholder.node == goal.node.name or not allows(goal, placeholder.pod):
             continue
         elif placeholder.claims:
-            continue  # it is handed over where it is, best where users are
+            continue  # it is handed over in place, best on nodes with users
         elif view.users_of_node.get(placeholder.node):
-            # Room is wanted where users are: there placeholders stand in their way most.
+            # Users need free capacity on their nodes most.
             found.append((placeholder, Cause.REBALANCE, goal.node.name))
     return sorted(found, key=lambda each: newest_first(each[0]))
 
 
 def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
-    """The node that attracts, while no user's server is there and it is ready."""
+    """The node that attracts placeholders, if it is ready and has no user's server."""
     for name, state in view.nodes_labelled(names.ATTRACT):
         if not is_labelled(state, names.ATTRACT) or not is_ready_for_users(state):
             continue
@@ -312,7 +311,7 @@ def _new_empty_node(view: View, policy: Policy) -> NodeState | None:
 
 
 def _lands(view: View, policy: Policy, placeholder: Placeholder, cause: Cause, goal: str, number: int) -> bool:
-    """Whether the scheduler would put the replacement where it should go; if so, it is there in the trial."""
+    """Whether the scheduler would put the replacement on the right node; if so, it is placed in the trial."""
     snapshot = view.snapshot
     snapshot.fork()
     try:
@@ -342,7 +341,7 @@ def _lands_in_trial(view: View, policy: Policy, placeholder: Placeholder, cause:
 
 
 def _replacement(view: View, policy: Policy, placeholder: Placeholder, number: int) -> Pod | None:
-    """The pod that would be made in a placeholder's stead; it and its claims are in the snapshot from here on."""
+    """The pod that would replace a placeholder; it and its claims are added to the snapshot."""
     shape = policy.shapes.get(placeholder.shape)
     if shape is None:
         return None

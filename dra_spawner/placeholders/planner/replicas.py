@@ -1,7 +1,7 @@
-"""How many placeholders there are to be: the wanted number of each shape, and one beside each waiting user's pod.
+"""How many placeholders to create or delete: up to the target of each shape, and one for each pending user's pod.
 
-A user's pod requires a label that no node has which is yet to come, so no autoscaler would bring one for it. The
-placeholder beside it requires no such label: it waits in the user's stead.
+A user's pod requires the readiness label, which a new node lacks, so the autoscaler adds no node for it. The
+placeholder does not require the label: it asks for the node in the pod's place.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dra_spawner.simulator.claims import ObjectKey
 
 
 def decide_numbers(
-    view: View, policy: Policy, waiting: Iterable[PendingUser], ending: frozenset[ObjectKey]
+    view: View, policy: Policy, pending_users: Iterable[PendingUser], ending: frozenset[ObjectKey]
 ) -> tuple[Action, ...]:
-    """Which placeholders are made, and which are more than wanted.
+    """Create missing placeholders and delete surplus ones.
 
     Parameters
     ----------
-    waiting
-        Users' pods that wait.
+    pending_users
+        Users' pending pods.
     ending
         Placeholders that end in this round for other reasons.
     """
     for_pending_pod: dict[str, list[ObjectKey]] = {}
     servers: Counter[str] = Counter()
-    for each, shape in _counted(view, policy, waiting):
+    for each, shape in _counted(view, policy, pending_users):
         servers[shape] += 1
         if each.needs_node:
             for_pending_pod.setdefault(shape, []).append(each.pod)
@@ -41,17 +41,17 @@ def decide_numbers(
         there = [each for each in present if each.key not in ending]
         warm = frozenset(each.key for each in view.warm(shape))
         replicas = policy.replicas_of(shape)
-        # If placeholders find places and the server does not, as its volume is elsewhere, say, no number of them helps.
+        # More do not help if they fit and the server does not, for example because of its volume.
         most = replicas.min + servers[shape]
-        # What ends is there until it does, and may not let itself be ended.
-        room = replicas.max - len(present)
-        actions += _of_shape(shape, replicas, most, room, there, for_pending_pod.get(shape, []), warm)
+        # Ending placeholders count until they are gone: their deletion may fail.
+        most_new = replicas.max - len(present)
+        actions += _of_shape(shape, replicas, most, most_new, there, for_pending_pod.get(shape, []), warm)
     return tuple(actions)
 
 
-def _counted(view: View, policy: Policy, waiting: Iterable[PendingUser]) -> list[tuple[PendingUser, str]]:
-    """Servers beside which a placeholder may wait, with their shapes: as many of each namespace, the first first."""
-    found = [(each, shape) for each in waiting if (shape := view.shape_of(view.users[each.pod])) in policy.shapes]
+def _counted(view: View, policy: Policy, pending: Iterable[PendingUser]) -> list[tuple[PendingUser, str]]:
+    """Pending servers that may have a placeholder, with their shapes: the oldest, in turn by namespace."""
+    found = [(each, shape) for each in pending if (shape := view.shape_of(view.users[each.pod])) in policy.shapes]
     if len(found) <= policy.most_for_pending_pods:
         return found
     before: Counter[str] = Counter()
@@ -67,35 +67,34 @@ def _of_shape(
     shape: str,
     replicas: ReplicaRange,
     most: int,
-    room: int,
+    most_new: int,
     there: list[Placeholder],
-    waiting: list[ObjectKey],
+    pending_users: list[ObjectKey],
     warm: frozenset[ObjectKey],
 ) -> list[Action]:
     free = [each for each in there if each.may_end(Cause.SURPLUS)]
     pending = [each for each in free if each.is_pending]
-    # Each waiting pod needs one that waits; those that are wanted anyway and wait will do.
-    wanted = max(replicas.min, len(free) - len(pending) + len(waiting) if waiting else 0)
+    # Each pending pod needs a pending placeholder; those of the target count.
+    wanted = max(replicas.min, len(free) - len(pending) + len(pending_users) if pending_users else 0)
     wanted = min(wanted, most)
-    missing = min(wanted - len(free), room)
+    missing = min(wanted - len(free), most_new)
     if missing > 0:
-        return [_create(shape, replicas.min, len(free) + number, waiting) for number in range(missing)]
+        return [_create(shape, replicas.min, len(free) + number, pending_users) for number in range(missing)]
     surplus = max(len(free) - wanted, min(len(there) - replicas.max, len(free)))
     if surplus <= 0:
         return []
-    # While one waits for a node, none that has a place goes: the one that waits may be about to take another's.
-    # What the next user could not have at once is missed least.
+    # If any is pending, only those go, as one may be about to be placed. Warm ones go last.
     going = sorted(pending or free, key=lambda each: (each.key in warm, newest_first(each)))
     return [_surplus(each, replicas) for each in going[:surplus]]
 
 
-def _create(shape: str, minimum: int, there: int, waiting: list[ObjectKey]) -> CreatePlaceholder:
-    if there < minimum:
-        return CreatePlaceholder(shape, f"{minimum} wanted, {there} there")
-    pod = waiting[0]
-    return CreatePlaceholder(shape, f"{pod} waits for a node; what waits beside it can ask for one", pod)
+def _create(shape: str, minimum: int, present: int, pending_users: list[ObjectKey]) -> CreatePlaceholder:
+    if present < minimum:
+        return CreatePlaceholder(shape, f"target {minimum}, present {present}")
+    pod = pending_users[0]
+    return CreatePlaceholder(shape, f"{pod} needs a new node; a placeholder lets the autoscaler add one", pod)
 
 
 def _surplus(placeholder: Placeholder, replicas: ReplicaRange) -> DeletePlaceholder:
-    reason = f"{replicas.min} wanted, {replicas.max} at most"
+    reason = f"above the target of {replicas.min} (at most {replicas.max})"
     return delete_placeholder(placeholder.pod, placeholder.state, Cause.SURPLUS, reason)

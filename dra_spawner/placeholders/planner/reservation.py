@@ -16,16 +16,16 @@ __all__ = ["decide_reservation"]
 def decide_reservation(
     view: View, placement: Placement, pod: ObjectKey, lasting: timedelta
 ) -> ReservePlaceholder | None:
-    """What is reserved for a server; None if its placement is no warm placeholder.
+    """The reservation for a server; None if its placement is not a warm placeholder.
 
     Parameters
     ----------
     placement
-        Of the server, in this view (`find_placement`).
+        The server's, in this view (`find_placement`).
     pod
-        The server's, which is not there yet.
+        Key of the server's pod, which does not exist yet.
     lasting
-        How long the placeholder waits for it.
+        Time for which the placeholder is reserved.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def decide_reservation(
         for each in placeholder.pod.claims
         if each.claim and (key := ObjectKey(placeholder.pod.namespace, each.claim))
     )
-    reason = f"it gets the place of {placeholder.key.name} on node {placement.node}"
+    reason = f"placeholder {placeholder.key.name} on node {placement.node} is reserved for it"
     if claims:
-        reason += f", with its devices, if it is there by {until.astimezone(UTC):%H:%M:%S} UTC"
+        reason += f", with its devices, until {until.astimezone(UTC):%H:%M:%S} UTC"
     return ReservePlaceholder(placeholder.key, placeholder.shape, placement.node, claims, pod, view.now, until, reason)

@@ -1,7 +1,7 @@
-"""Whether one more node would have room for a server that has none now.
+"""Whether a pending server would fit on one more node.
 
-That no node ever will is said only of what is known for sure: of each kind there is a node that shows all that its kind
-has. One whose driver has just restarted, or that is lost, says nothing of the next node of its kind.
+The answer "on no node" needs a complete node of each kind. A lost node, or one whose driver has just restarted, does
+not show what its kind has.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from dra_spawner.simulator.pods import Pod
 __all__ = ["ScaleUpEstimate", "estimate_scale_up"]
 
 _NEW: Final = "one-more"
-#: Nodes that differ in more than their name; of more it is not known whether one of them would do.
+#: Distinct nodes that are tried; with more of them the answer is uncertain.
 _MOST_TRIED: Final = 50
 _OUR_LABELS: Final = frozenset((names.IMAGES_READY, names.ATTRACT, names.DRAINING))
 
 
 @dataclass(frozen=True, slots=True)
 class ScaleUpEstimate:
-    """What more nodes would do.
+    """The effect of one more node.
 
     Attributes
     ----------
     like
-        A node; one more like it would have room. Empty if there is none.
+        A node whose equal the server would fit on; empty if there is none.
     is_certain
-        Whether all kinds of nodes are known well enough to say that there is none.
+        Whether all kinds of nodes are known well enough for the answer "none".
     """
 
     like: str = ""
@@ -48,14 +48,14 @@ class ScaleUpEstimate:
 def estimate_scale_up(
     view: View, policy: Policy, shape: Shape, pod: Pod, drivers_of_kind: Mapping[str, frozenset[str]]
 ) -> ScaleUpEstimate:
-    """What more nodes would do for a server.
+    """Whether a server would fit on one more node of a known kind.
 
     Parameters
     ----------
     view
-        Claims of the pod can be made in its snapshot.
+        Its snapshot can allocate the pod's claims.
     drivers_of_kind
-        Drivers that kinds of nodes have been seen with.
+        Drivers by kind of node.
     """
     unready = without_label(pod, names.IMAGES_READY)
     kinds: dict[str, list[str]] = {}
@@ -65,7 +65,7 @@ def estimate_scale_up(
     wanted, left = _any_devices(shape, pod.namespace), _MOST_TRIED
     for kind, nodes in kinds.items():
         whole = _whole(view, nodes, drivers_of_kind.get(kind, frozenset()))
-        # Where none is whole, it is not known what the next one will be.
+        # Without a complete node the kind's devices are not known.
         is_certain = is_certain and bool(whole)
         tried: set[Hashable] = set()
         for name in [each for each in whole or nodes if allows(view.snapshot.nodes[each], unready)]:
@@ -86,12 +86,12 @@ def estimate_scale_up(
                     return ScaleUpEstimate(name)
                 is_certain = is_certain and answer.verdict.code is not FitCode.UNDECIDABLE
                 wanted = [each for each in wanted if not _fits(view, each, added)]
-    # Of what nobody publishes at present it is not known who will have it.
+    # Devices that no node publishes may come on any new node.
     return ScaleUpEstimate("", is_certain and not wanted)
 
 
 def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[str]:
-    """Nodes of a kind that can be seen to have all that its nodes have."""
+    """Complete nodes of a kind: they show all devices that the kind has."""
     found = {name: drivers_of(view.index.slices_of_node.get(name, ())) for name in names}
     expected = drivers.union(*(complete | incomplete for complete, incomplete in found.values()))
     return [
@@ -102,7 +102,7 @@ def _whole(view: View, names: Collection[str], drivers: frozenset[str]) -> list[
 
 
 def _look(view: View, state: NodeState) -> Hashable:
-    """All that differs between nodes of one kind, as far as it is told by labels, sizes and numbers of devices."""
+    """Key of equal nodes of one kind: labels, sizes and numbers of devices."""
     node = state.node
     marks = {key: value for key, value in node.labels.items() if key not in _OUR_LABELS and value != node.name}
     devices = sorted((each.pool_id.driver, len(each.devices)) for each in view.index.slices_of_node.get(node.name, ()))
@@ -114,7 +114,7 @@ _Probe = tuple[Pod, ClaimTemplate | None]
 
 
 def _any_devices(shape: Shape, namespace: str) -> list[_Probe]:
-    """Pods that want any device of the classes, or as the extended resources, that a shape asks for: one each."""
+    """One pod for each device class and extended resource of a shape, which wants any such device."""
     classes = {name for spec in shape.claims.values() for name in _classes(spec)}
     resources = {name for each in shape.containers for name in each.get("requests", {}) if is_extended_resource(name)}
     return [

@@ -1,7 +1,7 @@
-"""What searches for devices may cost while it is decided: all those of one moment together, and those for one pod.
+"""Limits of searches for devices during decisions: for each search, each shape of claims, and each round.
 
-Whoever may write claims decides how long a search takes, and until it ends nothing else is done. So a search that takes
-long is stopped, what asks for such searches is set aside for a while, and who has cost much has to let others go first.
+Users write claims, so users decide how long a search takes, and no other work is done meanwhile. So a long search is
+stopped, its claims are set aside for a while, and pods and namespaces with a high cost come last.
 """
 
 from __future__ import annotations
@@ -17,38 +17,38 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["SearchLedger", "SearchPostponed"]
 
-#: Steps of one search, on one node; 5 to 10 µs each. Most take less than ten. To find out that one device is missing of
-#: 14 takes 8,192.
+#: Steps of one search on one node, 5 to 10 µs each. Most searches take less than ten; a proof that one device of 14 is
+#: missing takes 8,192.
 MOST_OF_A_SEARCH: Final = 10_000
-#: Steps of all searches between two turns of others, without the first ones of each, which are as many as most take.
+#: Steps of all searches in one round, without the first steps of each search.
 MOST_OF_A_PART: Final = 12_000
 _SHORT: Final = 10
-#: Steps of long searches for one shape of claims within a while, whatever changes between them.
+#: Steps of long searches for one shape of claims within a time.
 MOST_OF_LONG_ONES: Final = 40_000
 _LONG: Final = 500
 _WHILE: Final = timedelta(minutes=1)
-#: Seconds of one search, where steps take longer than they should.
+#: Seconds of one search, for steps that are slow.
 MOST_SECONDS: Final = 1.0
-#: For how long a shape of claims is set aside, at first and at most.
+#: Shortest and longest time for which a shape of claims is set aside.
 FIRST_REST: Final = timedelta(seconds=30)
 LONGEST_REST: Final = timedelta(minutes=30)
 _MOST_KEPT: Final = 5_000
-#: What somebody has cost counts half after so long, and is no reason to let others go first up to so many steps.
+#: Half-life of a recorded cost, and the steps up to which a cost does not matter.
 _HALVED_AFTER: Final = timedelta(seconds=10)
 _FREE: Final = 1_000
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 
 class SearchPostponed(SearchStopped):
-    """Other searches have cost so much that this one has to wait for its turn."""
+    """Raised when other searches have used up the round's steps."""
 
     def __init__(self, steps: int) -> None:
-        super().__init__(steps, "other searches took the time there was")
+        super().__init__(steps, "other searches used up the time of this round")
 
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
-    """Claims that are set aside: until when, how often that was so, and after how many steps."""
+    """Claims that are set aside: until when, how often before, and after how many steps."""
 
     until: datetime
     times: int
@@ -56,17 +56,17 @@ class _Rest:
 
 
 class SearchLedger:
-    """Limits of searches as :class:`~dra_spawner.simulator.search_limits.SearchLimits` has them, kept between rounds.
+    """A :class:`~dra_spawner.simulator.search_limits.SearchLimits` that lasts from round to round.
 
     Parameters
     ----------
     clock
-        Seconds of a clock that only goes forward; without one, steps alone count.
+        Monotonic seconds; without it only steps are limited.
 
     Attributes
     ----------
     spent
-        Steps of all searches so far, but for the first ones of each, which are as many as most searches take.
+        Steps of all searches so far, without the first steps of each.
     """
 
     def __init__(self, clock: Callable[[], float] | None = None) -> None:
@@ -82,7 +82,7 @@ class SearchLedger:
     # --- time --------------------------------------------------------------------------------------------------------
 
     def begin(self, now: datetime) -> None:
-        """A new moment: others had their turn before it."""
+        """Begin a round."""
         self._now = now
         self.begin_part()
         if not self._halved <= now < self._halved + _HALVED_AFTER:
@@ -94,7 +94,7 @@ class SearchLedger:
             self._long_ones.clear()
 
     def begin_part(self) -> None:
-        """What comes now has a budget of its own."""
+        """Begin a part of a round with a budget of its own."""
         self._left = MOST_OF_A_PART
 
     # --- one search --------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class SearchLedger:
     def search(self, shape: int) -> Iterator[SearchBudget]:
         """The budget of one search; SearchStopped where there is none. See `SearchLimits`."""
         self.check(shape)
-        # There is always time for a short one: nobody who asks for a device or two has to wait for others.
+        # A short search is always possible, so that simple claims never wait for others.
         limit = max(_SHORT, min(MOST_OF_A_SEARCH, self._left))
         budget = SearchBudget(limit, self._timer())
         try:
@@ -141,7 +141,7 @@ class SearchLedger:
             self._set_aside(shape, before + steps)
 
     def _set_aside(self, shape: int, steps: int) -> SearchStopped:
-        """Let nobody search for these claims for a while: twice as long each time."""
+        """Set these claims aside for a while, twice as long each time."""
         known = self._resting.get(shape)
         times = known.times + 1 if known is not None else 1
         rest = _Rest(self._now + min(FIRST_REST * 2 ** min(times - 1, 10), LONGEST_REST), times, steps)
@@ -157,7 +157,7 @@ class SearchLedger:
 
     @contextmanager
     def charged_to(self, pod: Pod) -> Iterator[None]:
-        """Within this, what searches cost is held against a pod and its namespace."""
+        """A context in which the cost of searches is charged to a pod and its namespace."""
         before = self.spent
         try:
             yield
@@ -167,7 +167,7 @@ class SearchLedger:
                     self._debts[each] = self._debts.get(each, 0.0) + steps
 
     def in_turn(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """The pods in their order, but those after all others that have cost much, or whose namespaces have."""
+        """The pods in their order, except that those with a high cost, or of such namespaces, come last."""
         if not self._debts:
             return pods
         return sorted(pods, key=lambda pod: (self._level(pod.namespace), self._level(pod.uid)))

@@ -1,6 +1,6 @@
-"""A shape as it is told to who does not know it: by the hub in a question, and by a user's pod in an annotation.
+"""Definitions of shapes as text: in the hub's request for a placement, and in an annotation of a user's pod.
 
-Nobody need believe it: the shape's id is the hash of its definition.
+A definition can be verified: the shape's id is its hash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.shapes import NODE_FIELDS, Shape, canonica
 
 __all__ = ["MOST_BYTES", "DefinitionError", "definition_of", "read_definition", "shape_from"]
 
-#: Of a definition as text. All annotations of an object together may have 256 KiB.
+#: Bytes of a definition. All annotations of an object together may have 256 KiB.
 MOST_BYTES: Final = 2**15
 _MOST_CLAIMS: Final = 32
 _MOST_CONTAINERS: Final = 64
@@ -26,11 +26,11 @@ _CONTAINER_FIELDS: Final = frozenset(("requests", "init", "sidecar", "claims"))
 
 
 class DefinitionError(ValueError):
-    """Raised for a definition that makes no sense; the message says what is wrong with it."""
+    """Raised for an invalid definition; the message says what is wrong."""
 
 
 def definition_of(shape: Shape) -> str:
-    """The definition as text, the same for equal shapes; images are no part of it."""
+    """The definition as text, equal for equal shapes; without images."""
     parts = {"claims": shape.claims, "containers": shape.containers, "node_fields": shape.node_fields}
     return canonical(parts)
 
@@ -41,20 +41,20 @@ def read_definition(text: str, expected: str) -> Shape:
     Parameters
     ----------
     expected
-        Id of the shape that it is to be.
+        Id of the shape.
 
     Raises
     ------
     DefinitionError
-        If it is another one, or none that a pod can have.
+        If it defines another shape, or one that no pod can have.
     """
     try:
         is_long = len(text.encode()) > MOST_BYTES
         value = json.loads(text) if not is_long else None
-        # Half of a surrogate pair is JSON, too, but nothing that can be hashed, logged or shown.
+        # Half of a surrogate pair is valid JSON, but cannot be hashed, logged or shown.
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
-        raise DefinitionError("it is no JSON") from None
+        raise DefinitionError("it is not JSON") from None
     if is_long:
         raise DefinitionError(f"it has more than {MOST_BYTES} bytes")
     shape = shape_from(value)
@@ -64,14 +64,14 @@ def read_definition(text: str, expected: str) -> Shape:
 
 
 def shape_from(value: object, identity: str = "") -> Shape:
-    """The shape that the parts of a definition make.
+    """The shape with the parts of a definition.
 
     Parameters
     ----------
     value
-        As it came, of any form.
+        JSON of any form.
     identity
-        By which it is known; empty for the hash of its parts.
+        Id of the shape; empty for the hash of its parts.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def shape_from(value: object, identity: str = "") -> Shape:
         If no pod can have it.
     """
     if not isinstance(value, dict) or set(value) != _PARTS:
-        raise DefinitionError(f"it is no object with {', '.join(sorted(_PARTS))}")
+        raise DefinitionError(f"it is not an object with {', '.join(sorted(_PARTS))}")
     claims, containers, node_fields = value["claims"], value["containers"], value["node_fields"]
     if not _are_objects(claims, _MOST_CLAIMS):
         raise DefinitionError(f"claims: allowed: at most {_MOST_CLAIMS} specs of claims by name")
@@ -101,17 +101,17 @@ def shape_from(value: object, identity: str = "") -> Shape:
 
 
 def _try_out(shape: Shape) -> None:
-    """Whether pods can be made of it: what is wrong deep inside shows then."""
+    """Build pods of the shape, which shows errors deep inside it."""
     try:
         bare_pod(kind_of(shape))
         simulated_user(shape, "default")
         simulated_placeholder(shape, "default")
     except Exception as error:
-        raise DefinitionError(f"no pod can be made of it: {error or type(error).__name__}") from error
+        raise DefinitionError(f"no pod can be built of it: {error or type(error).__name__}") from error
 
 
 def _is_deep(value: object) -> bool:
-    """Whether there is so much inside one another that those who walk through it might not come to its end."""
+    """Whether it has so many levels that recursive functions might fail."""
     level = [value]
     for _ in range(_MOST_LEVELS):
         level = [

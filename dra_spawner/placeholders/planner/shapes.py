@@ -1,7 +1,7 @@
-"""Shapes: what a server needs of a node, the same for a user's pod and for the placeholder that keeps its place.
+"""Shapes: a server's needs of a node, equal for a user's pod and its placeholders.
 
-Both are made from the pod manifest that the spawner compiles, so they cannot drift apart. Names, users, images and
-mere preferences do not count; requests, claims and whatever rules nodes out do.
+Both come from the pod manifest that the spawner compiles. Requests, claims and node constraints count; names, users,
+images and preferences do not.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dra_spawner.dra.quantity import Quantity
 from dra_spawner.json_types import JsonObject
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-#: Parts of a pod's spec that decide, besides requests, claims, affinity and tolerations, which nodes are open to it.
+#: Further parts of a pod's spec that rule nodes out.
 NODE_FIELDS = ("nodeSelector", "schedulerName", "runtimeClassName")
 #: Tolerations that Kubernetes adds to every pod when it is created.
 _USUAL_TAINTS = (names.NOT_READY, names.UNREACHABLE)
@@ -25,20 +25,20 @@ _USUAL_TAINTS = (names.NOT_READY, names.UNREACHABLE)
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a server needs of a node.
+    """A server's needs of a node.
 
     Attributes
     ----------
     id
-        Hash of all the rest but the images; a label value.
+        Hash of all other fields but the images; a label value.
     claims
         ``ResourceClaimSpec`` by the name of the pod's ``resourceClaims`` entry.
     containers
-        Containers with nothing but name, requests and claims; init containers with ``init`` true.
+        Containers, each with name, requests and claims; init containers with ``init`` true.
     node_fields
         Parts of the pod's spec that rule nodes out.
     images
-        What a node must have before a user's server starts there at once.
+        Images that a node needs so that a user's server starts there at once.
     """
 
     id: str
@@ -49,14 +49,14 @@ class Shape:
 
     @property
     def wants_devices(self) -> bool:
-        """Whether it asks for more than CPU, memory and the like: by claims, or by extended resources."""
+        """Whether it asks for devices, by claims or by extended resources."""
         return bool(self.claims) or any(
             is_extended_resource(name) for container in self.containers for name in container["requests"]
         )
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource is one that devices stand for, or a device plugin; the others have no domain."""
+    """Whether a resource stands for devices; native resources have no domain in their name."""
     return "/" in name and not name.startswith(names.KUBERNETES_PREFIX)
 
 
@@ -66,11 +66,11 @@ def shape_of(pod: Mapping[str, Any], claims: Mapping[str, JsonObject], ignored_l
     Parameters
     ----------
     pod
-        The Pod's manifest, as it is sent to the API server.
+        Its manifest, as sent to the API server.
     claims
         Spec of each claim that is made for the pod, by the name of the entry.
     ignored_labels
-        Node labels that the spawner itself requires at times; they do not count.
+        Node labels that the spawner itself may require; they do not count.
     """
     spec = pod["spec"]
     containers = tuple(
@@ -101,7 +101,7 @@ def shape_id(claims: Mapping[str, JsonObject], containers: Sequence[JsonObject],
 
 def _container(container: Mapping[str, Any], is_init: bool) -> JsonObject:
     resources = container.get("resources") or {}
-    # What a container may use at most is also what it requests, where it says no other.
+    # A limit is also the request where no request is given.
     requests = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     found: JsonObject = {"requests": {name: str(Quantity.parse(requests[name])) for name in sorted(requests)}}
     if is_init:
@@ -122,12 +122,12 @@ def _required_nodes(spec: Mapping[str, Any], ignored_labels: frozenset[str]) -> 
         if not expressions:
             del kept["matchExpressions"]
         terms.append(kept)
-    # A term without conditions that are not ours leaves all nodes open, as if there were none.
+    # A term with only ignored conditions allows all nodes, as no terms do.
     if not terms or not all(terms):
         return {}
     return {"nodeAffinity": {_REQUIRED: {"nodeSelectorTerms": sorted(terms, key=canonical)}}}
 
 
 def canonical(value: object) -> str:
-    """JSON that is the same for equal values."""
+    """Canonical JSON: the same text for equal values."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,4 +1,4 @@
-"""A token bucket as a value: evictions in any time are bounded, whatever happens."""
+"""A token bucket as a value; it bounds evictions in any time."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from dra_spawner.placeholders.planner.policy import Budget
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """What is left of a budget at a time.
+    """The tokens left at a time.
 
-    A service that just started has none: it does not know what the one before it spent.
+    A service that just started has none, as the one before it may have spent them.
     """
 
     left: float
     at: datetime
 
     def refilled(self, budget: Budget, now: datetime) -> Tokens:
-        """With what came in until now. A clock that jumps back brings nothing; one that jumps ahead fills it once."""
+        """The bucket filled until now. A clock that jumps back adds nothing; one that jumps ahead fills it once."""
         seconds = max((now - self.at).total_seconds(), 0.0)
         return Tokens(min(self.left + seconds * budget.per_second, float(budget.burst)), now)
 
     def take(self) -> Tokens | None:
-        """With one token less; None if there is none."""
+        """The bucket with one token less; None if it is empty."""
         return Tokens(self.left - 1.0, self.at) if self.left >= 1.0 else None

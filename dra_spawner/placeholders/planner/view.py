@@ -1,4 +1,4 @@
-"""The cluster at one moment, as decisions about placeholders see it."""
+"""The cluster at one moment: the input of decisions."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _NO_PLACE = ("NoSchedule", "NoExecute")
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """For whom a warm claim is reserved.
+    """The reservation of a placeholder for a server.
 
     Attributes
     ----------
     pod
         Name of the user's pod.
     until
-        When it ends if the pod does not come.
+        Its end, if the pod does not come.
     since
-        When it was made, as far as is known.
+        Its begin; None if not known.
     """
 
     pod: str
@@ -67,13 +67,13 @@ class Placeholder:
         return not self.pod.node_name
 
     def is_reserved_for(self, pod: Pod) -> bool:
-        """Whether it is reserved for this pod and has no claim that could be handed over."""
+        """Whether it is reserved for this pod and has no claims to hand over."""
         kept_for = self.reservation.pod if self.reservation is not None else ""
         return bool(self.node) and not self.claims and (self.pod.namespace, kept_for) == (pod.namespace, pod.name)
 
     @property
     def is_proven(self) -> bool:
-        """Whether its container runs: its node could do what a server needs there, preparing its devices included."""
+        """Whether its container runs, which proves that its node can prepare its devices."""
         return _is_proven(self.pod)
 
     def may_end(self, cause: Cause) -> bool:
@@ -82,7 +82,7 @@ class Placeholder:
 
     @property
     def is_free(self) -> bool:
-        """Whether it has a node and is reserved for nobody."""
+        """Whether it has a node and no reservation."""
         return self.state in _FREE
 
 
@@ -92,27 +92,27 @@ class View:
     Parameters
     ----------
     snapshot
-        The whole cluster. Decisions try things out in it and leave it as it was.
+        The whole cluster. Decisions use trials in it and leave it unchanged.
     now
         The time.
     namespaces
-        Where users' servers and placeholders live, apart (`Namespaces`) or in the same ones; None is everywhere.
+        Namespaces of users' servers and placeholders, separate (`Namespaces`) or common; None means all.
     stale
-        How old the knowledge of the cluster may be.
+        Age of the snapshot.
     index
-        Of the view before, which makes this one cheap; the older one is not to be used any more then.
+        Of the previous view, which must not be used any more; makes this view cheap.
     reserved
         Reservations of placeholders that the snapshot may not show yet.
     ending
-        Placeholders that are being deleted, which it may not show yet, either.
+        Placeholders that are being deleted, which it may not show yet.
     scheduler_says
-        Why the scheduler found no node for a pod; empty if it says nothing.
+        The scheduler's reason why a pod has no node; empty if it reports none.
     version_of
-        A claim's ``resourceVersion``; empty if it is not seen.
+        A claim's ``resourceVersion``; empty if the watch has not shown it.
     problem
-        Why the cluster cannot be trusted at present (its API fails); empty if it can.
+        Why the snapshot cannot be trusted (the API fails); empty if it can.
     searches
-        What searches for devices may cost. What costs more raises SearchStopped, and is neither a yes nor a no.
+        Limits of searches for devices. Beyond them SearchStopped is raised: neither yes nor no.
     """
 
     def __init__(
@@ -143,30 +143,30 @@ class View:
         self.index.refresh(snapshot, namespaces)
         self.placeholders: dict[ObjectKey, Placeholder] = {}
         self.own_shapes: Mapping[ObjectKey, str] | None = None
-        """What servers that wait are found to ask for, where their labels are not believed (`OwnShapes`)."""
+        """True shapes of pending servers whose labels are not believed (`OwnShapes`)."""
         self.terminating: list[Pod] = []
-        """Placeholders that are being deleted, or have ended."""
-        # In an order that does not depend on who knew what when.
+        """Placeholders that are terminating or have ended."""
+        # In an order that does not depend on the order of events.
         for key, pod in sorted(self.index.placeholders.items(), key=_by_key):
             if pod.is_deleted or pod.is_finished or key in ending:
                 self.terminating.append(pod)
             else:
                 self.placeholders[key] = self._placeholder(pod, reserved.get(key))
-        # What is known goes on to change; a view does not.
+        # The index changes later; a view does not.
         self.users: dict[ObjectKey, Pod] = self.index.users.copy()
         self.users_of_node: dict[str, tuple[Pod, ...]] = self.index.users_of_node.copy()
         self.pullers: dict[str, tuple[Pod, ...]] = self.index.pullers.copy()
         """Pods that pull images, by node."""
-        self._waiting = tuple(self.index.waiting.values())
+        self._pending = tuple(self.index.pending.values())
         self._warm_claims = tuple(claim for _, claim in sorted(self.index.warm_claims.items(), key=_by_key))
 
     def with_own_shapes(self, own_shapes: Mapping[ObjectKey, str]) -> View:
-        """The same view, which does not believe the labels of servers that wait.
+        """The same view with the true shapes of pending servers instead of their labels.
 
         Parameters
         ----------
         own_shapes
-            Id of the shape that a server is found to ask for, by its pod (`OwnShapes`).
+            By pod: id of its true shape (`OwnShapes`).
         """
         found = copy(self)
         found.own_shapes = own_shapes
@@ -191,29 +191,29 @@ class View:
 
     @cached_property
     def terminating_soon(self) -> list[Pod]:
-        """Terminating placeholders that are soon gone; on a lost node no kubelet ends them."""
+        """Terminating placeholders on nodes with a working kubelet."""
         nodes = self.snapshot.nodes
         return [pod for pod in self.terminating if (state := nodes.get(pod.node_name)) is None or state.node.is_ready]
 
     @cached_property
     def pending_users(self) -> list[Pod]:
-        """Users' pods without a node in the order of the scheduler's queue: the most important, then the oldest."""
-        waiting = [pod for pod in self._waiting if not pod.is_deleted]
-        return sorted(waiting, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
+        """Users' pending pods in the scheduler's order: by priority, then by age."""
+        pending = [pod for pod in self._pending if not pod.is_deleted]
+        return sorted(pending, key=lambda pod: (-pod.priority, pod.created, ObjectKey.of(pod)))
 
     @cached_property
     def holder_of(self) -> dict[ObjectKey, Placeholder]:
-        """The placeholder that keeps a claim, by claim."""
+        """The placeholder by its warm claim."""
         return {key: each for each in self.placeholders.values() for key in each.claims}
 
     def shape_of(self, pod: Pod) -> str:
-        """Id of the shape of a server that waits; empty if it has none, or if what it says of itself is not so."""
+        """Id of the shape of a pending server; empty if it has none or a wrong one."""
         if self.own_shapes is not None:
             return self.own_shapes.get(ObjectKey.of(pod), "")
         return pod.labels.get(names.SHAPE, "")
 
     def reservation_unused(self, placeholder: Placeholder) -> bool:
-        """Whether the pod that a placeholder is reserved for has come without its claims."""
+        """Whether the pod exists but references none of its reserved claims."""
         reservation = placeholder.reservation
         return (
             reservation is not None
@@ -222,29 +222,29 @@ class View:
         )
 
     def came_without_claims(self, namespace: str, reservation: Reservation, claims: Collection[ObjectKey]) -> bool:
-        """Whether the pod that claims are reserved for has come, and names none of them.
+        """Whether the pod of a reservation exists but references none of its reserved claims.
 
-        It was made without the answer, which came too late or never. They are never reserved for another pod.
+        It was created without the answer, which came too late or never.
         """
         if reservation.since is None:
             return False
         pod = self.users.get(ObjectKey(namespace, reservation.pod))
         if pod is None or pod.is_deleted or not pod.created:
             return False
-        # Of the same name may be one that was there before. A pod's stamp has whole seconds.
+        # An older pod may have the same name. A pod's stamp has whole seconds.
         is_later = age(pod.created, reservation.since.replace(microsecond=0)) <= timedelta(0)
         return is_later and not any(ObjectKey(pod.namespace, each.claim or "") in claims for each in pod.claims)
 
     def warm(self, shape: str) -> list[Placeholder]:
-        """Warm placeholders of a shape: they run, on nodes that are ready for users, and are reserved for nobody."""
+        """Warm placeholders of a shape: running on nodes that are ready for users, and not reserved."""
         return [each for each in self.placeholders_of_shape.get(shape, ()) if each.state is PlaceholderState.WARM]
 
     def warm_claims(self) -> tuple[TrackedClaim, ...]:
-        """All claims that were made for placeholders, by their labels and their namespace."""
+        """All warm claims, by their labels and namespace."""
         return self._warm_claims
 
     def pods_naming(self, claim: ObjectKey) -> tuple[Pod, ...]:
-        """Pods of users and placeholders that name a claim, the oldest first."""
+        """Users' servers and placeholders that name a claim, the oldest first."""
         return tuple(sorted(self.index.naming.get(claim, ()), key=lambda pod: (pod.created, ObjectKey.of(pod))))
 
     def _placeholder(self, pod: Pod, reserved: Reservation | None) -> Placeholder:
@@ -262,7 +262,7 @@ class View:
     # --- nodes -----------------------------------------------------------------------------------------------------
 
     def age_of_node(self, name: str) -> timedelta:
-        """Since a node was made; none if that is not known."""
+        """Age of a node; zero if that is not known."""
         created = self.index.created.get(name)
         return self.now - created if created is not None else timedelta(0)
 
@@ -275,7 +275,7 @@ class View:
                 yield self.snapshot.nodes[name]
 
     def nodes_labelled(self, label: str) -> list[tuple[str, NodeState]]:
-        """Nodes that have one of the labels that are given to few, whatever its value."""
+        """Nodes with a label that few nodes have, with any value."""
         return [(name, self.snapshot.nodes[name]) for name in sorted(self.index.labelled[label])]
 
 
@@ -288,12 +288,12 @@ def _by_key(item: tuple[ObjectKey, object]) -> ObjectKey:
 
 
 def newest_first(placeholder: Placeholder) -> tuple[int, ...]:
-    """Sorting key: the one made last comes first; it is missed least."""
+    """Sorting key: the newest first."""
     return (*(-ord(each) for each in placeholder.pod.created), *map(ord, placeholder.pod.name))
 
 
 def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
-    """For whom a warm claim is kept, as its labels say; labels that make no sense say nobody."""
+    """The reservation in a warm claim's labels; None if there is none or it is invalid."""
     if tracked is None:
         return None
     pod, until = tracked.labels.get(names.RESERVED_FOR, ""), tracked.labels.get(names.RESERVED_UNTIL, "")
@@ -303,7 +303,7 @@ def reservation_of(tracked: TrackedClaim | None) -> Reservation | None:
 
 
 def moment_of(seconds: str) -> datetime | None:
-    """A label's time; None if it is none."""
+    """The time in a label; None if it is invalid."""
     if not seconds.isascii() or not seconds.isdigit() or len(seconds) > 11:
         return None
     return datetime.fromtimestamp(int(seconds), UTC)
@@ -315,7 +315,7 @@ def label_of(moment: datetime) -> str:
 
 
 def age(created: str, now: datetime) -> timedelta:
-    """Since a ``creationTimestamp``; none if there is none."""
+    """Age since a ``creationTimestamp``; zero if there is none."""
     try:
         return now - datetime.fromisoformat(created)
     except (ValueError, TypeError):
@@ -323,22 +323,22 @@ def age(created: str, now: datetime) -> timedelta:
 
 
 def wants_devices(pod: Pod) -> bool:
-    """Whether a pod asks for devices, for which the scheduler preempts nobody."""
+    """Whether a pod asks for devices, for which the scheduler does not preempt."""
     return bool(pod.claims) or any(is_extended_resource(name) for name in pod.requests)
 
 
 def is_labelled(state: NodeState | None, label: str) -> bool:
-    """Whether a node has a label of ours."""
+    """Whether a node has one of this project's labels."""
     return state is not None and state.node.labels.get(label) == names.TRUE
 
 
 def is_ready_for_users(state: NodeState | None) -> bool:
-    """Whether users' servers may go to a node, as its label says."""
+    """Whether a node's label allows users' servers."""
     return state is not None and names.IMAGES_READY in state.node.labels
 
 
 def is_open(state: NodeState, pod: Pod) -> bool:
-    """Whether a pod may run on a node, whatever is free there at present."""
+    """Whether a pod may run on a node, apart from free capacity."""
     node = state.node
     if node.is_unschedulable or not node.is_ready:
         return False
@@ -346,7 +346,7 @@ def is_open(state: NodeState, pod: Pod) -> bool:
 
 
 def allows(state: NodeState, pod: Pod) -> bool:
-    """Whether a node is of a kind that a pod may run on."""
+    """Whether a pod's constraints allow a node, apart from Kubernetes' taints of nodes with problems."""
     node = state.node
     return pod.wants_node(node.name, node.labels) and all(
         any(tolerates(toleration, taint) for toleration in pod.tolerations)
@@ -356,7 +356,7 @@ def allows(state: NodeState, pod: Pod) -> bool:
 
 
 def without_label(pod: Pod, label: str) -> Pod:
-    """The pod as if it required nothing of a node's label; the very pod if it does not."""
+    """The pod without its requirement of a node label; the same object if it has none."""
     required = pod.required_nodes
     selector = {key: value for key, value in pod.node_selector.items() if key != label}
     if required is not None:
@@ -365,7 +365,7 @@ def without_label(pod: Pod, label: str) -> Pod:
             for term in required.terms
         )
         if terms != required.terms:
-            # A term that asked for this label alone leaves any node open.
+            # A term with this label alone then allows any node.
             rest = None if any(term.is_empty for term in terms) else NodeSelector(terms)
             return replace(pod, node_selector=selector, required_nodes=rest)
     return replace(pod, node_selector=selector) if len(selector) < len(pod.node_selector) else pod

@@ -14,14 +14,19 @@ from dra_spawner.service.context import Role, ServiceContext
 from dra_spawner.service.http.authentication import PageHandler
 from dra_spawner.service.http.handlers import decision_json
 from dra_spawner.service.http.pending_handlers import pending_json
-from dra_spawner.service.http.placeholder_handlers import not_ready_because, placeholders_json, profiles_json, stop_json
+from dra_spawner.service.http.placeholder_handlers import (
+    not_ready_because,
+    placeholders_json,
+    profiles_json,
+    safeguard_json,
+)
 
 __all__ = ["NodesPage"]
 
 #: Limits of the page; the API has all.
 _PLACEHOLDERS_SHOWN = 100
 _DECISIONS_SHOWN = 20
-_WAITING_SHOWN = 50
+_PENDING_SHOWN = 50
 #: After which a browser reloads the page; it keeps the scroll position.
 _REFRESH_SECONDS = 30
 #: Limit of nodes whose missing readiness is explained, which takes milliseconds on a big cluster.
@@ -91,13 +96,13 @@ class NodesPage(PageHandler):
     def _placeholders(self) -> _ShownPlaceholders:
         context, controller = self.context, self.context.controller
         placeholders = placeholders_json(controller, context) if controller is not None else []
-        waiting = pending_json(controller) if controller is not None else []
+        pending = pending_json(controller) if controller is not None else []
         return _ShownPlaceholders(
             placeholders[:_PLACEHOLDERS_SHOWN],
             len(placeholders),
-            stop_json(controller) if controller is not None else None,
-            waiting[:_WAITING_SHOWN],
-            len(waiting),
+            safeguard_json(controller) if controller is not None else None,
+            pending[:_PENDING_SHOWN],
+            len(pending),
             [decision_json(each) for each in context.decisions.newest(_DECISIONS_SHOWN)],
         )
 
@@ -108,9 +113,9 @@ class _ShownPlaceholders:
 
     placeholders: Sequence[Mapping[str, Any]]
     all_placeholders: int
-    stop: Mapping[str, Any] | None
-    waiting: Sequence[Mapping[str, Any]]
-    all_waiting: int
+    safeguard: Mapping[str, Any] | None
+    pending: Sequence[Mapping[str, Any]]
+    all_pending: int
     decisions: Sequence[Mapping[str, Any]]
 
 

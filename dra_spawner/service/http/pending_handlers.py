@@ -16,7 +16,7 @@ __all__ = ["PendingServersHandler", "pending_json"]
 
 
 class PendingServersHandler(PlaceholderHandler):
-    """``GET api/waiting``: users' servers without a node, each with its cause.
+    """``GET api/pending-servers``: users' servers without a node, each with its cause.
 
     Query: ``limit``.
     """

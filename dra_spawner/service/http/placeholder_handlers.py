@@ -33,7 +33,7 @@ __all__ = [
     "placeholders_json",
     "placement_json",
     "profiles_json",
-    "stop_json",
+    "safeguard_json",
 ]
 
 
@@ -56,15 +56,15 @@ class PlaceholdersHandler(PlaceholderHandler):
 
     async def get(self) -> None:
         items = placeholders_json(self.controller, self.context)
-        stop = stop_json(self.controller)
-        frozen = stop["reason"] if stop is not None and stop["nothing_is_decided"] else ""
+        safeguard = safeguard_json(self.controller)
+        on_hold = safeguard["reason"] if safeguard is not None and safeguard["holds_everything"] else ""
         limit = self.number("limit", len(items))
         self.write_json(
             {
                 "items": items[:limit],
                 "total": len(items),
-                "frozen": frozen,
-                "stop": stop,
+                "on_hold": on_hold,
+                "safeguard": safeguard,
                 "incomplete_because": self.context.incomplete_because(),
             }
         )
@@ -92,12 +92,12 @@ def placement_json(placement: Placement) -> dict[str, Any]:
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
 
 
-def stop_json(controller: PlaceholderController) -> dict[str, Any] | None:
+def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
     """Why nothing is tidied up at present, or nothing decided at all; None if nothing stands against it."""
-    stop = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
-    if stop is None:
+    safeguard = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
+    if safeguard is None:
         return None
-    return {"rule": stop.rule, "reason": stop.reason, "nothing_is_decided": stop.is_frozen}
+    return {"rule": safeguard.rule, "reason": safeguard.reason, "holds_everything": safeguard.holds_everything}
 
 
 # --- placeholders ----------------------------------------------------------------------------------------------------
@@ -198,10 +198,10 @@ def _choice_json(choice: ChoiceAvailability) -> dict[str, Any]:
         "shape": choice.shape,
         "availability": placement_json(placement) if placement is not None else None,
         "left_out": choice.left_out,
-        "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.kept}
+        "replicas": {"min": replicas.min, "max": replicas.max, "floor": replicas.effective_floor}
         if replicas is not None
         else None,
         "placeholders": {state.value: counts.placeholders[state] for state in PlaceholderState},
         "in_use": counts.used,
-        "waiting": counts.waiting,
+        "pending": counts.pending,
     }

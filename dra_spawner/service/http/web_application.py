@@ -32,7 +32,7 @@ ADDRESSES: tuple[Address, ...] = (
     ("api/placeholders", placeholder_handlers.PlaceholdersHandler),
     ("api/placements", PlacementsHandler),
     ("api/profiles", placeholder_handlers.ProfilesHandler),
-    ("api/waiting", pending_handlers.PendingServersHandler),
+    ("api/pending-servers", pending_handlers.PendingServersHandler),
     ("metrics", handlers.MetricsHandler),
     ("healthz", handlers.LivenessHandler),
     ("readyz", handlers.ReadinessHandler),

@@ -50,7 +50,7 @@ class _Collector(Collector):
         yield GaugeMetricFamily(
             f"{_PREFIX}on_hold",
             "1 while the leader does nothing, as it cannot trust what it knows; 0 on others",
-            value=latest is not None and bool(latest.frozen),
+            value=latest is not None and bool(latest.on_hold),
         )
 
     def _by_choice(self, counts: dict[str, PlaceholderCounts]) -> Iterator[Metric]:

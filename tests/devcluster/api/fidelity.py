@@ -67,7 +67,7 @@ def config_map(name: str, /, data: dict[str, str] | None = None, **metadata: Any
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response: status and body; `body` is text where it is no JSON."""
+    """A response: status and body; `body` is text where it is not JSON."""
 
     status: int
     body: Any

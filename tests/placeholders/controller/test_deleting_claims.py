@@ -26,8 +26,8 @@ async def test_a_claim_of_the_same_name_that_came_after_it_stays(cluster: Cluste
         (second,) = await cluster.publish(manifest)
         before, after = first["metadata"]["uid"], second["metadata"]["uid"]
         assert before != after
-        await executor.do(DeleteClaim(key, before, "nobody uses it"), {}, Expectations())
+        await executor.do(DeleteClaim(key, before, "no pod uses it"), {}, Expectations())
         assert (await cluster.admin.get(path))["metadata"]["uid"] == after
-        await executor.do(DeleteClaim(key, after, "nobody uses it"), {}, Expectations())
+        await executor.do(DeleteClaim(key, after, "no pod uses it"), {}, Expectations())
         left = (await cluster.admin.list(cluster.path("resourceclaims")))["items"]
         assert left == []

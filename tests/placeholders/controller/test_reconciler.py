@@ -115,10 +115,10 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
     async with at_work(prepared, (gpu, ReplicaRange(1, 2))) as world:
         await world.until(lambda: any(not each.is_pending for each in world.reconciler.view().placeholders.values()))
         await world.user("ada", WHOLE)
-        await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.waiting))
+        await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.pending))
         assert not node_of(world, "ada")
-        (told,) = world.reconciler.latest.waiting
-        assert told.reason == "node node-a has room and is being made ready"
+        (told,) = world.reconciler.latest.pending
+        assert told.reason == "fits on node node-a, which is not ready for users yet"
         entry = {"names": [IMAGE], "sizeBytes": 1}
         await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})
         await world.until(lambda: node_of(world, "ada") == "node-a")

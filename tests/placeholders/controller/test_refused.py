@@ -121,7 +121,7 @@ async def test_the_scheduler_is_believed(prepared: ClusterUnderTest) -> None:
 
         def is_told() -> bool:
             latest = world.reconciler.latest
-            return latest is not None and any(each.needs_node and says in each.reason for each in latest.waiting)
+            return latest is not None and any(each.needs_node and says in each.reason for each in latest.pending)
 
         await world.until(is_told, what=says)
         ada = ObjectKey(prepared.namespace, "ada")

@@ -58,7 +58,7 @@ def test_a_pod_that_did_not_fit_is_looked_at_again_where_something_changed() -> 
     world.settle()
     world.user("ada", {"gpu": gpu_claim(count=2)})
     world.run(minutes=1)
-    assert world.last.waiting[0].needs_node
+    assert world.last.pending[0].needs_node
     world.slice("b", 3)
     world.settle()
     assert world.where("ada") == "b"

@@ -120,7 +120,7 @@ def test_several_users_of_one_shape_at_once() -> None:
     world.schedule()
     world.decide()
     assert len(ended(world, Cause.PREEMPTED)) == 3
-    assert [each.needs_node for each in world.last.waiting] == [False, False, False, True]
+    assert [each.needs_node for each in world.last.pending] == [False, False, False, True]
 
 
 def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
@@ -132,7 +132,7 @@ def test_a_pod_whose_claim_is_not_seen_yet_asks_for_no_node() -> None:
     world.log.clear()
     world.settle()
     assert world.log == []
-    (told,) = world.last.waiting
+    (told,) = world.last.pending
     assert not told.needs_node
     assert "not-there-yet" in told.reason
 
@@ -170,7 +170,7 @@ def test_a_placeholder_that_has_failed_goes_and_another_comes() -> None:
     world.snapshot.put(replace(world.snapshot.pods[failed], phase="Failed"))
     world.settle()
     (end,) = ended(world, Cause.BROKEN)
-    assert (end.key, end.reason) == (failed, "it has ended by itself (Failed)")
+    assert (end.key, end.reason) == (failed, "the kubelet ended it (phase Failed)")
     assert failed not in world.snapshot.pods
     assert healthy in world.view().placeholders
     world.pass_time(seconds=5)

@@ -132,7 +132,7 @@ def test_a_node_that_still_pulls_gets_placeholders_and_no_users() -> None:
     world.user("late")
     world.settle()
     assert "late" in world.pending
-    assert world.last.waiting[0].reason == "node b has room and is being made ready"
+    assert world.last.pending[0].reason == "fits on node b, which is not ready for users yet"
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod]
     world.pull("b")
     world.settle()

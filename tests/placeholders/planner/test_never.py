@@ -62,7 +62,7 @@ def test_the_driver_of_one_node_is_down_and_the_other_is_full() -> None:
     lose_slice(world, "a")
     use(world, "b")
     found = placement(world, GPU, {})
-    assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "one more node like b would have room")
+    assert (found.kind, found.reason) == (PlacementKind.SCALE_UP, "it fits on one more node like b")
 
 
 @pytest.mark.parametrize("shape", [GPU, EXTENDED], ids=["claim", "extended resource"])
@@ -106,7 +106,7 @@ def test_nodes_of_one_kind_differ() -> None:
     """The first by name would not do, and another would."""
     world = hub(a=1, b=2)
     use(world, "b")
-    assert placement(world, TWO).reason == "one more node like b would have room"
+    assert placement(world, TWO).reason == "it fits on one more node like b"
 
 
 def test_zones_of_one_kind_differ() -> None:
@@ -116,7 +116,7 @@ def test_zones_of_one_kind_differ() -> None:
         world.user(f"in-{zone}", cpu="10", nodeSelector={"zone": zone}, requires_ready=False)
     world.settle()
     found = placement(world, user_shape(nodeSelector={"zone": "c"}))
-    assert found.reason == "one more node like in-c would have room"
+    assert found.reason == "it fits on one more node like in-c"
 
 
 def test_with_too_many_sorts_of_nodes_it_is_not_known() -> None:

@@ -61,7 +61,7 @@ def test_what_does_not_come_up_is_replaced_elsewhere() -> None:
     world.run(minutes=2)
     (end,) = ended(world, Cause.BROKEN)
     assert end.reason.startswith(
-        f"its container does not run after 2 minutes on node {node} (gpu.example.com/{node}/gpu-0"
+        f"its container does not run on node {node} after 2 minutes (gpu.example.com/{node}/gpu-0"
     )
     created = world.actions(CreatePlaceholder)
     assert [each.avoid for each in created] == [(), (node,)]

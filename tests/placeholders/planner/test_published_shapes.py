@@ -117,7 +117,7 @@ def test_a_shape_that_makes_no_sense_is_left_out_and_the_others_are_kept(bad: Sh
     published = read_config_map(published_config_map(PublishedShapes({"good": PLAIN, "bad": bad}), "hub", {}))
     assert not published.problem
     assert list(published.shapes) == ["good"]
-    assert published.skipped["bad"].startswith("its published shape makes no sense: ")
+    assert published.skipped["bad"].startswith("its published shape is invalid: ")
     policy, problems = policy_with(Policy(), published, {"good": ReplicaRange(1, 2), "bad": ReplicaRange(1, 2)})
     assert problems == [f"placeholders of bad: this choice is left out: {published.skipped['bad']}"]
     world = World(policy)
@@ -133,7 +133,7 @@ def test_a_choice_that_makes_no_sense_is_left_out(choice: Any) -> None:
     content["choices"]["bad"] = choice
     published = read_config_map({**written, "data": {"shapes.json": json.dumps(content)}})
     assert published.shapes == {"good": GPU}
-    assert published.skipped == {"bad": "what is published of it makes no sense"}
+    assert published.skipped == {"bad": "its published entry is invalid"}
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -41,7 +41,7 @@ def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = 
     end = world.now + timedelta(minutes=minutes)
     while world.now < end:
         world.schedule()
-        said += world.decide().waiting
+        said += world.decide().pending
         world.schedule()
         each_round()
         world.pass_time(seconds=1)
@@ -64,7 +64,7 @@ def test_placeholders_make_way_a_few_times_and_then_the_scheduler_is_believed() 
     world.user("ada", {"gpu": gpu_claim()})
     said = pass_minutes(world, 10)
     assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
-    assert all(each.needs_node and each.reason.endswith(f"and the scheduler says: {CAUSE}") for each in said[20:])
+    assert all(each.needs_node and each.reason.endswith(f"but the scheduler says: {CAUSE}") for each in said[20:])
     assert len(world.view().warm(GPU.id)) == 4
     # All nodes are full, so what waits beside it asks for one more.
     (for_pending_pod,) = [each for each in world.view().placeholders.values() if each.is_pending]
@@ -132,7 +132,7 @@ def test_a_scheduler_that_says_nothing_is_not_asked_for_a_node() -> None:
     world.refused["ada"] = ""
     world.user("ada", {"gpu": gpu_claim()})
     said = pass_minutes(world, 2)
-    assert said[-1].reason == "fits on node a, and the scheduler has not come to it yet"
+    assert said[-1].reason == "fits on node a, but the scheduler has not tried it yet"
     assert not any(each.needs_node for each in said)
     assert not world.view().placeholders
 
@@ -142,7 +142,7 @@ def test_of_a_server_without_devices_the_scheduler_is_believed_too() -> None:
     world.refused["ada"] = SAYS
     world.user("ada")
     said = pass_minutes(world, 1)
-    assert said[-1].reason == f"should fit on node a, and the scheduler says: {CAUSE}"
+    assert said[-1].reason == f"should fit on node a, but the scheduler says: {CAUSE}"
     assert said[-1].needs_node
     assert not world.actions(LabelPod)
 
@@ -158,7 +158,7 @@ def test_one_that_the_scheduler_leaves_out_takes_nobodys_place() -> None:
     world.user("bob", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": "d"})
     for key in world.view().placeholders:
         world._remove_pod(key)
-    told = {each.pod.name: each for each in world.decide().waiting}
+    told = {each.pod.name: each for each in world.decide().pending}
     assert told["ada"].needs_node
     assert told["bob"].reason == "fits on node d"
 
@@ -190,7 +190,7 @@ def test_while_it_takes_the_place_no_placeholder_is_put_there() -> None:
     for _ in range(3):
         world.pass_time(seconds=0.5)
         world.schedule()
-        assert world.decide().waiting[0].reason == "fits on node a"
+        assert world.decide().pending[0].reason == "fits on node a"
     assert not world.view().placeholders
     world.refused.clear()
     world.schedule()

@@ -42,7 +42,7 @@ def test_a_warm_placeholder_is_reserved_with_its_claims_as_they_were_seen() -> N
     until = f"{world.now + LASTING:%H:%M:%S} UTC"
     assert (
         action.reason
-        == f"it gets the place of {placeholder.key.name} on node a, with its devices, if it is there by {until}"
+        == f"placeholder {placeholder.key.name} on node a is reserved for it, with its devices, until {until}"
     )
 
 

@@ -13,7 +13,7 @@ from dra_spawner.placeholders.planner.actions import DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.rebalancing import should_rebalance
-from dra_spawner.placeholders.planner.safeguards import frozen_because, safeguard_of
+from dra_spawner.placeholders.planner.safeguards import hold_reason, safeguard_of
 from dra_spawner.placeholders.planner.token_bucket import Tokens
 from dra_spawner.placeholders.planner.view import View
 from tests.placeholders.planner.world import NAMESPACE, PLAIN, World, user_shape
@@ -34,7 +34,7 @@ def world() -> World:
     for _ in range(100):
         if world.is_ready("b") and should_rebalance(world.view(), world.policy):
             break
-        # There is nothing in the bucket: they wait for the stop that the test brings about.
+        # There is nothing in the bucket: they wait for the safeguard that the test brings about.
         world.planner_state = replace(world.planner_state, tokens=Tokens(-1000.0, world.now))
         world.decide()
         world.schedule()
@@ -65,24 +65,24 @@ def placeholder_waits(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bring_about", "rule", "reason", "is_frozen"),
+    ("bring_about", "rule", "reason", "holds_everything"),
     [
         (fails, Hold.API, "nothing is decided: the API server fails", True),
-        (is_stale, Hold.STALE, "nothing is decided: what is known of the cluster is 61 seconds old", True),
-        (user_waits, Hold.USERS_WAIT, "no placeholder is moved while a user's server waits", False),
-        (placeholder_waits, Hold.PENDING, "no placeholder is moved while a placeholder waits for a node", False),
+        (is_stale, Hold.STALE, "nothing is decided: the view of the cluster is 61 seconds old", True),
+        (user_waits, Hold.USERS_PENDING, "no placeholder is evicted while a user's server is pending", False),
+        (placeholder_waits, Hold.PENDING, "no placeholder is evicted while one is pending", False),
     ],
-    ids=["api", "stale", "users-wait", "pending"],
+    ids=["api", "stale", "users-pending", "pending"],
 )
 def test_each_stop_has_its_rule(
-    world: World, bring_about: Callable[[World], None], rule: Hold, reason: str, is_frozen: bool
+    world: World, bring_about: Callable[[World], None], rule: Hold, reason: str, holds_everything: bool
 ) -> None:
     assert safeguard_of(world.view(), world.policy) is None
     bring_about(world)
-    stop = safeguard_of(world.view(), world.policy)
-    assert stop is not None
-    assert (stop.rule, stop.reason, stop.is_frozen) == (rule, reason, is_frozen)
-    assert frozen_because(world.view(), world.policy) == (reason if is_frozen else "")
+    safeguard = safeguard_of(world.view(), world.policy)
+    assert safeguard is not None
+    assert (safeguard.rule, safeguard.reason, safeguard.holds_everything) == (rule, reason, holds_everything)
+    assert hold_reason(world.view(), world.policy) == (reason if holds_everything else "")
     should = set(should_rebalance(world.view(), world.policy))
     assert should
     decided = decide(world.view(), world.policy, world.planner_state)
@@ -93,9 +93,12 @@ def test_each_stop_has_its_rule(
 def test_one_after_the_other(world: World) -> None:
     going = should_rebalance(world.view(), world.policy)[0]
     view = View(world.snapshot, world.now, namespaces={NAMESPACE}, ending={going})
-    stop = safeguard_of(view, world.policy)
-    assert stop is not None
-    assert (stop.rule, stop.reason) == (Hold.TERMINATING, "no placeholder is moved while one is on the way out")
+    safeguard = safeguard_of(view, world.policy)
+    assert safeguard is not None
+    assert (safeguard.rule, safeguard.reason) == (
+        Hold.TERMINATING,
+        "no placeholder is evicted while one is terminating",
+    )
 
 
 def test_without_a_stop_they_move(world: World) -> None:

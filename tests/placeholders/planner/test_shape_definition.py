@@ -73,14 +73,14 @@ def test_however_deep_it_is_it_is_refused() -> None:
     ("text", "expected", "problem"),
     [
         pytest.param(definition_of(GPU), PLAIN.id, f"it is of shape {GPU.id}, not of {PLAIN.id}", id="another"),
-        pytest.param("{", GPU.id, "it is no JSON", id="no-json"),
-        pytest.param("[" * 20_000, GPU.id, "it is no JSON", id="deep"),
+        pytest.param("{", GPU.id, "it is not JSON", id="no-json"),
+        pytest.param("[" * 20_000, GPU.id, "it is not JSON", id="deep"),
         *(
             pytest.param(deep(levels), GPU.id, "it has more than 64 levels", id=f"{levels}-levels")
             for levels in (60, 500)
         ),
-        pytest.param("[]", GPU.id, "it is no object with claims, containers, node_fields", id="a-list"),
-        pytest.param('{"claims": {}}', GPU.id, "it is no object with claims, containers, node_fields", id="a-part"),
+        pytest.param("[]", GPU.id, "it is not an object with claims, containers, node_fields", id="a-list"),
+        pytest.param('{"claims": {}}', GPU.id, "it is not an object with claims, containers, node_fields", id="a-part"),
         pytest.param(*changed(claims=["gpu"]), "claims: allowed: at most 32 specs of claims by name", id="claims"),
         pytest.param(
             *changed(claims={str(number): {} for number in range(33)}), "claims: allowed: at most 32", id="many-claims"
@@ -95,9 +95,9 @@ def test_however_deep_it_is_it_is_refused() -> None:
             *changed(node_fields={"hostNetwork": True}), "node_fields: allowed: affinity, nodeSelector,", id="a-field"
         ),
         pytest.param(
-            *changed(node_fields={"affinity": {"nodeAffinity": 3}}), "no pod can be made of it", id="wrong-affinity"
+            *changed(node_fields={"affinity": {"nodeAffinity": 3}}), "no pod can be built of it", id="wrong-affinity"
         ),
-        pytest.param(*changed(claims={"gpu": {"devices": {"requests": 3}}}), "no pod can be made", id="wrong-claim"),
+        pytest.param(*changed(claims={"gpu": {"devices": {"requests": 3}}}), "no pod can be built", id="wrong-claim"),
         pytest.param(
             *changed(node_fields={"nodeSelector": {"pool": "x" * MOST_BYTES}}), "more than 32768 bytes", id="too-large"
         ),

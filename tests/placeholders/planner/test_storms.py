@@ -52,7 +52,7 @@ def test_placeholders_that_fail_at_once_are_made_again_later_and_later() -> None
     assert len(ended(world, Cause.BROKEN)) <= made(world)
     (setback,) = world.last.planner_state.creations.setbacks.values()
     assert (setback.count, setback.delay) == (5, timedelta(minutes=5))
-    told = f"of plain 5 failed on their nodes; others are made at {setback.until:%H:%M:%S} UTC"
+    told = f"5 placeholders of plain failed on their nodes; they are replaced at {setback.until:%H:%M:%S} UTC"
     assert world.last.planner_state.creations.problems(world.now, {PLAIN.id: "plain"}.__getitem__) == (told,)
     # All is well again.
     world.run(minutes=5, every_seconds=5)

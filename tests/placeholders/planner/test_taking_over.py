@@ -170,8 +170,8 @@ def test_no_node_is_asked_for_while_its_placeholder_is_about_to_go() -> None:
     found, claim = reserved(world)
     comes(world, claim)
     world.decide()
-    (told,) = world.last.waiting
-    assert told.reason == f"takes over what {found.placeholder.key} keeps on node a"
+    (told,) = world.last.pending
+    assert told.reason == f"gets the devices of {found.placeholder.key} on node a"
     assert not told.needs_node
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod == ADA]
 
@@ -198,7 +198,7 @@ def test_two_pods_that_name_what_is_kept_stop_nothing() -> None:
     comes(world, claim)
     world.user("bob", claim_names={"gpu": claim.name}, cpu="6")
     decided = world.decide()
-    assert {each.pod.name for each in decided.waiting} == {"ada", "bob"}
+    assert {each.pod.name for each in decided.pending} == {"ada", "bob"}
 
 
 def test_what_cannot_end_on_a_lost_node_stops_nothing_elsewhere() -> None:

@@ -138,7 +138,7 @@ def test_nothing_is_done_while_the_api_fails_or_knowledge_is_old() -> None:
     world.problem, world.stale = "", timedelta(minutes=2)
     world.run(minutes=5)
     assert world.log == []
-    assert "120 seconds old" in world.last.frozen
+    assert "120 seconds old" in world.last.on_hold
     world.stale = timedelta(0)
     world.run(minutes=3)
     assert ended(world, Cause.REBALANCE)

@@ -41,7 +41,7 @@ def decided(world: World, **pod: str) -> PendingUser:
     world.user("ada", {"gpu": gpu_claim(deviceClassName=CLASS)}, **pod)
     world.decide()
     assert world.last is not None
-    return next(each for each in world.last.waiting if each.pod.name == "ada")
+    return next(each for each in world.last.pending if each.pod.name == "ada")
 
 
 def full_of_others(world: World) -> None:
@@ -93,7 +93,7 @@ def test_all_that_ask_for_the_same_are_told_the_same() -> None:
         world.user(name, {"gpu": gpu_claim(deviceClassName=CLASS)})
     world.decide()
     assert world.last is not None
-    assert [each.unknown for each in world.last.waiting] == [Unknown.NO_VERDICT] * 2
+    assert [each.unknown for each in world.last.pending] == [Unknown.NO_VERDICT] * 2
 
 
 def test_others_are_served_meanwhile() -> None:
@@ -113,7 +113,7 @@ def test_a_pod_with_more_conditions_than_are_looked_at_is_undecided() -> None:
     world.user("eve", affinity={"nodeAffinity": required})
     world.decide()
     assert world.last is not None
-    (told,) = world.last.waiting
+    (told,) = world.last.pending
     assert (told.unknown, told.needs_node) == (Unknown.NO_VERDICT, False)
     assert "it is not known where the pod may run" in told.reason
 

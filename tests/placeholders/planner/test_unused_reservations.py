@@ -50,7 +50,7 @@ def test_the_server_has_its_place_at_once(is_written: bool) -> None:
     world.user("ada", {"gpu": gpu_claim()})
     world.schedule()
     decided = world.decide()
-    assert decided.waiting[0].reason == f"{kept.pod} made way for it on node a"
+    assert decided.pending[0].reason == f"{kept.pod} preempted for it on node a"
     world.schedule()
     assert world.where("ada") == "a"
     assert causes(world) == [Cause.PREEMPTED]
