@@ -63,9 +63,9 @@ class PlaceholderState(StrEnum):
     STARTING = "starting"
     #: Its container runs, on a node that is ready for users.
     WARM = "warm"
-    #: It is set aside for one server.
+    #: It is reserved for one server.
     RESERVED = "reserved"
-    #: It is being deleted, or has ended by itself.
+    #: It is being deleted, or its pod has ended.
     TERMINATING = "terminating"
 
 
@@ -76,9 +76,9 @@ class PlaceholderSeen(StrEnum):
     SCHEDULED = "scheduled"
     #: Its container runs, on a node that is ready for users.
     STARTED = "started"
-    #: Its container, its devices or its node cease to be ready.
+    #: Its container, its devices or its node are not ready any more.
     STOPPED = "stopped"
-    #: The executor is about to write a reservation, or the claims show one.
+    #: The executor writes a reservation, or the claims show one.
     RESERVED = "reserved"
     #: A reservation without claims is over.
     RELEASED = "released"
@@ -91,26 +91,26 @@ class PlaceholderSeen(StrEnum):
 class Cause(StrEnum):
     """Why the planner deletes a placeholder; each is an event of its life."""
 
-    #: A user's pod has taken over its claims.
+    #: Its claims were handed over to a user's pod.
     HANDED_OVER = "handed-over"
     #: A user's pod fits without it.
     PREEMPTED = "preempted"
-    #: The user's pod that it was reserved for did not come.
+    #: The pod of its reservation did not come.
     EXPIRED = "expired"
-    #: It moves to a new, empty node.
+    #: A new, empty node is better for it.
     REBALANCE = "rebalance"
-    #: Its node is to become empty.
+    #: Its node is draining.
     DRAIN = "drain"
-    #: There are more than are wanted.
+    #: There are more than the target.
     SURPLUS = "surplus"
-    #: No choice of any profile has its shape any more.
+    #: No choice has its shape any more.
     OUTDATED = "outdated"
     #: It has failed, or its claims are gone.
     BROKEN = "broken"
 
     @property
     def is_eviction(self) -> bool:
-        """Whether it costs a budget: users and clean-up do not wait for budgets."""
+        """Whether it takes a token of the eviction budget; users and clean-up do not."""
         return self in (Cause.REBALANCE, Cause.DRAIN, Cause.SURPLUS, Cause.OUTDATED)
 
     @property
@@ -127,11 +127,11 @@ class ReservationState(StrEnum):
 
     #: The executor writes it on the claims.
     WRITING = "writing"
-    #: The claims are reserved, and the server's pod is not there yet.
+    #: The claims are reserved, and the server's pod does not exist yet.
     OPEN = "open"
     #: The server's pod names the claims: the handover.
     TAKEN = "taken"
-    #: The server's pod has come with claims of its own.
+    #: The server's pod has claims of its own.
     UNUSED = "unused"
     #: It is over, and the claims are never reserved again.
     ENDED = "ended"
@@ -140,7 +140,7 @@ class ReservationState(StrEnum):
 class ReservationEvent(StrEnum):
     """What happens to a reservation."""
 
-    #: All claims show it.
+    #: All claims show the reservation.
     WRITTEN = "written"
     #: Another writer has changed a claim.
     LOST = "lost"
@@ -154,15 +154,15 @@ class ReservationEvent(StrEnum):
     TIME_OVER = "time-over"
     #: The containers of the server's pod run.
     POD_RUNS = "pod-runs"
-    #: The scheduler finds no room for the server's pod beside the placeholder.
+    #: The server's pod does not fit on the node beside the placeholder.
     NO_CAPACITY = "no-capacity"
-    #: Nothing else has ended the placeholder in this round.
+    #: The placeholder is not deleted for another reason in this round.
     NOT_PREEMPTED = "not-preempted"
 
 
 @dataclass(frozen=True)  # a generic class with slots cannot be subscripted and called on Python 3.11
 class Transition(Generic[StateT]):
-    """What follows from an event.
+    """The result of an event.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ class Transition(Generic[StateT]):
     action
         What the executor does; None if nothing.
     cause
-        The event that a reservation's transition is for its placeholder; None if it stays.
+        Why a reservation's transition deletes the placeholder; None if it stays.
     """
 
     state: StateT | None
@@ -236,7 +236,7 @@ PLACEHOLDER: Final[Mapping[PlaceholderState, _Transitions]] = {
     },
     _P.TERMINATING: {
         _S.GONE: _Placeholder(None),
-        Cause.BROKEN: _DELETE,  # a pod that has ended by itself stays as an object
+        Cause.BROKEN: _DELETE,  # an ended pod stays as an object
     },
 }
 """The first state is `PlaceholderState.PENDING`."""
@@ -268,7 +268,7 @@ RESERVATION: Final[Mapping[ReservationState, Mapping[ReservationEvent, Transitio
 def after(
     table: Mapping[StateT, Mapping[EventT, Transition[StateT]]], state: StateT, event: EventT
 ) -> Transition[StateT]:
-    """What follows from an event.
+    """The transition of an event.
 
     Raises
     ------
@@ -296,7 +296,7 @@ def following(table: Mapping[StateT, Mapping[EventT, Transition[StateT]]], state
 
 
 def seen_state(*, is_scheduled: bool, is_started: bool, is_reserved: bool, is_ended: bool) -> PlaceholderState:
-    """The state of a placeholder of which these events are seen.
+    """The state of a placeholder after these events.
 
     Parameters
     ----------

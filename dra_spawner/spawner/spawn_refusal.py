@@ -1,7 +1,7 @@
-"""How a spawn is refused: with a sentence for the user, and a short reason for the hub's metrics.
+"""Refusals of spawns: a sentence for the user, and a short reason for the hub's metrics.
 
-JupyterHub 6 has ``SpawnException`` for this, which does not count as a failure of the hub; JupyterHub 5 shows the
-sentence of any exception that has ``jupyterhub_message``.
+JupyterHub 6 has ``SpawnException`` for this, which is not a failure of the hub. JupyterHub 5 shows the sentence of any
+exception with ``jupyterhub_message``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from enum import StrEnum
+from logging import Logger
 from typing import Any
 
 import aiohttp
@@ -31,7 +32,7 @@ except ImportError:  # JupyterHub 5
 
 
 class RefusalReason(StrEnum):
-    """Label of the refusal in the hub's ``server_spawn_duration_seconds`` metric; a closed vocabulary."""
+    """Label of the refusal in the hub's metric ``server_spawn_duration_seconds``."""
 
     OPTIONS = "invalid-options"
     PROFILE = "invalid-profile"
@@ -47,7 +48,7 @@ class RefusalReason(StrEnum):
 
 
 class SpawnRefused(SpawnException):
-    """A spawn that cannot succeed; the message is a plain sentence for the user."""
+    """Raised for a spawn that cannot succeed, with a sentence for the user."""
 
     def __init__(self, message: str, reason: RefusalReason, status_code: int = 400) -> None:
         super().__init__(message, reason=reason.value, status_code=status_code)
@@ -58,17 +59,17 @@ class SpawnRefused(SpawnException):
 
 
 class OptionsRefused(SpawnRefused, ValueError):
-    """Options that no form of this hub sends; KubeSpawner catches ``ValueError`` where it only pre-selects."""
+    """Raised for options that no form of this hub sends; KubeSpawner catches ``ValueError`` when it pre-selects."""
 
     def __init__(self, message: str, reason: RefusalReason = RefusalReason.OPTIONS) -> None:
         super().__init__(message, reason)
 
 
 def count_as_refusal(spawner: Any) -> None:
-    """Keep the refused start that is under way from counting as a failure of the hub.
+    """Keep a refused start from counting as a failure of the hub.
 
-    JupyterHub 5 ends after ``consecutive_failure_limit`` failed starts in a row, whoever caused them: a user could stop
-    it by a few requests with a wrong option. It adds one to its count after a refusal, so one is taken off before.
+    JupyterHub 5 ends after ``consecutive_failure_limit`` failed starts in a row, so a user could stop it with a few
+    wrong options. It adds one to its count after a refusal, so one is subtracted before.
     """
     handler = getattr(spawner, "handler", None)
     if _REFUSALS_COUNT and handler is not None:
@@ -76,17 +77,17 @@ def count_as_refusal(spawner: Any) -> None:
 
 
 def wrong_profile_sentence(what: str) -> str:
-    """Return the sentence about a choice that can never work, which users cannot help."""
+    """Return the sentence about a misconfigured choice."""
     return f"This profile is misconfigured. Please tell your administrator: {what}"
 
 
 def wrong_profile(what: str) -> SpawnRefused:
-    """Return the refusal of a choice that can never work, which users cannot help."""
+    """Return the refusal of a misconfigured choice."""
     return SpawnRefused(wrong_profile_sentence(what), RefusalReason.PROFILE)
 
 
 def refusal_of_profile(error: ProfileError, user_options: Mapping[str, Any] | None) -> SpawnRefused:
-    """Return the refusal of a profile; what the user typed into it may be the cause."""
+    """Return the refusal of a profile, or of the value that the user typed into it."""
     problem = error.problems[0]
     if any(name.endswith("--unlisted-choice") and value for name, value in (user_options or {}).items()):
         return OptionsRefused(f"The value you typed cannot be used: found {problem.found}, allowed: {problem.allowed}.")
@@ -94,12 +95,12 @@ def refusal_of_profile(error: ProfileError, user_options: Mapping[str, Any] | No
 
 
 def refusal_of_size(size: str) -> SpawnRefused:
-    """A size of a device's share that nobody may ask for."""
-    return SpawnRefused(f"The size {size!r} cannot be had. Allowed is {SIZE_ALLOWED}.", RefusalReason.OPTIONS)
+    """Return the refusal of an invalid size of a device's share."""
+    return SpawnRefused(f"The size {size!r} is not possible. Allowed: {SIZE_ALLOWED}.", RefusalReason.OPTIONS)
 
 
 def the_error(group: BaseException) -> BaseException:
-    """The error that tells most of those that ended a group of tasks."""
+    """The most informative error of a group of tasks."""
     while isinstance(group, BaseExceptionGroup):
         group = next((each for each in group.exceptions if isinstance(each, SpawnRefused)), group.exceptions[0])
     return group
@@ -113,35 +114,36 @@ def status_message(error: Any) -> str:
         return str(error.reason or error.status)
 
 
-def refusal_of_kubernetes_error(what: str, status: int, message: str) -> SpawnRefused:
-    """A sentence for an error of the Kubernetes API.
+def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logger) -> SpawnRefused:
+    """A sentence for the user about an error of the Kubernetes API; the log gets object, rule and message.
 
     Parameters
     ----------
     what
-        What was to be created, as the object of a sentence ("the device claim of this profile").
+        The refused object, for the log.
     status
         HTTP status.
     message
         ``message`` of the Status object.
     """
+    reason, code, hint = RefusalReason.CLUSTER, 400, ""
+    sentence = "The cluster refused this server. Please tell your administrator."
     if status == 403 and "cannot create" in message and "resourceclaimtemplates" in message:
-        return SpawnRefused(
-            f"JupyterHub may not create {what}. An administrator can allow it with helm-values/rbac.yaml of "
-            f"dra_spawner. Kubernetes says: {message}",
-            RefusalReason.PERMISSION,
-            status_code=403,
-        )
-    if status == 404 and "could not find the requested resource" in message:
-        return SpawnRefused(
-            f"Kubernetes does not know {what}. Device claims need Kubernetes 1.34 or later. Kubernetes says: {message}",
-            RefusalReason.CLUSTER,
-        )
-    code = 503 if status >= 500 or status in (0, 429) else 400
-    return SpawnRefused(f"Kubernetes refused {what}: {message}", RefusalReason.CLUSTER, status_code=code)
+        reason, code, hint = RefusalReason.PERMISSION, 403, "; add the rules of helm-values/rbac.yaml"
+        sentence = "JupyterHub lacks a right in the cluster. Please tell your administrator."
+    elif status == 404 and "could not find the requested resource" in message:
+        hint = "; claims need Kubernetes 1.34 or later"
+    elif status == 403 and "exceeded quota" in message:
+        sentence = "A quota of the cluster is used up. Please stop other servers, or tell your administrator."
+    elif status >= 500 or status in (0, 429):
+        code, sentence = 503, "The cluster cannot start this server at the moment. Please try again later."
+    log.error("Spawn refused, the Kubernetes API does not take %s: status=%d message=%s%s", what, status, message, hint)
+    return SpawnRefused(sentence, reason, status_code=code)
 
 
-def refusal_of_error(error: BaseException, waiting_for: str, late_after_seconds: float | None) -> BaseException:
+def refusal_of_error(
+    error: BaseException, waiting_for: str, late_after_seconds: float | None, log: Logger
+) -> BaseException:
     """Return the error of a start as a refusal with a sentence; the error itself where there is none.
 
     Parameters
@@ -152,7 +154,7 @@ def refusal_of_error(error: BaseException, waiting_for: str, late_after_seconds:
         The time limit of the start, if that has passed.
     """
     if isinstance(error, ApiException):
-        return refusal_of_kubernetes_error("this server", error.status, status_message(error))
+        return refusal_of_kubernetes_error("the pod", error.status, status_message(error), log)
     if isinstance(error, TimeoutError):
         reason = RefusalReason.NO_DEVICE if waiting_for else RefusalReason.TIMEOUT
         late = late_after_seconds is not None
@@ -160,5 +162,5 @@ def refusal_of_error(error: BaseException, waiting_for: str, late_after_seconds:
         sentence = f"Gave up after {late_after_seconds} seconds. {why}" if late else f"Gave up: {error}"
         return SpawnRefused(sentence, reason, status_code=503)
     if isinstance(error, aiohttp.ClientError):
-        return SpawnRefused("Kubernetes does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
+        return SpawnRefused("The cluster does not answer. Please try again later.", RefusalReason.CLUSTER, 503)
     return error

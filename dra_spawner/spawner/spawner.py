@@ -133,7 +133,7 @@ class DRASpawner(SpawnForm):
             await self.attempt.undo()
             watch = self.attempt.step(PodWatch)
             waiting_for = watch.waiting_for if watch is not None else ""
-            refusal = refusal_of_error(error, waiting_for, self.start_timeout if deadline.expired() else None)
+            refusal = refusal_of_error(error, waiting_for, self.start_timeout if deadline.expired() else None, self.log)
             if isinstance(refusal, SpawnRefused):
                 count_as_refusal(self)
             if refusal is error:

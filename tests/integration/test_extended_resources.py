@@ -216,5 +216,5 @@ async def test_a_resource_that_nobody_knows_is_said_to_be_unknown(faulty):
     faulty.side.spawner_config.extra_resource_limits = {"example.com/unknown": "1"}
     faulty.side.spawner_config.start_timeout = 6
     error = await faulty.spawn()
-    assert "No node offers example.com/unknown now, and no device class stands for it." in str(error)
+    assert "No node has example.com/unknown now." in str(error)
     await faulty.stop()

@@ -170,7 +170,7 @@ async def test_a_user_gets_what_was_kept(hub: Hub):
     claim = await hub.claim_of("ada")
     assert claim["metadata"]["name"] in kept
     node = claim["status"]["allocation"]["devices"]["results"][0]["pool"]
-    assert any(f"A warm device was reserved for you on node {node}." in each for each in told) or status == 201
+    assert any(f"A device was reserved for you on node {node}." in each for each in told) or status == 201
     environment = await hub.server_environment("ada")
     assert environment["DRA_CLAIM_GPU_DEVICE"].startswith(f"{node}/gpu-")
     assert environment["DRA_CLAIM_GPU_MEMORY"] == "10Gi"

@@ -82,7 +82,7 @@ async def test_a_user_of_two_options_gets_what_was_kept_or_what_makes_way(cluste
         await hub.stop_server("ada")
         await hub.stop_server("eve")
         await eventually(lambda: both_warm(hub), "both are kept again", within_seconds=40)
-        # One of too many combinations: nothing is kept of it, but it gets its place.
+        # One of too many combinations: it has no placeholders, but its servers start.
         assert "many/*: 247 combinations of several options are too many to publish" in hub.log.read_text()
         pod = await start(hub, "bob", profile="many", memory="all", cpu="more")
         assert capacity(await hub.claim_of("bob")) == "40Gi"

@@ -219,7 +219,7 @@ async def test_a_node_without_room_beside_the_shared_device_is_explained(team):
     await ada.spawn("", {})
     team.config.start_timeout = 6
     team.config.cpu_guarantee = 4000
-    with pytest.raises(Exception, match="has to run on the same node"):
+    with pytest.raises(Exception, match="must run on their node"):
         await bob.spawn("", {})
     await ada.stop("")
     await team.faulty.nothing_is_left()

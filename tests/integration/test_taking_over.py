@@ -47,7 +47,7 @@ async def test_a_start_that_takes_over(places):
         assert claim["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         assert claim["metadata"]["annotations"][names.START] == pod["metadata"]["annotations"][names.START]
         assert sorted(places.requests()) == ["create pods", f"patch {CLAIMS}", f"patch {CLAIMS}"]
-        assert places.said() == ["A warm device was reserved for you on node node-a."]
+        assert places.said() == ["A device was reserved for you on node node-a."]
 
         await world.until(lambda: placeholder.key not in world.watch.snapshot.pods)
         claim = await places.only_the_pod_uses_it()
@@ -211,7 +211,7 @@ async def test_a_promise_that_ends_before_the_pod_is_made(places):
         places.proxy.fail(Fault.hold(), verb="delete", resource="pods")
         assert await places.spawn() is None
         assert places.said()[:2] == [
-            "A warm device was reserved for you on node node-a.",
+            "A device was reserved for you on node node-a.",
             "The reservation for this server has ended; it gets a device of its own.",
         ]
         pod = await places.pod()

@@ -226,7 +226,7 @@ async def test_an_api_that_is_away_is_told(hub: Hub):
     hub.side.spawner_config.start_timeout = 40
     hub.proxy.fail(Fault.refuse(), resource=MAPS, times=None)
     error = await hub.spawn()
-    assert str(error) == "Kubernetes does not answer, so no VLAN can be given. Please try again later."
+    assert str(error) == "The cluster does not answer, so no VLAN can be assigned. Please try again later."
     hub.proxy.heal()
     await hub.nothing_is_left()
     assert hub.proxy.count("create", "pods") == 0
@@ -246,9 +246,7 @@ async def test_what_is_corrupt_is_told_and_left_alone(hub: Hub):
     data = {"100": "[{]"}
     await hub.set_account(data)
     error = await hub.spawn()
-    assert "(ConfigMap dra-spawner-vlans) cannot be read. Please tell your administrator: VLAN 100: no JSON" in str(
-        error
-    )
+    assert str(error) == "The list of VLANs in use is damaged. Please tell your administrator."
     assert (await hub.cluster.admin.get(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP)))["data"] == data
     await hub.cluster.admin.delete(hub.cluster.path(MAPS, names.VLANS_CONFIG_MAP))
     assert await hub.spawn() is None

@@ -146,8 +146,9 @@ async def test_what_others_made_is_left_alone_or_refused(cluster):
     (made,) = await cluster.publish(foreign)
     assert not await hold(api, namespace, config_map(may_be_foreign=True), "a", LATER)
     assert await there(cluster, config_map()) == made
-    with pytest.raises(StandingRefused, match="has to rename ConfigMap vlan-42"):
+    with pytest.raises(StandingRefused, match="needs a name in the cluster that is taken") as refused:
         await hold(api, namespace, config_map(), "a", LATER)
+    assert "rename ConfigMap vlan-42" in refused.value.detail
 
 
 async def test_one_that_was_set_up_otherwise_is_refused_until_it_goes(cluster):

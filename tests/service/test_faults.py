@@ -33,12 +33,12 @@ async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster:
             await service.until_warm(PLAIN, 2)
             assert set(service.context.problems()) == {
                 "The cluster does not serve resource.k8s.io/v1: devices are left out, all else works.",
-                "placeholders of gpu-whole: nothing is kept, as the cluster has no devices.",
+                "placeholders of gpu-whole: none are created, as the cluster has no devices.",
             }
             answer = await service.place(PLAIN, "ada")
             assert (answer["kind"], answer["claims"], answer["until"]) == ("fresh", {}, None)
     told = [each.getMessage() for each in caplog.records if "gpu-whole" in each.getMessage()]
-    assert told == ["Placeholders: placeholders of gpu-whole: nothing is kept, as the cluster has no devices"]
+    assert told == ["Placeholders: placeholders of gpu-whole: none are created, as the cluster has no devices"]
 
 
 async def test_while_the_api_server_is_away_nothing_is_decided_and_then_all_goes_on(cluster: ClusterUnderTest) -> None:

@@ -125,7 +125,7 @@ async def test_what_was_published_stays_good_until_something_better_comes(cluste
         path = f"/api/v1/namespaces/{cluster.namespace}/configmaps/{names.SHAPES_CONFIG_MAP}"
         await cluster.admin.patch(path, {"data": {"shapes.json": "{"}})
         await service.until(lambda: "is invalid" in service.controller.shapes.problem, "the mishap is seen")
-        assert "what was published before it is used" in service.controller.shapes.problem
+        assert "the shapes before it stay in use" in service.controller.shapes.problem
         await cluster.admin.delete(path)
         await service.until(lambda: "not published" in service.controller.shapes.problem, "it is gone")
         latest = service.controller.latest

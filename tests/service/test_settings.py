@@ -48,7 +48,7 @@ def test_accepted(value: Any, expected: Any) -> None:
         pytest.param({"a": 2}, 'placeholders.a: found 2; allowed: a mapping like {"min": 2, "max": 20}', id="a-number"),
         pytest.param(
             {"a": {"max": 2}},
-            "placeholders.a.min: nothing found; allowed: how many places are kept at all times",
+            "placeholders.a.min: nothing found; allowed: the number of placeholders at all times",
             id="without-min",
         ),
         pytest.param(

@@ -167,10 +167,13 @@ async def test_gates_of_a_profile_stay(nowhere, service):
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        ({"kind": "warm", "node": "node-a"}, ["Room was reserved for you on node node-a."]),
-        ({"kind": "preempt", "node": "node-a", "reason": "x"}, ["Room is being made for this server on node node-a."]),
+        ({"kind": "warm", "node": "node-a"}, ["CPU and memory were reserved for you on node node-a."]),
+        (
+            {"kind": "preempt", "node": "node-a", "reason": "x"},
+            ["Devices are being freed for this server on node node-a."],
+        ),
         ({"kind": "scale-up", "reason": "one more node like a"}, ["Waiting for a node: one more node like a."]),
-        ({"kind": "scale-up"}, ["Waiting for a node: none has room."]),
+        ({"kind": "scale-up"}, ["Waiting for a node: it fits on none at present."]),
         ({"kind": "fresh", "reason": "free"}, []),
     ],
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",

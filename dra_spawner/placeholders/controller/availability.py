@@ -1,4 +1,4 @@
-"""What can be had now: of each choice, how a server would get its place, and how many places there are."""
+"""Availability of each choice: the placement of a server now, and the numbers of placeholders."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class PlaceholderCounts:
     used
         Users' servers that have a node.
     pending
-        Users' servers that have none yet.
+        Users' pending servers.
     """
 
     placeholders: Counter[PlaceholderState] = field(default_factory=Counter)
@@ -68,7 +68,7 @@ def count_placeholders(view: View) -> dict[str, PlaceholderCounts]:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAvailability:
-    """How a server of one choice would get its place.
+    """Availability of one choice.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class ChoiceAvailability:
     shape
         Id of its shape; empty if it has none.
     placement
-        How; None where that is not known.
+        Placement of a server now; None if not known.
     left_out
         Why it has no shape.
     """
@@ -91,9 +91,9 @@ class ChoiceAvailability:
 
 
 class Availability:
-    """Works out what can be had, anew only when the cluster or what is wanted has changed.
+    """Computes availability, again only after the cluster or the policy has changed.
 
-    One shape is worked out after the other, with turns for others between: with thousands of nodes each takes a while.
+    The event loop gets a turn after each shape: with thousands of nodes a shape takes a while.
     """
 
     def __init__(self, controller: PlaceholderController) -> None:
@@ -103,10 +103,10 @@ class Availability:
         self._ground: _Ground | None = None
 
     async def choices(self, name: str = "") -> tuple[ChoiceAvailability, ...]:
-        """Of each choice that the hub publishes, by name, amounts by their value; or of one.
+        """Availability of each published choice, sorted by name and amount; or of one.
 
-        Of combinations of several options there may be thousands: only those are among them of which there is, or is to
-        be, something.
+        Combinations of several options, of which there may be thousands, are listed only if they have a target, a
+        placeholder or a server.
         """
         controller = self._controller
         counts = count_placeholders(controller.view())
@@ -138,11 +138,11 @@ class Availability:
         for shape in policy.shapes.values():
             if shape.id in shapes and shape.id not in known:
                 await asyncio.sleep(0)
-                # Of the cluster as it is by now; the answers are of moments that are close to each other.
+                # Each answer is for the present cluster; the moments are close together.
                 with suppress(SearchStopped):
                     known[shape.id] = find_placement(controller.view(), policy, shape, namespace, drivers)
         if not ground.is_same(self._present_ground(policy)):
-            self._ground = None  # it has changed meanwhile; next time all is asked anew
+            self._ground = None  # it has changed meanwhile; the next call computes all again
         return known
 
     def _present_ground(self, policy: Policy) -> _Ground:
@@ -153,7 +153,7 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """What answers depend on."""
+    """Inputs of the answers."""
 
     version: int
     policy: Policy
@@ -170,7 +170,7 @@ class _Ground:
 def _listed(
     published: PublishedShapes, replicas: Collection[str], counts: Collection[str], name: str
 ) -> dict[str, Shape]:
-    """The choices to tell of, by name."""
+    """The listed choices, by name."""
     if name:
         choice = find_choice(name, published.shapes)
         return {choice: published.shapes[choice]} if choice is not None else {}

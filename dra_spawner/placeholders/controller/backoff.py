@@ -38,7 +38,7 @@ class Backoff:
     pause
         Seconds after the last failure of the API server, after which it is tried again.
     clock
-        Seconds that only go forward; the event loop's by default.
+        Monotonic seconds; the event loop's by default.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class Backoff:
         self._longest = longest
         self._pause = pause
         self._clock = clock
-        #: Of actions that each round decides anew.
+        #: Refusals of actions of rounds.
         self._refusals: dict[Hashable, _Refusal] = {}
-        #: Of reservations, which are decided once for each question.
+        #: Refusals of reservations, which no round repeats.
         self._reservations: dict[Hashable, _Refusal] = {}
         self._failures = 0
         self._failed_at = 0.0
         self._last_failure = ""
 
     def allowed(self, actions: Iterable[Action]) -> tuple[Action, ...]:
-        """The actions of a round that may be tried now; what is no longer among them is forgotten."""
+        """The actions of a round that may be tried now; refusals of absent actions are forgotten."""
         by_key = [(_key(each), each) for each in actions]
         wanted = {key for key, _ in by_key}
         self._refusals = {key: each for key, each in self._refusals.items() if key in wanted}
@@ -80,8 +80,7 @@ class Backoff:
         Returns
         -------
         str
-            What to say of it; empty if it may work at any time. What is no answer of the API server is a mistake in
-            here, which is not repeated at once either.
+            The problem; empty if the next try may work. An error of another kind is a defect, and delayed too.
         """
         if isinstance(error, KubernetesError):
             self._note_failure(error)
@@ -89,11 +88,11 @@ class Backoff:
                 return ""
             problem = missing_right(error) or str(error)
         else:
-            problem = f"it cannot be done: {type(error).__name__}: {error}"
+            problem = f"an unforeseen error: {type(error).__name__}: {error}"
         refusals, key, now = self._of(action), _key(action), self._clock()
         before = refusals.get(key)
         if before is not None and now < before.until:
-            return before.problem  # others of the same kind in the same round
+            return before.problem  # a further one of this kind in the same round
         delay = min(2 * before.delay, self._longest) if before is not None else self._first
         refusals[key] = _Refusal(now + delay, delay, problem)
         return problem
@@ -109,18 +108,18 @@ class Backoff:
 
     @property
     def api_problem(self) -> str:
-        """Why nothing is asked of the API server for now; empty if it may be."""
+        """Why no request is sent to the API server for now; empty if requests may be sent."""
         if self._failures < _MOST_FAILURES or self._clock() - self._failed_at >= self._pause:
             return ""
         return f"the API server fails: {self._last_failure}"
 
     def problems(self) -> tuple[str, ...]:
-        """All that rounds want and the API server refuses, each once."""
+        """The refusals of actions of rounds, each once."""
         return tuple(dict.fromkeys(each.problem for each in self._refusals.values()))
 
     def _note_failure(self, error: KubernetesError) -> None:
         if not error.retryable:
-            self._failures = 0  # it has answered
+            self._failures = 0  # an answer ends the row of failures
             return
         self._failures += 1
         self._failed_at = self._clock()
@@ -136,5 +135,5 @@ class Backoff:
 
 
 def _key(action: Action) -> Hashable:
-    """What an action is about, whatever its reason."""
+    """Identity of an action, without its reason."""
     return action.kind, action.subject

@@ -24,11 +24,11 @@ __all__ = ["KINDS_OF_DECISIONS", "REFUSAL", "decision_of"]
 REFUSAL = "refuse-reservation"
 
 KINDS_OF_DECISIONS = (*(each.kind for each in ACTIONS), REFUSAL)
-"""What `Decision.kind` may be."""
+"""Values of `Decision.kind`."""
 
 
 def decision_of(action: Action, watch: ClusterWatch, now: datetime, name_of: Callable[[str], str]) -> Decision:
-    """A decision as people and programs read it.
+    """The entry of an action in the log of decisions.
 
     Parameters
     ----------

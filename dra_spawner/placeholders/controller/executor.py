@@ -40,16 +40,16 @@ __all__ = ["ActionExecutor", "ReservationLost"]
 log = logging.getLogger(__name__)
 
 _CLAIMS: Final = "resourceclaims"
-#: Others may write to a claim that is being reserved; then the next version is looked at.
+#: Tries to reserve a claim that others write to.
 _TRIES: Final = 5
 
 
 class ReservationLost(Exception):
-    """Another writer was quicker: a claim has been reserved, is being deleted, or is gone."""
+    """Raised when another writer has reserved or deleted the claim."""
 
 
 class _OfOthers(Exception):
-    """A claim of the wanted name has become somebody else's."""
+    """Raised when a claim of the expected name does not belong to the placeholder."""
 
 
 class ActionExecutor:
@@ -60,11 +60,11 @@ class ActionExecutor:
     api
         See `docs/placeholders.md` for the rights its account needs.
     settings
-        Of all placeholders.
+        Settings of all placeholders.
     may_act
         Called before each request; raises if this process must not act (any more).
     new_name
-        A name for a placeholder of a shape, never given before.
+        Returns an unused name for a placeholder of a shape.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class ActionExecutor:
         Parameters
         ----------
         expectations
-            Of the process. Knows which creations were not answered.
+            Of the process; it has the creations without an answer.
 
         Returns
         -------
         tuple of Expectation
-            What the watch is going to show.
+            The changes that the watch will show.
 
         Raises
         ------
         KubernetesError
-            As the API server answered. Whatever was done by then, the next decision sees it.
+            The API server's answer. The next decision sees what was done before it.
         ReservationLost
             When a placeholder cannot be reserved any more.
         """
@@ -122,7 +122,7 @@ class ActionExecutor:
     async def _create(
         self, shape: Shape, action: CreatePlaceholder, expectations: Expectations
     ) -> tuple[Expectation, ...]:
-        """Make a placeholder; if that was tried before and nobody knows whether it is there, then that one."""
+        """Create a placeholder, or retry an earlier creation without an answer."""
         while (name := expectations.take_unanswered(shape.id)) is not None:
             with contextlib.suppress(_OfOthers):
                 return await self._create_named(name, shape, action, expectations, is_again=True)
@@ -149,15 +149,15 @@ class ActionExecutor:
                 there.append(claim)
                 if is_new:
                     made.append(claim)
-                if not _is_kept_for(claim, each, name):
+                if not _belongs_to(claim, each, name):
                     raise _OfOthers
             pod, _ = await self._create_or_find(resource_path("v1", "pods", namespace), manifest)
         except KubernetesError as error:
             if error.retryable or is_again:
-                # The pod may be there all the same: one more of another name would be one too many.
+                # The pod may exist: another name could make one too many.
                 expectations.keep_unanswered(shape.id, name)
             if not error.retryable:
-                # Claims that were there before may be those of a placeholder that lives.
+                # Claims that existed before may belong to a running placeholder.
                 await self._undo(made)
             raise
         for each in manifests:
@@ -168,7 +168,7 @@ class ActionExecutor:
         )
 
     async def _create_or_find(self, path: str, manifest: JsonObject) -> tuple[JsonObject, bool]:
-        """The object of a name, and whether it was made here and now."""
+        """The object with a manifest's name, and whether this call created it."""
         self.may_act()
         try:
             return await self._api.create(path, manifest), True
@@ -176,12 +176,12 @@ class ActionExecutor:
             if not error.already_exists:
                 raise
         self.may_act()
-        # To change pods is among this account's rights, to read one is not; that nothing is to change writes nothing.
+        # The account may patch pods but not get them; an empty patch writes nothing.
         name = manifest["metadata"]["name"]
         return await self._api.patch(f"{path}/{name}", {}, patch_type=PatchType.MERGE), False
 
     async def _own(self, claim: JsonObject, pod: JsonObject) -> None:
-        """Let a claim go with its placeholder, unless it is reserved by now; without an owner it is an orphan later.
+        """Make a placeholder the owner of a claim, unless the claim is reserved by now.
 
         Parameters
         ----------
@@ -199,15 +199,15 @@ class ActionExecutor:
         except KubernetesError as error:
             if error.status == 403:
                 raise
-            log.info("A claim does not go with its placeholder: claim=%s because=%s", claim["name"], error)
+            log.info("A claim has no owner and may stay behind: claim=%s because=%s", claim["name"], error)
 
     async def _end(self, key: ObjectKey, uid: str) -> tuple[Expectation, ...]:
-        """Delete a placeholder, with the grace of its own: its devices are free when its kubelet says so."""
+        """Delete a placeholder with its own grace period: its devices are free when the kubelet has ended it."""
         self.may_act()
         try:
             await self._api.delete(resource_path("v1", "pods", key.namespace, key.name), uid=uid, missing_ok=True)
         except KubernetesError as error:
-            if not error.conflict:  # another pod of that name by now
+            if not error.conflict:  # another pod with this name
                 raise
         return (_terminating(Kind.POD, key, uid),)
 
@@ -216,9 +216,9 @@ class ActionExecutor:
         return await self._patch(Kind.NODE, "v1", "nodes", ObjectKey("", action.node), body)
 
     async def _add_consumer(self, action: AddConsumer) -> tuple[Expectation, ...]:
-        """Append to the owners and to the consumers, whatever others there are, in two requests side by side.
+        """Add an owner and a consumer, in two parallel requests.
 
-        Both are lists by uid in the API, which a strategic merge patch adds to without looking.
+        Both are lists keyed by uid, so a strategic merge patch adds to them without reading.
         """
         key, pod, uid = action.claim, action.pod, action.pod_uid
         bodies: dict[str | None, JsonObject] = {}
@@ -243,7 +243,7 @@ class ActionExecutor:
         return tuple(_written(Kind.RESOURCE_CLAIM, each) for each in answers if isinstance(each, dict))
 
     async def _is_nobodys(self, key: ObjectKey, error: BaseException) -> bool:
-        """Whether a pod could not be entered because the claim is no longer one that anybody could take over."""
+        """Whether a write failed because the claim cannot be handed over any more."""
         if not isinstance(error, KubernetesError) or not (error.not_found or error.status == 422):
             return False
         if error.not_found:
@@ -258,7 +258,7 @@ class ActionExecutor:
         return "deletionTimestamp" in claim["metadata"] or "allocation" not in (claim.get("status") or {})
 
     async def _reserve(self, claim: ReservedClaim, action: ReservePlaceholder) -> Expectation:
-        """Write on a claim for whom it is reserved, by compare-and-swap.
+        """Write a reservation on a claim, by compare-and-swap.
 
         Raises
         ------
@@ -267,7 +267,7 @@ class ActionExecutor:
         """
         key, version = claim.key, claim.version
         path = resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name)
-        # Without an owner it does not go with the placeholder, which the scheduler may preempt at any time.
+        # Its owner would delete it with the placeholder, which the scheduler may preempt at any time.
         written: JsonObject = {
             "labels": {
                 names.RESERVED_FOR: action.pod.name,
@@ -287,7 +287,7 @@ class ActionExecutor:
                     raise
             else:
                 return _written(Kind.RESOURCE_CLAIM, changed)
-            # It has changed since it was seen: in what matters, or otherwise.
+            # It has changed since it was seen; the change may not matter.
             try:
                 metadata = (await self._api.get(path))["metadata"]
             except KubernetesError as error:
@@ -306,12 +306,12 @@ class ActionExecutor:
                 resource_path(names.RESOURCE_API, _CLAIMS, key.namespace, key.name), uid=uid, missing_ok=True
             )
         except KubernetesError as error:
-            if not error.conflict:  # another claim of that name by now
+            if not error.conflict:  # another claim with this name
                 raise
         return (_terminating(Kind.RESOURCE_CLAIM, key, uid),)
 
     async def _undo(self, claims: Iterable[JsonObject]) -> None:
-        """Delete the claims of a placeholder that the API server refused; what is left is found as orphans later."""
+        """Delete the claims of a refused placeholder; leftovers are found as orphans."""
         with contextlib.suppress(KubernetesError):
             for each in claims:
                 metadata = each["metadata"]
@@ -331,14 +331,14 @@ class ActionExecutor:
                 resource_path(api, plural, key.namespace or None, key.name), body, patch_type=PatchType.MERGE
             )
         except KubernetesError as error:
-            if error.not_found or error.conflict or error.other_uid:  # gone, or another object of that name
+            if error.not_found or error.conflict or error.other_uid:  # gone, or another object with this name
                 return ()
             raise
         return (_written(kind, changed),)
 
 
-def _is_kept_for(claim: JsonObject, manifest: JsonObject, placeholder: str) -> bool:
-    """Whether a claim is as it was made, and nobody has it but the placeholder, which may be there."""
+def _belongs_to(claim: JsonObject, manifest: JsonObject, placeholder: str) -> bool:
+    """Whether a claim equals its manifest and has no consumer but the placeholder."""
     metadata = claim["metadata"]
     holders = [*(metadata.get("ownerReferences") or ()), *((claim.get("status") or {}).get("reservedFor") or ())]
     return (
@@ -357,7 +357,7 @@ def _terminating(kind: Kind, key: ObjectKey, uid: str = "") -> Expectation:
 
 
 def _written(kind: Kind, obj: JsonObject, *, is_new: bool = False) -> Expectation:
-    """The object as it was written, or what has become of it since."""
+    """Expects the object as written, or a later state of it."""
     metadata = obj["metadata"]
     key = ObjectKey(metadata.get("namespace", ""), metadata["name"])
     version = metadata.get("resourceVersion", "")

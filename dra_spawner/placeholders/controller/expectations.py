@@ -1,12 +1,11 @@
-"""What this process has done and the watch does not show yet, so that nothing is done twice.
+"""Changes that this process made and the watch does not show yet, so that nothing is done twice.
 
-As in Kubernetes' controllers: an action that was carried out is expected to be seen. Until then, decisions count it.
+As in Kubernetes' controllers, decisions count a done action until the watch shows it.
 
 - A deletion under way makes its placeholder `terminating` (`View.ending`).
-- A reservation makes its placeholder `reserved` (`View.reserved`) from before the first request until it is over.
-- While a created placeholder is not seen, no further one is created: their number is unknown.
-- A creation without an answer may have worked. The next placeholder of its shape gets the same name, so it is there
-  once, whatever became of the first request.
+- A reservation makes its placeholder `reserved` (`View.reserved`) from before its first request to its end.
+- While a created placeholder is not seen, no other one is created, as their number is unknown.
+- A creation without an answer may have worked. The next placeholder of its shape gets the same name, so it exists once.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["Expectation", "Expectations"]
 
-#: By then the watch shows what is there, or it is stale and nothing is decided.
+#: After this time the watch shows the object, or it is stale and nothing is decided.
 _UNANSWERED_SECONDS: Final = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """A change of one object that the watch is going to show.
+    """A change of one object that the watch will show.
 
     Attributes
     ----------
     is_met
-        Whether it does.
+        Whether the watch shows it.
     is_new
         Whether the object was created.
     """
@@ -53,16 +52,16 @@ class Expectations:
     Parameters
     ----------
     clock
-        Seconds that only go forward; the event loop's by default.
+        Monotonic seconds; the event loop's by default.
 
     Attributes
     ----------
     reserved
-        Reservations by placeholder, whether or not their claims show them.
+        Reservations by placeholder, seen or not.
     deleting
         Placeholders that are being deleted in this round.
     version
-        How often `deleting` has changed.
+        Number of changes of `deleting`.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: asyncio.get_running_loop().time()) -> None:
@@ -76,7 +75,7 @@ class Expectations:
     # --- deletions and reservations ----------------------------------------------------------------------------------
 
     def expect_deletions(self, actions: Iterable[Action]) -> None:
-        """Count the placeholders that these actions delete, and no others, as terminating."""
+        """Count exactly the placeholders that these actions delete as terminating."""
         deleting = frozenset(each.key for each in actions if isinstance(each, DeletePlaceholder))
         if deleting != self.deleting:
             self.deleting = deleting
@@ -87,17 +86,17 @@ class Expectations:
         self.reserved[action.placeholder] = Reservation(action.pod.name, action.until, action.since)
 
     def forget_reservation(self, action: ReservePlaceholder) -> None:
-        """Count a placeholder as reserved no longer, unless its claims show it."""
+        """Count a placeholder as reserved only if its claims show it."""
         self.reserved.pop(action.placeholder, None)
 
     def forget_ended_reservations(self, now: datetime) -> None:
-        """Forget those that are over."""
+        """Forget reservations that are over."""
         self.reserved = {key: each for key, each in self.reserved.items() if now < each.until}
 
     # --- creations ---------------------------------------------------------------------------------------------------
 
     def keep_creations(self, unmet: Iterable[Expectation], seconds: float) -> None:
-        """Remember the created pods among what was not seen in time; after so many seconds they count as gone."""
+        """Remember created pods that were not seen in time; after `seconds` they count as gone."""
         until = self._clock() + seconds
         self._created += [(each, until) for each in unmet if each.kind is Kind.POD and each.is_new]
 
@@ -116,7 +115,7 @@ class Expectations:
         self._unanswered.setdefault(shape, {})[name] = now + _UNANSWERED_SECONDS
 
     def take_unanswered(self, shape: str) -> str | None:
-        """The oldest of these names of a shape, once; None if there is none."""
+        """Take the oldest remembered name for a shape; None if there is none."""
         fresh = _fresh(self._unanswered.pop(shape, {}), self._clock())
         found = next(iter(fresh), None)
         if found is not None and len(fresh) > 1:

@@ -16,12 +16,12 @@ _LONGEST: Final = 600.0
 
 
 class HandoverTimes:
-    """Watches for the pods that claims were reserved for.
+    """Watches for the pods of reservations.
 
     Parameters
     ----------
     clock
-        Seconds that only go forward.
+        Monotonic seconds.
     """
 
     def __init__(self, watch: ClusterWatch, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -32,13 +32,13 @@ class HandoverTimes:
         watch.on_change(self._note)
 
     def on_bound(self, callback: Callable[[float], None]) -> None:
-        """Be told of each handover's seconds."""
+        """Register a callback for the seconds of each handover."""
         self._callbacks.append(callback)
 
     def begin(self, namespace: str, pod: str) -> None:
-        """A claim was reserved for a pod that is yet to come."""
+        """Note a reservation for a pod that does not exist yet."""
         now = self._clock()
-        # Those that never came are not waited for.
+        # Forget pods that never came.
         self._begun = {key: since for key, since in self._begun.items() if now - since < _LONGEST}
         self._begun[ObjectKey(namespace, pod)] = now
 

@@ -1,4 +1,4 @@
-"""How long users' servers wait for a node, and what they waited for."""
+"""How long users' servers are pending, and why."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["LaunchOutcome", "LaunchWaits"]
 
-#: Since a reservation.
+#: Age at which a reservation is forgotten.
 _LONGEST: Final = timedelta(minutes=10)
-#: The API server stamps whole seconds: what was made so short a time ago was made when it was seen.
+#: Precision of creation stamps: an object younger than this counts as created when it was seen.
 _JUST: Final = timedelta(seconds=2)
 
 
 class LaunchOutcome(StrEnum):
-    """How a server came by its place."""
+    """How a server got its node."""
 
-    #: It took over a placeholder.
+    #: By a handover.
     HIT = "hit"
-    #: It waited for its node to come.
+    #: On a node that was created after it.
     NODE_WAIT = "node_wait"
-    #: Otherwise: it was free, or others made way.
+    #: Otherwise: free capacity, or preemption.
     MISS = "miss"
 
 
@@ -42,12 +42,12 @@ class _Waits:
 
 
 class LaunchWaits:
-    """Watches users' servers from when they are seen without a node until they have one.
+    """Watches users' servers from pending until they have a node.
 
     Parameters
     ----------
     namespaces
-        Where they are.
+        Of users' servers.
     now
         The time.
     """
@@ -62,11 +62,11 @@ class LaunchWaits:
         watch.on_change(self._note)
 
     def on_launch(self, callback: Callable[[str, LaunchOutcome, float], None]) -> None:
-        """Be told of the shape of each server that got a node, how it came by it, and the seconds that took."""
+        """Register a callback for each server that got a node: its shape, the outcome and the seconds."""
         self._callbacks.append(callback)
 
     def reservation(self, namespace: str, pod: str) -> None:
-        """A placeholder was reserved for a pod that is yet to come."""
+        """Note a reservation for a pod that does not exist yet."""
         now = self._now()
         self._reserved = {key: at for key, at in self._reserved.items() if now - at < _LONGEST}
         self._reserved[ObjectKey(namespace, pod)] = now
@@ -86,7 +86,7 @@ class LaunchWaits:
                 waits = age(pod.created, now)
                 self._waiting[key] = _Waits(pod.uid, now - waits if waits > _JUST else now)
             return
-        # Of one that had a node when it was first seen it is not known how long it waited.
+        # The wait of a server that had a node at first sight is unknown.
         if self._waiting.pop(key, None) is not None and known is not None and known.uid == pod.uid:
             self._tell(key, pod, known.since)
 
@@ -98,7 +98,7 @@ class LaunchWaits:
 
     def _outcome(self, key: ObjectKey, pod: Pod, since: datetime) -> LaunchOutcome:
         reserved = self._reserved.pop(key, None) is not None
-        # A pod that came too late for its reservation has a claim of its own.
+        # A pod that missed its reservation has a claim of its own.
         if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (reserved and not pod.claims):
             return LaunchOutcome.HIT
         node = self._watch.snapshot.nodes.get(pod.node_name)

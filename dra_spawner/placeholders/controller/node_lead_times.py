@@ -1,4 +1,4 @@
-"""How long nodes take to become useful: until they are ready, their devices are published, users are let in."""
+"""Lead times of new nodes: until they are ready, have published their devices, and are open to users."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from dra_spawner.simulator.cluster_objects import Kind
 
 __all__ = ["LeadPhase", "NodeLeadTimes"]
 
-#: What takes longer is not waited for: such a node is broken, not slow.
+#: Longest lead time; a node that takes longer counts as broken.
 _LONGEST: Final = timedelta(hours=2)
-#: Kinds of nodes told apart; an administrator may have given a label that says something else of every node.
+#: Limit of kinds, as a wrong label may differ on every node.
 _MOST_KINDS: Final = 50
 _OTHER: Final = "other"
 _NO_KIND: Final = "none"
 
 
 class LeadPhase(StrEnum):
-    """What a new node has come to."""
+    """Phase of a new node."""
 
-    #: Its kubelet says that it is ready.
+    #: It is Ready.
     READY = "ready"
-    #: All devices that nodes of its kind have are published.
+    #: All devices of its kind are published.
     SLICES = "slices"
-    #: Images, too, are there: users' servers may go there. Not counted if that is so only because of the deadline.
+    #: Images are there too, so it is open to users. Not counted if it was opened by the deadline.
     IMAGES = "images"
 
 
@@ -44,16 +44,16 @@ class _Young:
 
 
 class NodeLeadTimes:
-    """Follows nodes that were made since this began.
+    """Follows nodes that were created after its own start.
 
     Parameters
     ----------
     watch
         Shows nodes and slices.
     kind_label
-        Nodes with the same value of it are alike, as for readiness.
+        Nodes with the same value are of one kind.
     drivers_of
-        Drivers that nodes of a kind have been seen with.
+        Returns the drivers of a kind.
     now
         The time.
     """
@@ -77,7 +77,7 @@ class NodeLeadTimes:
         watch.on_change(self._note)
 
     def on_reached(self, callback: Callable[[str, LeadPhase, float], None]) -> None:
-        """Be told of a node's kind, what it has come to, and the seconds since it was made."""
+        """Register a callback for each phase: the node's kind, the phase, and the seconds since the node's creation."""
         self._callbacks.append(callback)
 
     def _note(self, change: Change) -> None:
@@ -93,14 +93,14 @@ class NodeLeadTimes:
                 self._note_slice(name)
 
     def _begin(self, name: str) -> None:
-        """Follow a node, unless it was there before: when it reached what is not known then."""
+        """Follow a node, unless it existed before, as its times are unknown then."""
         state = self._watch.snapshot.nodes.get(name)
         now = self._now()
         self._young = {key: each for key, each in self._young.items() if now - each.created < _LONGEST}
         if state is None:
             return
         created = now - age(state.node.created, now)
-        # The API server stamps whole seconds, which have begun a moment before.
+        # Creation stamps have whole seconds.
         if created > self._began - timedelta(seconds=1):
             slices = {key for key, each in self._watch.snapshot.slices.items() if each.node_name == name}
             self._young[name] = _Young(created, slices=slices)

@@ -1,4 +1,4 @@
-"""Users' servers that wait for a node, and why."""
+"""Users' pending servers, and why they are pending."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ class PendingServer:
     Attributes
     ----------
     cause
-        Why it waits, or what is done about it, as a sentence without its full stop.
+        Why it is pending, or what is done about it, as a sentence without a full stop.
     needs_node
-        Whether nothing helps but another node.
+        Whether only another node helps.
     is_known
-        Whether it is known if it fits anywhere; not where the search for its devices was stopped or has to wait, or
-        where a selector cannot be evaluated here.
+        Whether it is known if it fits; false if a search was stopped or postponed, or a selector gets no verdict.
     """
 
     pod: Pod
@@ -38,10 +37,9 @@ class PendingServer:
 
 
 def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, ...]:
-    """Each server that waits, in the order of the scheduler's queue.
+    """The pending servers, in the order of the scheduler's queue.
 
-    The leader says what it decided on last. Of servers that came since then, and where another replica leads, it is
-    worked out what a leader would say.
+    The leader answers from its last round. For newer servers, and on a standby, the decision is computed here.
     """
     view = controller.view()
     hold = hold_reason(view, controller.policy)
@@ -49,7 +47,7 @@ def pending_servers(controller: PlaceholderController) -> tuple[PendingServer, .
     found = []
     for pod in view.pending_users:
         known = told.get(ObjectKey.of(pod))
-        # While nothing is decided it is not known either what the pod itself lacks.
+        # During a hold the pod's own problems are not known either.
         found.append(
             PendingServer(pod, known.reason, known.needs_node, known.unknown is None)
             if known
@@ -70,5 +68,5 @@ def _told(controller: PlaceholderController, view: View) -> dict[ObjectKey, Pend
 
 
 def _as_by_age(view: View) -> dict[str, PendingRecord]:
-    """What a leader may remember of pods that wait; one that fits and has no node for long is left out for a reason."""
+    """Records as a leader would have them; a pod that fits and has long been pending has a reason."""
     return {pod.uid: PendingRecord(view.now - age(pod.created, view.now)) for pod in view.pending_users}

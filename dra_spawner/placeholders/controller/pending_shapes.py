@@ -1,6 +1,6 @@
-"""Shapes of servers that wait for a node and of which no choice is published: combinations of options, for one.
+"""Shapes of pending servers that are not published, for example combinations of options.
 
-The hub writes the definition on the server's pod, so whoever leads finds it there.
+The hub writes the definition on the server's pod, where every replica finds it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 
 
 class PendingShapes:
-    """Adds to a policy what servers need that wait now.
+    """Adds shapes of pending servers to a policy.
 
     Parameters
     ----------
     watch
-        Knows the annotations of pods.
+        Has the annotations of pods.
     trusts_servers
-        Whether servers' pods are what they say they are. Not where users may write there: then it must be so.
+        Whether the labels of servers' pods are believed; not where users may write them.
     """
 
     def __init__(self, watch: ClusterWatch, *, trusts_servers: bool = True) -> None:
@@ -45,10 +45,10 @@ class PendingShapes:
         self._policy = Policy()
 
     def added_to(self, policy: Policy, view: View) -> tuple[Policy, View]:
-        """The policy with their shapes, and the view with what servers ask for where they are not trusted.
+        """The policy with these shapes, and the view with true shapes where servers are not trusted.
 
-        The added shapes have no images: no node is less ready for others because of them. Without any published shape
-        both are returned as they are: then no node is made ready.
+        The added shapes have no images, so they do not change the readiness of nodes. Without any published shape both
+        are returned unchanged.
         """
         if not policy.shapes:
             return policy, view
@@ -69,7 +69,7 @@ class PendingShapes:
                     own[ObjectKey.of(pod)] = known.id
             if known is not None and known.id not in policy.shapes:
                 found[known.id] = known
-        # Only of who waits now: this is as big as that.
+        # Bounded by the number of pending servers.
         self._read = read
         if self._own is not None:
             self._own.forget_others()
@@ -85,7 +85,7 @@ class PendingShapes:
         assert self._own is not None
         found, is_new = self._own.of(pod, said, view.snapshot)
         if found is None and is_new:
-            log.warning("A pod asks for less than it says, or for something else: pod=%s shape=%s", pod, said.id)
+            log.warning("A pod's declared shape is not its true one: pod=%s shape=%s", pod, said.id)
         return found
 
     def _definition(self, pod: Pod) -> str:
@@ -97,5 +97,5 @@ def _shape(shape: str, text: str, pod: Pod) -> Shape | None:
     try:
         return read_definition(text, shape)
     except DefinitionError as error:
-        log.warning("A pod does not say what it needs: pod=%s because=%s", pod, error)
+        log.warning("A pod has no valid shape definition: pod=%s because=%s", pod, error)
         return None

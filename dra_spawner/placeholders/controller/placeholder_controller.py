@@ -1,4 +1,4 @@
-"""Placeholders, as the service has them: the wanted policy, the view, and, while it leads, the work."""
+"""The placeholder controller of the service: policy, view, and, while it leads, rounds and reservations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dra_spawner.placeholders.controller.launch_waits import LaunchWaits
 from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.controller.reconciler import Reconciler, ReconcilerTimes
 from dra_spawner.placeholders.controller.reservation_log import ReservationLog
-from dra_spawner.placeholders.controller.reservations import Frozen, Reservations, ReservedPlacement
+from dra_spawner.placeholders.controller.reservations import OnHold, Reservations, ReservedPlacement
 from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.controller.shapes_source import ShapesSource
 from dra_spawner.placeholders.controller.steady_clock import SteadyClock
@@ -44,24 +44,24 @@ __all__ = ["ControllerCounts", "PlaceholderController", "UnknownShape"]
 
 log = logging.getLogger(__name__)
 
-#: Nothing older is known than this, in seconds, when nothing was ever known.
+#: Age in seconds of a view that was never complete.
 _NEVER: Final = 10.0**6
 
 
 class UnknownShape(Exception):
-    """A shape was asked for that the hub does not publish."""
+    """Raised for a shape that the hub does not publish."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """What follows from what is published, while that stays so.
+    """Results derived from the published shapes.
 
     Attributes
     ----------
     replicas
-        By name of the choice, as it is published; what names nothing is not in it.
+        By published name of the choice, without settings that name no choice.
     names
-        Of the choices with a shape, by its id.
+        Names of choices by id of their shape.
     """
 
     published: PublishedShapes
@@ -74,7 +74,7 @@ class _Wanted:
 
 @dataclass(slots=True)
 class ControllerCounts:
-    """What happened since the start of the process.
+    """Counts since the start of the process.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class ControllerCounts:
     ended
         Placeholders that ended, by cause.
     denials
-        Placeholders that should have gone and were not evicted, by rule.
+        Denied evictions, by rule.
     """
 
     placements: Counter[PlacementKind] = field(default_factory=Counter)
@@ -92,14 +92,14 @@ class ControllerCounts:
 
 
 class PlaceholderController:
-    """Keeps placeholders while its process leads, and knows of them in any case.
+    """Manages placeholders while its process leads, and reads them on a standby too.
 
     Parameters
     ----------
     watch
-        What is known of the cluster.
+        Of the cluster.
     decisions
-        Remembers what was decided.
+        Log of decisions.
     now
         The time.
     """
@@ -137,38 +137,38 @@ class PlaceholderController:
         self.counts = ControllerCounts()
         decisions.on_append(self._count)
 
-    # --- what is wanted -----------------------------------------------------------------------------------------------
+    # --- policy -------------------------------------------------------------------------------------------------------
 
     @property
     def is_on(self) -> bool:
-        """Whether any head-room is configured."""
+        """Whether any placeholders are configured."""
         return bool(self.settings.replicas)
 
     @property
     def policy(self) -> Policy:
-        """All that bears on decisions, for what the hub publishes at present."""
+        """The policy for the published shapes."""
         return self._wanted.policy
 
     @property
     def published(self) -> PublishedShapes:
-        """What the hub publishes, or published last that made sense."""
+        """The last valid shapes that the hub published."""
         return self.shapes.published
 
     def names_of(self, shape: str) -> tuple[str, ...]:
-        """Choices with a shape: first those that have head-room of their own, and short names."""
+        """Choices with a shape: those with own targets and short names first."""
         return self._wanted.names.get(shape, ())
 
     @property
     def replicas(self) -> Mapping[str, ReplicaRange]:
-        """What is kept, by name of the choice, as the hub publishes it."""
+        """Targets by published name of the choice."""
         return self._wanted.replicas
 
     def name_of(self, shape: str) -> str:
-        """The choice by which people know a shape; empty if there is none."""
+        """The name of a choice with a shape; empty if there is none."""
         return next(iter(self.names_of(shape)), "")
 
     def problems(self) -> tuple[str, ...]:
-        """All that is wrong about placeholders, as sentences."""
+        """All problems of placeholders, as sentences."""
         if not self.is_on:
             return ()
         found = [f"{each}." for each in self._wanted.problems]
@@ -206,7 +206,7 @@ class PlaceholderController:
             policy = replace(policy, replicas=kept)
             if left_out:
                 names = ", ".join(sorted(left_out))
-                problems.append(f"placeholders of {names}: nothing is kept, as the cluster has no devices")
+                problems.append(f"placeholders of {names}: none are created, as the cluster has no devices")
         told = frozenset(problems)
         for problem in sorted(told - self._told):
             log.warning("Placeholders: %s", problem)
@@ -214,20 +214,20 @@ class PlaceholderController:
         by_shape = _names(published, by_choice)
         return _Wanted(published, has_devices, policy, tuple(problems), by_choice, by_shape)
 
-    # --- what there is ------------------------------------------------------------------------------------------------
+    # --- view ---------------------------------------------------------------------------------------------------------
 
     @property
     def latest(self) -> Decisions | None:
-        """What was decided last by this process; None if it does not lead."""
+        """The last decisions of this process; None if it does not lead."""
         return self._reconciler.latest if self._reconciler is not None else None
 
     @property
     def leads(self) -> bool:
-        """Whether this process keeps placeholders."""
+        """Whether this process manages placeholders."""
         return self._reconciler is not None
 
     def view(self) -> View:
-        """The cluster as placeholders see it; with reservations, if this process leads."""
+        """The view; with this process's expectations while it leads."""
         if self._reconciler is not None:
             return self._reconciler.view()
         stale = min(self.watch.staleness_seconds(), _NEVER)
@@ -244,7 +244,7 @@ class PlaceholderController:
     # --- while it leads -----------------------------------------------------------------------------------------------
 
     async def lead(self, may_act: Callable[[], None]) -> None:
-        """Keep placeholders until cancelled.
+        """Manage placeholders until cancelled.
 
         Parameters
         ----------
@@ -274,7 +274,7 @@ class PlaceholderController:
             self._reconciler = self._reservations = None
 
     async def place(self, shape: str, namespace: str, pod: str, definition: str = "") -> ReservedPlacement:
-        """Where a server gets its place; see `Reservations.place`.
+        """The placement of a server; see `Reservations.place`.
 
         Parameters
         ----------
@@ -284,27 +284,27 @@ class PlaceholderController:
         Raises
         ------
         UnknownShape
-            If nobody says what it is, or if nothing is kept, so that nobody makes nodes ready.
+            If there is no definition, or no placeholders are configured, so that no node is made ready.
         DefinitionError
-            If what is said of it makes no sense.
+            If the definition is invalid.
         NotLeading
         KubernetesError
         """
         if self._reservations is None or self._reconciler is None:
-            raise NotLeading("this replica keeps no placeholders at present")
+            raise NotLeading("this replica does not manage placeholders at present")
         shapes = self.policy.shapes
         known = shapes.get(shape)
         if known is None and shapes and definition:
             try:
                 known = read_definition(definition, shape)
             except DefinitionError as error:
-                self._record.refused(shape, namespace, pod, "definition", f"its shape makes no sense: {error}")
+                self._record.refused(shape, namespace, pod, "definition", f"its shape is invalid: {error}")
                 raise
         if known is None:
             raise UnknownShape(shape)
         try:
             reservation = await self._reservations.place(known, namespace, pod)
-        except Frozen as error:
+        except OnHold as error:
             self._record.refused(shape, namespace, pod, "on-hold", f"nothing is reserved at present: {error}")
             raise
         except KubernetesError as error:
@@ -322,12 +322,12 @@ class PlaceholderController:
         return reservation
 
     async def wait_ended(self) -> None:
-        """Wait until what the hub publishes is followed no longer, and raise the cause; nothing if it never was."""
+        """Wait until the informer of the published shapes ends, and raise the cause; return if there is none."""
         if self.is_on:
             await self.shapes.wait_ended()
 
     async def __aenter__(self) -> Self:
-        """Follow what the hub publishes, if anything is to be kept."""
+        """Follow the published shapes, if placeholders are configured."""
         if self.is_on:
             await self.shapes.__aenter__()
         return self
@@ -347,7 +347,7 @@ class PlaceholderController:
         self.counts.denials[denial] += 1
 
     def _drivers_of(self, kind: str) -> Collection[str]:
-        """Drivers that nodes of a kind have been seen with."""
+        """The drivers of a kind of node."""
         return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
 
     def _wake(self) -> None:

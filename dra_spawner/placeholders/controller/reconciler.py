@@ -1,4 +1,4 @@
-"""The round: what is known, what follows from it, and doing that. Woken by whatever changes in the cluster."""
+"""The round: view, decisions, actions. Changes in the cluster wake it."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ __all__ = ["KINDS_OF_DECISIONS", "Reconciler", "ReconcilerTimes", "in_order"]
 
 log = logging.getLogger(__name__)
 
-#: Requests under way at once; the API server shares its attention fairly, and so do we.
+#: Limit of parallel requests.
 _AT_ONCE = 16
-#: Turns that finding out about one shape may take beforehand.
+#: Turns for the warm-up of one shape.
 _MOST_WARMING = 100
-#: Nodes that are looked at without a pause.
+#: Nodes that are read without a pause.
 _AT_A_TIME = 100
-#: Seconds within which changes are looked at together in any case: an object's and what follows from it come close by.
+#: Shortest time in seconds to gather changes, as related changes come close together.
 _LEAST_GATHER = 0.002
 
 
@@ -66,18 +66,18 @@ class ReconcilerTimes:
     Attributes
     ----------
     gather
-        Changes that come within so long at most are looked at together.
+        Longest time to gather changes for one round.
     idle
-        Without any change it is still decided so often: reservations end, graces pass.
+        Time between rounds without a change, as reservations and graces end.
     unseen
-        What was written and has not been seen after so long is not waited for any more; no placeholder is made, though.
+        Longest wait for the watch to show a write. After it, rounds go on but create no placeholder.
     never
-        A placeholder that was made and has not been seen after so long more is gone: watches are begun anew before.
-        Only where versions run backwards it is not known earlier, as when an etcd was restored.
+        Further time after which an unseen created placeholder counts as gone. Watches restart before; it matters only
+        where versions run backwards, as after a restore of etcd.
     pause
-        After several requests have failed one after the other, nothing is done for so long.
+        Pause after several failed requests in a row.
     first_refusal, longest_refusal
-        What the API server refuses is tried again after so long; the delay doubles each time.
+        Delay until a refused action is tried again; it doubles each time.
     """
 
     gather: float = 0.02
@@ -96,19 +96,19 @@ class Reconciler:
     Attributes
     ----------
     watch
-        What is known of the cluster.
+        Of the cluster.
     policy
-        What is wanted, as of now; may change from round to round.
+        Returns the present policy.
     executor
-        Does it.
+        Carries out actions.
     decisions
-        Remembers it.
+        Log of decisions.
     namespaces
-        Whose objects count; None is everybody's.
+        Namespaces that are read; None means all.
     name_of
-        The choice by which people know a shape; empty if there is none.
+        Returns the name of a choice with a shape; empty if there is none.
     on_denial
-        Told once of each placeholder that should go and may not, and by which rule.
+        Called once for each denied eviction, with its rule.
     """
 
     watch: ClusterWatch
@@ -121,9 +121,9 @@ class Reconciler:
     name_of: Callable[[str], str] = lambda shape: ""
     on_denial: Callable[[Hold], None] = lambda denial: None
     latest: Decisions | None = None
-    """What was decided last."""
+    """The last decisions."""
     expectations: Expectations = field(default_factory=Expectations)
-    """What was done and is not seen yet, by rounds and by reservations."""
+    """Unseen changes of rounds and reservations."""
     _index: ClusterIndex = field(default_factory=ClusterIndex)
     _searches: SearchLedger = field(default_factory=lambda: SearchLedger(time.monotonic))
     _undecided: frozenset[ObjectKey] = frozenset()
@@ -132,10 +132,10 @@ class Reconciler:
     is_running: bool = False
     _bug: str = ""
     _took: float = 0.0
-    _frozen: str = ""
+    _on_hold: str = ""
     _planner_state: PlannerState = field(init=False)
     backoff: Backoff = field(init=False)
-    """What failed and is not tried again yet, by rounds and by reservations."""
+    """Delays after failures of rounds and reservations."""
     _pending_shapes: PendingShapes = field(init=False)
     _denied: Mapping[ObjectKey, Hold] = field(default_factory=dict)
 
@@ -147,7 +147,7 @@ class Reconciler:
 
     @property
     def changes(self) -> int:
-        """How often anything has changed that decisions depend on; counted while `run` runs."""
+        """Number of relevant changes since `run` began."""
         return self._changes + self.expectations.version
 
     def wake(self) -> None:
@@ -157,7 +157,7 @@ class Reconciler:
     async def run(self) -> None:
         """Decide and act until cancelled."""
         await self.watch.wait_synced()
-        # What the leader before this one knew is not known: it may have spent its budget a moment ago.
+        # Begin with an empty budget, as the leader before this one may have spent it.
         self._planner_state = PlannerState.fresh(self.now())
         end = self.watch.on_change(self._note)
         self.is_running = True
@@ -168,7 +168,7 @@ class Reconciler:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self.times.idle):
                         await self._woken.wait()
-                # As long as deciding takes: it has half of the time at most, and nobody waits where it is quick.
+                # Gather as long as deciding takes, so that decisions use half of the time at most.
                 most = self._took if self.latest is not None and self.latest.is_unfinished else self.times.gather
                 await asyncio.sleep(min(most, max(self._took, _LEAST_GATHER)))
         finally:
@@ -176,7 +176,7 @@ class Reconciler:
             end()
 
     async def warm_up(self) -> None:
-        """Find out beforehand what the first question for a place would take a second or two for on a big cluster."""
+        """Fill the caches for the first placement, which would take a second or two on a big cluster."""
         names = list(self.watch.snapshot.nodes)
         for first in range(0, len(names), _AT_A_TIME):
             busyness = NodesBusyness(self.view())
@@ -195,8 +195,8 @@ class Reconciler:
         try:
             await self.warm_up()
         except Exception:
-            # The first question takes longer, that is all.
-            log.exception("What questions need could not be found out beforehand.")
+            # Only the first placement is slower.
+            log.exception("Warm-up of placements failed.")
 
     async def _safe_round(self) -> None:
         """A round; one that fails does not end the next."""
@@ -207,31 +207,31 @@ class Reconciler:
         except Exception as error:
             problem = f"{type(error).__name__}: {error}"
             if problem != self._bug:
-                log.exception("It cannot be decided what to do.")
+                log.exception("Reconcile round failed.")
             self._bug = problem
             await asyncio.sleep(self.times.idle)
         else:
             self._bug = ""
 
     def problems(self) -> tuple[str, ...]:
-        """Why less is done than should be, as sentences."""
-        found = [f"Placeholders: it cannot be decided what to do: {self._bug}."] if self._bug else []
+        """Problems of rounds, as sentences."""
+        found = [f"Placeholders: the reconcile round failed: {self._bug}."] if self._bug else []
         if self._on_hold:
             found.append(f"Placeholders: {self._on_hold}.")
         found += (f"Placeholders: {each}." for each in self._planner_state.creations.problems(self.now(), self.name_of))
         return (*found, *(f"Placeholders: {each}." for each in self.backoff.problems()))
 
     async def round(self) -> None:
-        """One round: decide, act, and wait until what was done can be seen."""
+        """One round: decide, act, and wait until the watch shows the changes."""
         self._woken.clear()
         began = time.perf_counter()
         policy, view = self._pending_shapes.added_to(self.policy(), self.view())
         self.latest = decided = decide(view, policy, self._planner_state)
-        # Whatever becomes of it, it is spent.
+        # Tokens are spent even if the action fails.
         self._planner_state = decided.planner_state
         self._took = time.perf_counter() - began
         self.decisions.note_round(self.now())
-        if decided.on_hold and not self._on_hold:  # what it says changes every second
+        if decided.on_hold and not self._on_hold:  # its text changes every second
             log.warning("%s", decided.on_hold)
         self._on_hold = decided.on_hold
         self._note_denials(decided.denied)
@@ -245,7 +245,7 @@ class Reconciler:
             self._woken.set()
 
     def view(self) -> View:
-        """The cluster as it is known now, with what is expected."""
+        """The present view, with expectations."""
         now = self.now()
         self.expectations.forget_ended_reservations(now)
         stale = min(self.watch.staleness_seconds(), 10.0**6)
@@ -280,28 +280,28 @@ class Reconciler:
         self._denied = denied
 
     def _note_undecided(self, pending: Iterable[PendingUser]) -> None:
-        """Tell once of each pod that it is not known whether it fits."""
+        """Log each undecided pod once."""
         lasting = (Unknown.STOPPED, Unknown.NO_VERDICT)
         stopped = {each.pod: each.reason for each in pending if each.unknown in lasting}
         for key in stopped.keys() - self._undecided:
-            log.warning("Nothing is decided about a pod that waits: pod=%s because=%s", key, stopped[key])
+            log.warning("A pending pod is undecided: pod=%s because=%s", key, stopped[key])
         self._undecided = frozenset(stopped)
 
     async def reserve(self, action: ReservePlaceholder) -> bool:
-        """Reserve a placeholder at once, beside the rounds.
+        """Reserve a placeholder at once, outside of rounds.
 
         Returns
         -------
         bool
-            Whether it is reserved. If not, another writer was quicker; it counts as reserved all the same.
+            Whether it is reserved. If not, another writer was quicker, and it counts as reserved.
 
         Raises
         ------
         NotLeading
         KubernetesError
-            As the API server answered.
+            The API server's answer.
         """
-        # From here on neither another reservation nor a round touches it, although the watch shows nothing yet.
+        # From here on no other reservation and no round touches it.
         self.expectations.expect_reservation(action)
         event = ReservationEvent.WRITTEN
         try:
@@ -314,7 +314,7 @@ class Reconciler:
         except KubernetesError as error:
             self.backoff.failed(action, error)
             if not error.retryable:
-                # What was written before, on another of its claims, is to be seen there.
+                # Writes on its other claims are still to be seen.
                 self.expectations.forget_reservation(action)
             raise
         self.backoff.worked(action)
@@ -328,12 +328,12 @@ class Reconciler:
         limit = asyncio.Semaphore(_AT_ONCE)
         allowed = frozenset(map(id, self.backoff.allowed(actions)))
         chains, rest = in_chains(actions)
-        # What is tried again later holds up what comes after it, too.
+        # A delayed action delays the rest of its chain.
         steps = [tuple(itertools.takewhile(lambda each: id(each) in allowed, chain)) for chain in chains]
         rest = tuple(each for each in rest if id(each) in allowed)
         self.expectations.expect_deletions((*itertools.chain(*steps), *rest))
         expected: list[Expectation] = []
-        # What users wait for, and what comes before other things, is done first; the rest goes side by side.
+        # Chains for users come first; the rest runs in parallel.
         for group in in_order(steps, rest):
             async with asyncio.TaskGroup() as side_by_side:
                 tasks = [side_by_side.create_task(self._do_all(chain, policy, limit)) for chain in group]
@@ -344,7 +344,7 @@ class Reconciler:
     async def _do_all(
         self, chain: tuple[Action, ...], policy: Policy, limit: asyncio.Semaphore
     ) -> tuple[Expectation, ...]:
-        """One after the other, until one fails."""
+        """Do the actions of a chain until one fails."""
         expected: tuple[Expectation, ...] = ()
         async with limit:
             for action in chain:
@@ -355,15 +355,15 @@ class Reconciler:
         return expected
 
     async def _end_instead(self, failed: Action, chain: tuple[Action, ...], policy: Policy) -> tuple[Expectation, ...]:
-        """Help a user's pod for which its claim may not be reserved; the claim is nobody's for a moment then."""
+        """Free the devices for a user's pod that could not become a consumer, although others may take them."""
         end = next((each for each in chain if isinstance(each, DeletePlaceholder)), None)
         if end is None or not isinstance(failed, AddConsumer) or not self.backoff.is_refused(failed):
             return ()
-        reason = f"{failed.pod} has its claims, and the earlier reservation was refused"
+        reason = f"{failed.pod} needs its devices, and could not become a consumer of its claim"
         return await self._do(replace(end, reason=reason), policy) or ()
 
     async def _do(self, action: Action, policy: Policy) -> tuple[Expectation, ...] | None:
-        """Do it and remember it; None if it has failed."""
+        """Do and log an action; None if it failed."""
         outcome = "done"
         found: tuple[Expectation, ...] | None = None
         decision = decision_of(action, self.watch, self.now(), self.name_of)
@@ -371,7 +371,7 @@ class Reconciler:
             found = await self.executor.do(action, policy.shapes, self.expectations)
         except NotLeading as error:
             outcome = str(error)
-        except Exception as error:  # of one action, which the others have nothing to do with
+        except Exception as error:  # a defect in one action must not stop the others
             outcome = str(error) if isinstance(error, KubernetesError) else f"{type(error).__name__}: {error}"
             self._note_failure(action, error)
         else:
@@ -386,12 +386,12 @@ class Reconciler:
     def _note_failure(self, action: Action, error: Exception) -> None:
         problem = self.backoff.failed(action, error) or str(error)
         if isinstance(error, KubernetesError):
-            log.warning("Could not carry out a decision: kind=%s problem=%s", action.kind, problem)
+            log.warning("An action failed: kind=%s problem=%s", action.kind, problem)
         else:
-            log.error("Could not carry out a decision: kind=%s", action.kind, exc_info=error)
+            log.error("An action failed: kind=%s", action.kind, exc_info=error)
 
     async def _until_seen(self, expected: list[Expectation]) -> None:
-        """Wait until the watch shows what was written; else the same would be decided again."""
+        """Wait until the watch shows the writes, so that they are not decided again."""
         if not expected:
             return
         loop = asyncio.get_running_loop()
@@ -399,7 +399,7 @@ class Reconciler:
         while expected := [each for each in expected if not each.is_met(self.watch)]:
             if loop.time() >= end:
                 names = ", ".join(f"{each.kind} {each.key}" for each in expected[:3])
-                log.warning("What was written is not seen in time: %s", names)
+                log.warning("The watch does not show a write in time: %s", names)
                 self.expectations.keep_creations(expected, self.times.never)
                 return
             self._woken.clear()
@@ -410,7 +410,7 @@ class Reconciler:
 
 
 def in_order(chains: Iterable[tuple[Action, ...]], rest: Iterable[Action]) -> list[list[tuple[Action, ...]]]:
-    """What may be done side by side, group after group."""
+    """Groups of chains; the chains of a group may run in parallel."""
     first, labels_gone, last = [*chains], list[tuple[Action, ...]](), list[tuple[Action, ...]]()
     for each in rest:
         match each:

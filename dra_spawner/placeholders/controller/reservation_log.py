@@ -16,23 +16,23 @@ from dra_spawner.placeholders.planner.shapes import Shape
 
 __all__ = ["ReservationLog"]
 
-#: A hundred servers that get the same answer at once are one line, not all that is remembered.
+#: Time in seconds within which equal answers are one entry.
 _SAME: Final = timedelta(seconds=10)
-#: After so long it is not told any more how many there were.
+#: Time in seconds after which the number of equal answers is dropped.
 _LONGEST: Final = timedelta(minutes=10)
 
 _Same = tuple[str, str, str]
-"""Shape, namespace, and what was said."""
+"""Shape, namespace, code and reason."""
 
 
 @dataclass
 class ReservationLog:
-    """Notes why servers that are about to start get no warm placeholder. What they find free is not worth a line.
+    """Logs why servers get no warm placeholder, except where capacity is free.
 
     Attributes
     ----------
     decisions
-        Where it is noted.
+        Log of decisions.
     now
         The time.
     name_of
@@ -43,37 +43,37 @@ class ReservationLog:
     now: Callable[[], datetime]
     name_of: Callable[[str], str]
     _noted: dict[_Same, tuple[datetime, int]] = field(default_factory=dict)
-    """Of what comes in numbers: when the last one was noted, and how many were not since then."""
+    """Time of the last entry, and number of equal answers since then."""
 
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
-        """A question was answered."""
+        """Log an answer."""
         placement = reservation.placement
         match placement.kind:
             case PlacementKind.WARM | PlacementKind.FRESH:
-                pass  # the reconciler has noted the reservation; what is free is not worth a line
+                pass  # the reconciler has logged a reservation
             case _:
                 reason = f"no placeholder is warm for it: {placement.reason}"
                 self.refused(shape.id, namespace, pod, placement.kind, reason, node=placement.node)
 
     def failed(self, shape: Shape, namespace: str, pod: str, error: str) -> None:
-        """The API server refused a reservation."""
-        reason = "it was to get a warm placeholder"
+        """Log that the API server refused a reservation."""
+        reason = "a warm placeholder was chosen for it"
         decision = Decision(self.now(), ReservePlaceholder.kind, f"Pod {namespace}/{pod}", reason, outcome=error)
         self._note_once((shape.id, namespace, error), decision)
 
     def refused(self, shape: str, namespace: str, pod: str, code: str, reason: str, *, node: str = "") -> None:
-        """Nothing was reserved."""
+        """Log that nothing was reserved."""
         decision = Decision(self.now(), REFUSAL, f"Pod {namespace}/{pod}", reason, code, node, outcome="done")
         self._note_once((shape, namespace, code), decision)
 
     def _note_once(self, same: _Same, decision: Decision) -> None:
-        """Of many alike in a few seconds the first is noted, and with the next one how many there were."""
+        """Log the first of equal answers; the next entry has their number."""
         now = decision.at
         self._noted = {
             key: each for key, each in self._noted.items() if now - each[0] < (_LONGEST if each[1] else _SAME)
         }
         at, unnoted = self._noted.get(same, (now - _SAME, 0))
-        # A clock that was set back must not silence it.
+        # A clock that was set back must not suppress entries.
         if timedelta(0) <= now - at < _SAME:
             self._noted[same] = at, unnoted + 1
             return

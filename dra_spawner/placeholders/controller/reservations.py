@@ -1,4 +1,4 @@
-"""Questions of servers that are about to start: each gets a placement and, where one is warm, a placeholder."""
+"""Placements for servers that are about to start, with a reservation where a placeholder is warm."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import View
 from dra_spawner.simulator.claims import ObjectKey
 
-__all__ = ["Frozen", "Reservations", "ReservedPlacement"]
+__all__ = ["OnHold", "Reservations", "ReservedPlacement"]
 
-#: Others may want the same placeholder at the same time; then the next one is tried.
+#: Tries, as others may reserve the same placeholder at the same time.
 _TRIES: Final = 5
-#: Age up to which an earlier answer is given again.
+#: Age up to which a cached answer is used.
 _SAME_SECONDS: Final = 1.0
-#: So many answers are remembered: users can make shapes of their own.
+#: Limit of cached answers, as users can define shapes.
 _MOST_ANSWERS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ReservedPlacement:
-    """What a server gets.
+    """The answer for a server.
 
     Attributes
     ----------
     claims
-        Warm claims that its pod is to name, by entry of ``resourceClaims``; none if it makes its own.
+        Warm claims for its pod, by entry of ``resourceClaims``; empty if the pod has its own.
     until
-        The pod must be there by then, if there are any.
+        Time by which the pod must be there, if there are claims.
     """
 
     placement: Placement
@@ -45,9 +45,9 @@ class ReservedPlacement:
     until: datetime | None = None
 
 
-class Frozen(Exception):
-    """Nothing is reserved at present. The message says why: what is known of the cluster is too old, its API fails, it
-    refused the same a moment ago, or a search for devices was stopped.
+class OnHold(Exception):
+    """Raised when nothing may be reserved: the view is too old, the API fails or has just refused the same, or a search
+    was stopped. The message says which.
     """
 
 
@@ -55,7 +55,7 @@ _Ground: TypeAlias = tuple[int, Policy, frozenset[ObjectKey], float]
 
 
 def _is_same(before: _Ground, now: _Ground) -> bool:
-    """Whether an answer still holds; the last is when it was given."""
+    """Whether a cached answer still holds; the last item is its time."""
     return (
         before[0] == now[0] and before[1] is now[1] and before[2] == now[2] and 0 <= now[3] - before[3] < _SAME_SECONDS
     )
@@ -63,16 +63,16 @@ def _is_same(before: _Ground, now: _Ground) -> bool:
 
 @dataclass
 class Reservations:
-    """Answers while this process leads.
+    """Answers requests for placements while this process leads.
 
-    Decided on the present view at once, and executed at once: no answer waits for a round.
+    An answer is decided and executed at once, without waiting for a round.
 
     Attributes
     ----------
     reconciler
-        Of this process: it has the view, the executor, the expectations and the back-off.
+        Of this process; it has view, executor, expectations and back-off.
     lasting
-        How long a reservation lasts.
+        Duration of a reservation.
     """
 
     reconciler: Reconciler
@@ -80,14 +80,14 @@ class Reservations:
     _answers: dict[tuple[str, str], tuple[_Ground, Placement]] = field(default_factory=dict)
 
     async def place(self, shape: Shape, namespace: str, pod: str) -> ReservedPlacement:
-        """Where a server gets its place; a warm placeholder is reserved for it from here on.
+        """The placement of a server; a warm placeholder is reserved for it.
 
         Raises
         ------
         NotLeading
             When another replica must be asked.
-        Frozen
-            When nothing is reserved at present.
+        OnHold
+            When nothing may be reserved at present.
         KubernetesError
             When the API server refuses the reservation or cannot be reached.
         """
@@ -98,19 +98,18 @@ class Reservations:
             if action is None:
                 return ReservedPlacement(placement)
             if problem := self.reconciler.backoff.problem_of(action):
-                raise Frozen(f"it was refused a moment ago: {problem}")
+                raise OnHold(f"it was refused a moment ago: {problem}")
             if await self.reconciler.reserve(action):
                 claims = {each.entry: each.key.name for each in action.claims}
                 return ReservedPlacement(placement, claims, action.until if claims else None)
         return ReservedPlacement(
-            Placement(PlacementKind.FRESH, "the warm placeholders were reserved for other servers a moment ago")
+            Placement(PlacementKind.FRESH, "the warm placeholders have just been reserved for other servers")
         )
 
     def _find(self, shape: Shape, namespace: str) -> tuple[Placement, View | None]:
-        """A placement and the view that it was found in; without the view when it is one that was found before.
+        """A placement and its view; without the view if the placement is cached.
 
-        Many ask at once in the morning. A placement that reserves nothing is the same for all of them while nothing
-        changes.
+        A placement that reserves nothing holds for all equal requests until something changes.
         """
         reconciler = self.reconciler
         policy = reconciler.policy()
@@ -121,12 +120,12 @@ class Reservations:
             return answer[1], None
         view = reconciler.view()
         if reason := hold_reason(view, policy):
-            raise Frozen(reason)
+            raise OnHold(reason)
         drivers = reconciler.latest.planner_state.drivers if reconciler.latest is not None else {}
         try:
             placement = find_placement(view, policy, shape, namespace, drivers)
         except SearchStopped as stopped:
-            raise Frozen(f"it is not known where a server of shape {shape.id} fits: {stopped}") from None
+            raise OnHold(f"it is not known where a server of shape {shape.id} fits: {stopped}") from None
         if placement.kind is PlacementKind.WARM:
             self._answers.pop((shape.id, namespace), None)
         else:

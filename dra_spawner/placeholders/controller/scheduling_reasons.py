@@ -1,4 +1,4 @@
-"""Why a placeholder is on its node, as far as that can be told of what is so now."""
+"""Why a placeholder is on its node, as far as the present state shows it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["explain_scheduling"]
 
-#: Of more nodes it is not found out how many a placeholder may run on.
+#: Limit of nodes for the check whether a placeholder could run on another one.
 _MOST_NODES: Final = 500
 
 
 def explain_scheduling(view: View, pod: Pod) -> str:
-    """Which of the reasons for which the scheduler prefers a node are given on a placeholder's; empty without a node.
+    """The scheduler's grounds for a placeholder's node that hold now; empty without a node.
 
-    The manifest says what a placeholder prefers (`replicas.placeholder_objects`); the scheduler does not say why it
-    chose, and the node may have changed since.
+    The manifest has the placeholder's preferences (`planner.placeholder_objects`). The scheduler reports no reason, and
+    the node may have changed since.
     """
     state = view.snapshot.nodes.get(pod.node_name)
     if not pod.node_name:
@@ -30,16 +30,16 @@ def explain_scheduling(view: View, pod: Pod) -> str:
         return "it may run on no other node"
     grounds = _grounds(view, state, pod)
     if not grounds:
-        return "the scheduler put it there; the node now has nothing that placeholders prefer"
-    return f"the scheduler put it there: {', '.join(grounds)}"
+        return "chosen by the scheduler; the node now has nothing that placeholders prefer"
+    return f"chosen by the scheduler: {', '.join(grounds)}"
 
 
 def _grounds(view: View, state: NodeState, pod: Pod) -> list[str]:
-    """What it prefers of a node and is so there, what weighs most first."""
+    """The placeholder's preferences that the node meets, the heaviest first."""
     name = pod.node_name
     users = len(view.users_of_node.get(name, ()))
     ready = ["ready for users"] if is_ready_for_users(state) else []
-    attracts = ["the newest node, which draws placeholders"] if is_labelled(state, names.ATTRACT) else []
+    attracts = ["the newest node, which attracts placeholders"] if is_labelled(state, names.ATTRACT) else []
     if wants_devices(pod):
         there = [f"{users} user's server there" if users == 1 else f"{users} users' servers there"] if users else []
         return ready + there + attracts

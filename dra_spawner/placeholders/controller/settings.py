@@ -1,4 +1,4 @@
-"""What an administrator says about placeholders, read and refused early."""
+"""Settings about placeholders, validated early."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS: Final = ("min", "max", "floor")
 
 
 class PlaceholderSettingsError(ValueError):
-    """Raised where the wanted head-room makes no sense; carries every problem found."""
+    """Raised for invalid targets of placeholders, with every problem."""
 
     def __init__(self, problems: list[Problem]) -> None:
         self.problems = tuple(problems)
@@ -33,15 +33,15 @@ class ControllerSettings:
     Attributes
     ----------
     hub_namespace
-        Where the hub publishes the shapes of its choices.
+        Namespace in which the hub publishes its shapes.
     replicas
-        By name of the choice (`replicas.choice_names`); without any, nothing is kept.
+        By name of the choice (`planner.choice_names`); empty for no placeholders.
     policy
-        All of it but shapes and head-room.
+        Policy without shapes and targets.
     user_namespaces
-        Whether servers are in a namespace of each user, as with KubeSpawner's ``enable_user_namespaces``.
+        Whether each user has a namespace, as with KubeSpawner's ``enable_user_namespaces``.
     shapes_config_map
-        Name of the ConfigMap in which the hub publishes.
+        Name of the ConfigMap with the published shapes.
     """
 
     hub_namespace: str
@@ -53,25 +53,25 @@ class ControllerSettings:
 
     @property
     def namespaces(self) -> Namespaces:
-        """Whose objects count: with a namespace of each user servers anywhere, but nothing else that users can make."""
+        """Namespaces that are read: servers in all namespaces if users have their own, but no other objects there."""
         ours = frozenset((self.placeholders.namespace,))
         return Namespaces(None if self.user_namespaces else ours, ours, ours | {self.hub_namespace})
 
     @property
     def reservation(self) -> timedelta:
-        """How long a placeholder is reserved for one server."""
+        """Duration of a reservation."""
         return self.policy.grace.reservation
 
 
 def read_replicas(value: object, path: str = "placeholders") -> dict[str, ReplicaRange]:
-    """The wanted head-room by choice, as configured: ``{"gpu-slice": {"min": 2, "max": 20}}``.
+    """The targets by choice, as configured: ``{"gpu-slice": {"min": 2, "max": 20}}``.
 
-    ``max`` is twice ``min`` if it is not said; with a ``min`` of 0, as many as users' servers wait.
+    ``max`` is twice ``min`` by default; with a ``min`` of 0, as many as there are pending servers.
 
     Raises
     ------
     PlaceholderSettingsError
-        With path, what was found and what is allowed, for everything that is wrong.
+        With path, found and allowed values of every problem.
     """
     problems: list[Problem] = []
     if not isinstance(value, Mapping):
@@ -97,10 +97,10 @@ def _replicas(value: Mapping[object, object], path: str, problems: list[Problem]
         if key not in _KEYS:
             problems.append(Problem(f"{path}.{key}", shown(key), f"the keys {', '.join(_KEYS)}"))
     if "min" not in value:
-        problems.append(Problem(f"{path}.min", "", "how many places are kept at all times"))
+        problems.append(Problem(f"{path}.min", "", "the number of placeholders at all times"))
         return ReplicaRange(0, 0)
     minimum = _number(value["min"], f"{path}.min", 0, MOST_PLACEHOLDERS, problems)
-    # Nothing kept does not mean that nobody may ask for a node.
+    # A target of 0 still allows placeholders for pending pods.
     usual = 2 * minimum or MOST_PLACEHOLDERS
     maximum = _number(value.get("max", usual), f"{path}.max", minimum, MOST_PLACEHOLDERS, problems)
     floor = value.get("floor")

@@ -1,4 +1,4 @@
-"""What the hub publishes, followed as it changes."""
+"""The hub's published shapes, followed by a watch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 _KIND: Final = "ConfigMap"
 _MOST_TOLD: Final = 100
-"""Choices that are left out: how many the log names."""
+"""Limit of left-out choices in the log."""
 
 
 class ShapesSource:
@@ -36,7 +36,7 @@ class ShapesSource:
     name
         Of the ConfigMap.
     on_change
-        Called whenever something else is published; must not raise.
+        Called after each change; must not raise.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class ShapesSource:
 
     @property
     def synced(self) -> bool:
-        """Whether it is known if anything is published."""
+        """Whether the ConfigMap was read."""
         return self._informer.synced
 
     @property
     def is_usable(self) -> bool:
-        """Whether anything that makes sense was ever published while this was followed."""
+        """Whether valid shapes were ever read."""
         return self._was_usable
 
     @property
     def published(self) -> PublishedShapes:
-        """What was published last that made sense: a hub's mishap does not end what is kept for its users."""
+        """The last valid shapes, so that a defect of the hub does not end placeholders."""
         return self._usable
 
     @property
@@ -78,21 +78,21 @@ class ShapesSource:
 
     @property
     def problem(self) -> str:
-        """Why what is published at present cannot be used; empty if it can."""
+        """Why the published shapes cannot be used; empty if they can."""
         status = self._informer.status
         if status.problem:
             return f"cannot follow ConfigMap {self._name}: {status.problem}"
         if not self._present.problem:
             return ""
-        kept = "; what was published before it is used" if self._was_usable else ""
+        kept = "; the shapes before it stay in use" if self._was_usable else ""
         return f"{self._present.problem}{kept}"
 
     async def wait_synced(self) -> None:
-        """Wait until it is known whether anything is published."""
+        """Wait until the ConfigMap was read."""
         await self._informer.wait_synced()
 
     async def wait_ended(self) -> NoReturn:
-        """Wait until the informer ends, which it does not unless by a mistake; raises `InformerEnded`."""
+        """Wait until the informer ends by a defect, and raise `InformerEnded`."""
         assert self._task is not None
         await wait_informers_ended((self._task,))
 
@@ -107,14 +107,14 @@ class ShapesSource:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    # --- what the informer tells -------------------------------------------------------------------------------------
+    # --- called by the informer ------------------------------------------------------------------------------------
 
     def put(self, obj: JsonObject) -> None:
-        """Take in what is published."""
+        """Take a new version of the ConfigMap."""
         self._take(read_config_map(obj, self._name))
 
     def remove(self, key: ObjectKey) -> None:
-        """It is published no longer."""
+        """Note that the ConfigMap is gone."""
         self._take(read_config_map(None, self._name))
 
     def _take(self, published: PublishedShapes) -> None:
@@ -122,13 +122,15 @@ class ShapesSource:
             return
         self._present = published
         if published.problem:
-            log.warning("What the hub publishes cannot be used: %s", self.problem)
+            log.warning("The published shapes cannot be used: %s", self.problem)
         else:
             self._usable, self._was_usable = published, True
             log.info(
-                "The hub publishes its choices: shapes=%d left_out=%d", len(published.shapes), len(published.skipped)
+                "The hub publishes its choices: shapes=%d left_out=%d",
+                len(published.shapes),
+                len(published.skipped),
             )
-            # What somebody else wrote may be tens of thousands.
+            # Another writer may list tens of thousands.
             for name, why in sorted(published.skipped.items())[:_MOST_TOLD]:
                 log.warning("A choice is left out: choice=%.200s because=%.500s", name, why)
         self._on_change()

@@ -1,4 +1,4 @@
-"""The time, from a clock that may be set: a jump is taken over when nothing depends on the time before it any more."""
+"""The time from a clock that may be set; it follows a jump only when no earlier time matters any more."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["SteadyClock"]
 
 
 class SteadyClock:
-    """Tells the time as the wall clock does, but does not jump with it at once.
+    """The wall clock's time, which follows jumps of that clock late.
 
     Parameters
     ----------
     wall
         Seconds since 1970 by a clock that may be set.
     steady
-        Seconds by one that may not.
+        Monotonic seconds.
     follow
-        A difference of less is nothing: clocks are kept right by small steps.
+        Seconds of difference below which it follows at once, as clocks are corrected in small steps.
     settle
-        Time that a jump must last before it counts; longer than any reservation lasts.
+        Seconds that a jump must last before it counts; longer than any reservation.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Intel GPUs of the device-plugin age: cards, tiles, millicores and memory by extended resources and ``gas-*``
 annotations, for the GPU plugin up to 0.33 (pure).
 
-`language` says what a profile may ask for, `labels` what a node has, `pods` what a pod says, `ledger` who has what,
-`choosing` which cards are taken, `pod_changes` what the pod becomes, and `masks` what ``ZE_AFFINITY_MASK`` is.
+`language` parses a profile, `labels` reads nodes, `pods` reads pods, `ledger` adds up the use of cards, `choosing`
+chooses cards, `pod_changes` changes the pod, and `masks` computes ``ZE_AFFINITY_MASK``.
 """
 
 from dra_spawner.profiles.intel_gas.choosing import ChosenCards, choose

@@ -1,7 +1,7 @@
-"""The annotations by which GAS, the plugin and the hub tell one another about cards: parsing and formatting.
+"""Parsing and formatting of the annotations about cards that GAS, the plugin and the hub share.
 
-``gas-container-cards`` has a section for each container of the pod, in order: ``card0,card1||card2``. One without GPUs
-has an empty section. ``gas-container-tiles`` has the same shape, with the tiles of each card: ``card0:gt0+gt1||``.
+``gas-container-cards`` has a section for each container of the pod, in order: ``card0,card1||card2``. The section of a
+container without GPUs is empty. ``gas-container-tiles`` lists the tiles of each card: ``card0:gt0+gt1||``.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _MAX_TILE = 32767
 
 
 class AnnotationError(ValueError):
-    """Raised for an annotation that neither GAS nor the plugin writes or understands."""
+    """Raised for an annotation that GAS and the plugin neither write nor understand."""
 
 
 def card_number(card: str) -> int:
-    """The number of a card; they are ordered by it.
+    """The number of a card, which orders cards.
 
     Raises
     ------
     AnnotationError
-        If it is no card's name.
+        If it is not a card's name.
     """
     found = _CARD.fullmatch(card)
     if found is None:
@@ -47,7 +47,7 @@ def parse_cards(value: str) -> tuple[Cards, ...]:
     Raises
     ------
     AnnotationError
-        If something else than a card is named.
+        If an item is not a card.
     """
     sections = tuple(tuple(section.split(",")) if section else () for section in value.split("|"))
     for section in sections:
@@ -98,13 +98,13 @@ def format_tiles(sections: Iterable[Tiles]) -> str:
 
 
 def parse_time(annotations: Mapping[str, str], name: str) -> int | None:
-    """``gas-ts``: nanoseconds since 1970; ``None`` if it is not there or no number."""
+    """``gas-ts`` in nanoseconds since 1970; ``None`` if missing or not a number."""
     value = annotations.get(name, "")
     return int(value) if value.isascii() and value.isdecimal() and len(value) <= 30 else None
 
 
 def filled_section(sections: Sequence[Section], index: int) -> tuple[int, Section] | None:
-    """The section of the pod's GPU container number ``index``, and where it stands; empty ones do not count."""
+    """Position and value of the section of the pod's GPU container number ``index``; empty sections do not count."""
     filled = [(position, section) for position, section in enumerate(sections) if section]
     return filled[index] if 0 <= index < len(filled) else None
 
@@ -112,13 +112,13 @@ def filled_section(sections: Sequence[Section], index: int) -> tuple[int, Sectio
 def of_containers(sections: Sequence[Section], uses_gpu: Sequence[bool], empty: Section) -> list[Section] | None:
     """One section for each container of a pod.
 
-    GAS writes as many sections as there are containers. Where their number is another one, the plugin's view is
-    taken, for which the filled sections belong to the GPU containers in order.
+    GAS writes one section for each container. If their number differs, the filled sections belong to the GPU containers
+    in order, as in the plugin.
 
     Returns
     -------
     list or None
-        ``None`` if the sections fit neither way.
+        ``None`` if the sections match neither way.
     """
     if len(sections) == len(uses_gpu):
         return list(sections)

@@ -1,7 +1,7 @@
-"""Which cards and tiles a server gets: the first way to place all of its containers, in the order of its policy.
+"""The choice of cards and tiles for a server: the first way to place all of its containers, in its policy's order.
 
-GAS takes the first card with room for each container in turn. Here the same is tried first; where it leaves a later
-container without room, the search goes back, within limits.
+GAS takes the first card that fits each container in turn. This search begins with the same, and backtracks within
+limits when a later container does not fit.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
 from dra_spawner.profiles.intel_gas.ledger import NO_NEED, CardCapacity, CardUse, ContainerCards, Need, add_use
 from dra_spawner.profiles.intel_gas.names import Policy
 
-#: Ways that are tried on one node before it counts as full.
+#: Limit of ways that are tried on one node; then it counts as full.
 _MOST_STEPS = 20_000
 
 Uses = Mapping[str, CardUse]
-#: Cards for a container, and tiles of them.
+#: Cards for a container, and their tiles.
 _Option = tuple[tuple[str, ...], Tiles]
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenCards:
-    """Where a server goes, and the cards of each container of its pod, in order."""
+    """A server's node, and the cards of each container of its pod, in order."""
 
     node: str
     containers: tuple[ContainerCards, ...]
@@ -35,7 +35,7 @@ class ChosenCards:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """Containers that are placed together: one, or those that share a card."""
+    """Containers that are placed together: a single one, or those that share a card."""
 
     containers: tuple[str, ...]
     count: int
@@ -45,24 +45,24 @@ class _Unit:
 def choose(
     wish: GpuWish, nodes: Sequence[NodeGpus], uses: Mapping[str, Uses], containers: Sequence[str]
 ) -> ChosenCards | None:
-    """Cards for a server on the node that its policy likes best.
+    """Cards for a server on the best node by its policy.
 
-    A node whose preferred card (by a telemetry label) is among those chosen comes first. Among the others, first-fit
-    takes the first by name, balanced the one with the most room, packed the one with the least.
+    A node comes first if its preferred card (by a telemetry label) is chosen. Otherwise first-fit takes the first node
+    by name, balanced the least used one, packed the most used one.
 
     Parameters
     ----------
     nodes
-        To choose from.
+        Candidates.
     uses
-        What is taken, by node and card.
+        Present use, by node and card.
     containers
         Names of the pod's containers, in order.
 
     Returns
     -------
     ChosenCards or None
-        ``None`` if there is no room on any node.
+        ``None`` if the server fits on no node.
     """
     best: tuple[tuple[bool, Fraction, str], ChosenCards] | None = None
     for gpus in nodes:
@@ -80,7 +80,7 @@ def choose(
 def choose_on_node(
     wish: GpuWish, gpus: NodeGpus, use: Uses, containers: Sequence[str]
 ) -> tuple[ContainerCards, ...] | None:
-    """Cards on this node for each container of the pod; ``None`` if there is no room."""
+    """Cards on this node for each container of the pod; ``None`` if they do not fit."""
     groups = gpus.numa_groups if wish.single_numa and gpus.numa_groups else (gpus.cards,)
     for group in groups:
         usable = tuple(card for card in gpus.cards if card in group and _is_usable(wish, gpus, card))
@@ -97,7 +97,7 @@ def _is_usable(wish: GpuWish, gpus: NodeGpus, card: str) -> bool:
 
 
 def _units(wish: GpuWish) -> list[_Unit]:
-    """What is placed one after the other; those that share a card first, for they are the hardest."""
+    """The units in order of placement; containers that share a card come first, as they are the hardest."""
     units = []
     sharing = [each for each in wish.containers if each.name in wish.same_gpu]
     if sharing:
@@ -136,7 +136,7 @@ class _Search:
 
     def _options(self, unit: _Unit, use: Uses) -> Iterator[_Option]:
         """Ways to place a unit, the best first."""
-        free = {card: self._free_tiles(card, use) for card in self._usable if self._has_room(card, unit, use)}
+        free = {card: self._free_tiles(card, use) for card in self._usable if self._fits(card, unit, use)}
         ordered = sorted(free, key=lambda card: self._rank(card, unit, use))
         if self._wish.xe_link:
             yield from self._linked(unit, ordered, free)
@@ -158,15 +158,15 @@ class _Search:
             if len(set(cards)) == len(cards):
                 yield cards, tuple((card, (tile,)) for card, tile in tiles)
 
-    def _has_room(self, card: str, unit: _Unit, use: Uses) -> bool:
+    def _fits(self, card: str, unit: _Unit, use: Uses) -> bool:
         used = use.get(card, CardUse())
         return (
-            used.has_room(self._capacity, unit.need, len(unit.containers))
+            used.fits(self._capacity, unit.need, len(unit.containers))
             and len(self._free_tiles(card, use)) - used.unknown_tiles >= unit.need.tiles
         )
 
     def _free_tiles(self, card: str, use: Uses) -> list[int]:
-        """Numbers of the tiles that may be taken, those that telemetry prefers first."""
+        """Numbers of the free tiles, those that telemetry prefers first."""
         used = use.get(card, CardUse())
         preferred = [tile for name, tile in self._gpus.preferred_tiles if name == card]
         free = [
@@ -185,7 +185,7 @@ class _Search:
 
 
 def _amount(use: CardUse, need: Need) -> int:
-    """How full a card is, in what is asked for first: millicores, memory, tiles, or how many have it."""
+    """Use of a card in the first requested unit of: millicores, memory, tiles, shares."""
     if need.millicores:
         return use.millicores
     if need.memory_bytes:
@@ -202,7 +202,7 @@ def _capacity_amount(capacity: CardCapacity, need: Need) -> int:
 
 
 def _node_rank(wish: GpuWish, gpus: NodeGpus, use: Uses) -> Fraction:
-    """Nodes differ in size, so their rank is by the part that is taken."""
+    """Rank of a node: its used part, as nodes differ in size."""
     first: ContainerWish = wish.containers[0]
     whole = _capacity_amount(gpus.capacity[wish.resource], first.need) * len(gpus.cards)
     if wish.policy is Policy.FIRST_FIT or not whole:

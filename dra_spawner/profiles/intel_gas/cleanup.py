@@ -1,4 +1,4 @@
-"""When and what is cleaned out of a ledger that is kept from start to start."""
+"""Clean-up of a ledger that lasts from start to start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_spawner.profiles.intel_gas.ledger import Ledger, PodKey
 
 
 def next_cleanup(interval: timedelta, chance: float) -> timedelta:
-    """How long to wait: half the interval and up to a whole one more, so that hubs do not all ask at once.
+    """Time to the next clean-up: half the interval plus up to a whole one, so that hubs do not ask at once.
 
     Parameters
     ----------
@@ -25,14 +25,14 @@ def stale_assignments(
     reserved_until: Mapping[PodKey, datetime],
     now: datetime,
 ) -> tuple[PodKey, ...]:
-    """Pods whose cards can be given to others: there is none such, and none will come any more.
+    """Pods whose cards are free again: the pods do not exist and will not be created any more.
 
     Parameters
     ----------
     alive
-        Pods that are neither gone nor at their end.
+        Pods that exist and have not ended.
     reserved_until
-        Until when a pod that is not there yet may still be created.
+        Time until which a missing pod may still be created.
     """
     return tuple(
         pod for pod in ledger if pod not in alive and (pod not in reserved_until or reserved_until[pod] <= now)

@@ -1,6 +1,6 @@
-"""What can be wrong with a choice that asks for Intel GPUs in the form of the device-plugin age.
+"""Findings about choices that ask for Intel GPUs by the device plugin.
 
-Both ways to ask are looked at: ``intel_gas``, and the limits and annotations that a profile writes itself.
+They cover ``intel_gas``, and limits and annotations that a profile writes itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _Limits = Mapping[str, Mapping[str, int]]
 
 
 def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]:
-    """What the language refuses in ``intel_gas`` of the spawner and of the choices of a static profile list."""
+    """Invalid values of ``intel_gas`` in the spawner and in the choices of a static profile list."""
     try:
         parse_intel_gas(intel_gas, TRAIT)
     except ProfileError as error:
@@ -64,7 +64,7 @@ def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]
 
 
 def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
-    """What is wrong with a choice on a cluster."""
+    """Findings about a choice on a cluster."""
     try:
         wish = parse_intel_gas(choice.settings.get(TRAIT), choice.path_of_setting(TRAIT))
     except ProfileError as error:
@@ -84,16 +84,16 @@ def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What a choice asks for, in whichever form.
+    """A choice's requests, in either form.
 
     Attributes
     ----------
     path
-        Where it is written.
+        Of the requests in the configuration.
     limits
-        With those that ``intel_gas`` will add.
+        By container, with those that ``intel_gas`` adds.
     annotations
-        Those of the profile, and those that GAS would be told by ``intel_gas``.
+        Of the profile, with those that ``intel_gas`` adds for GAS.
     """
 
     path: str
@@ -121,12 +121,12 @@ class _Asked:
 
     @property
     def is_legacy(self) -> bool:
-        """Whether it asks for what only the fractional resource manager gives; a whole ``i915`` any plugin gives."""
+        """Whether it needs the fractional resource manager; any plugin gives a whole ``i915``."""
         fractions = any(name in limits for limits in self.limits.values() for name in (MILLICORES, MEMORY, TILES))
         return self.wish is not None or fractions or any(name.startswith("gas-") for name in self.annotations)
 
     def count(self, container: str) -> int:
-        """How many GPUs a container asks for."""
+        """Number of GPUs of a container."""
         return sum(self.limits.get(container, {}).get(resource.full_name, 0) for resource in GpuResource)
 
     def finding(self, rule: Rule, message: str, level: Level | None = None) -> Finding:
@@ -134,31 +134,31 @@ class _Asked:
 
 
 def _plugin(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
-    """Rule 23: the node's plugin no longer knows this, or nobody chooses cards."""
+    """The node's plugin is too new, or nothing chooses cards."""
     names = {name for limits in asked.limits.values() for name in limits} & {each.full_name for each in GpuResource}
     if facts.nodes is not None:
         nodes = [node for node in facts.nodes if _offers(node, names)]
         if not nodes:
             offered = " or ".join(sorted(names)) or "Intel GPUs"
-            text = f"No node offers {offered} now; unless one comes, servers of this choice wait in vain."
+            text = f"No node offers {offered} now; unless one comes, servers of this choice stay pending."
             yield asked.finding(rules.PLUGIN, text, Level.WARNING)
         too_new = [node for node in nodes if (versions := _plugin_versions(node)) and min(versions) >= _FIRST_WITHOUT]
         if too_new:
             which = "all nodes" if len(too_new) == len(nodes) else f"{len(too_new)} of {len(nodes)} nodes"
             text = (
-                f"Intel's GPU plugin on {which} with these GPUs is 0.34 or later, which gives no parts of GPUs and "
-                "reads no gas annotations any more. Use the Intel DRA driver (device_claims), or plugin 0.33."
+                f"Intel's GPU plugin on {which} with these GPUs is 0.34 or later, which does not share GPUs and "
+                "ignores gas annotations. Use the Intel DRA driver (device_claims), or plugin 0.33."
             )
             yield asked.finding(rules.PLUGIN, text, Level.ERROR if len(too_new) == len(nodes) else Level.WARNING)
     needs_gas = asked.wish.scheduler is CardScheduler.GAS if asked.wish else CARDS_ANNOTATION not in asked.annotations
     if needs_gas and facts.gas_runs is False:
-        text = f"GPU Aware Scheduling does not run here (no pod is labelled {GAS_LABEL}), so nobody chooses cards; "
+        text = f"GPU Aware Scheduling does not run here (no pod is labelled {GAS_LABEL}), so nothing chooses cards; "
         mend = "set scheduler: none, and the hub does." if asked.wish else "use intel_gas, and the hub does."
         yield asked.finding(rules.SCHEDULER, text + mend, Level.ERROR)
 
 
 def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
-    """Rule 24: tiles of cards that the container does not have, or that no card has."""
+    """The annotation names tiles of cards that the container does not have, or that no card has."""
     value = asked.annotations.get(TILES_ANNOTATION)
     if not value:
         return
@@ -185,7 +185,7 @@ def _tiles(asked: _Asked, facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _combinations(asked: _Asked) -> Iterator[Finding]:
-    """Rule 25: what GAS refuses in a pod."""
+    """Combinations that GAS refuses in a pod."""
     rule = rules.COMBINATION
     names = {name for limits in asked.limits.values() for name in limits}
     if {each.full_name for each in GpuResource} <= names:
@@ -213,7 +213,7 @@ def _combinations(asked: _Asked) -> Iterator[Finding]:
 
 
 def _cards(asked: _Asked, wish: GpuWish, facts: ClusterFacts) -> Iterator[Finding]:
-    """What the hub would meet when it chooses cards."""
+    """Problems of the hub's own choice of cards."""
     if wish.scheduler is CardScheduler.GAS:
         if wish.prefer:
             text = "prefer has no effect where GAS chooses cards; it goes by the node's label gas-prefer-gpu."
@@ -242,8 +242,8 @@ def _known_gpus(facts: ClusterFacts) -> Sequence[NodeGpus]:
 
 
 def _plugin_versions(node: Mapping[str, Any]) -> list[tuple[int, int]]:
-    """Versions of Intel's GPU plugin among a node's images. The kubelet keeps older ones for a while, so one of them
-    runs; images without a version in their name are not known.
+    """Versions of Intel's GPU plugin among a node's images: one of them runs, as the kubelet keeps older images. Images
+    without a version are ignored.
     """
     names = [name for image in _list(_mapping(node.get("status")).get("images")) for name in image.get("names") or ()]
     return [(int(found[1]), int(found[2])) for name in names if (found := _PLUGIN_IMAGE.search(str(name)))]
@@ -255,7 +255,7 @@ def _offers(node: Mapping[str, Any], names: set[str]) -> bool:
 
 
 def _amounts(*resources: object) -> dict[str, int]:
-    """Whole amounts by name; what is no quantity is Kubernetes' own to refuse."""
+    """Whole amounts by name; Kubernetes itself refuses invalid quantities."""
     found = {}
     for each in resources:
         for name, value in _mapping(each).items():

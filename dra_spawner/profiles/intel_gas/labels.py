@@ -1,6 +1,6 @@
-"""What a node's labels and its allocatable resources say about its Intel GPUs.
+"""A node's Intel GPUs, from its labels and allocatable resources.
 
-A label that makes no sense is left out and told of; the node is then used with what the others say.
+An invalid label is ignored with a warning; the others stay in use.
 """
 
 from __future__ import annotations
@@ -36,17 +36,17 @@ class NodeGpus:
     cards
         In the order of their numbers.
     capacity
-        Of each card by resource: what the node has, divided evenly, for cards of a node are taken to be equal.
+        Of each card by resource: the node's amount divided evenly, as its cards are assumed to be equal.
     numa_groups
-        Cards of each NUMA node; none if not known.
+        Cards of each NUMA node; empty if not known.
     xe_links
         Pairs of linked tiles.
     disabled_cards, disabled_tiles
-        That telemetry says not to use for more.
+        Not to be used for further servers, by telemetry.
     preferred_card, preferred_tiles
-        That telemetry says to use first.
+        To be used first, by telemetry.
     warnings
-        What in the labels made no sense.
+        Invalid labels.
     """
 
     node: str
@@ -94,7 +94,7 @@ def joined_label(labels: Mapping[str, str], name: str) -> str | None:
     Returns
     -------
     str or None
-        Empty if there is no such label, ``None`` if a continuation does not begin as it should.
+        Empty without such a label; ``None`` if a continuation does not begin with ``Z``.
     """
     value = labels.get(name, "")
     number = 2
@@ -108,7 +108,7 @@ def joined_label(labels: Mapping[str, str], name: str) -> str | None:
 
 @dataclass
 class _Labels:
-    """Labels of a node, and what was found wrong with them."""
+    """Labels of a node, with warnings."""
 
     labels: Mapping[str, str]
     warnings: list[str] = field(default_factory=list)
@@ -135,7 +135,7 @@ class _Labels:
             return ()
 
     def _groups(self, name: str, value: str, numbers: list[str]) -> tuple[tuple[str, ...], ...]:
-        """Groups of cards; their numbers are those of the label's value."""
+        """Groups of cards by the numbers in a label's value."""
         try:
             groups = [tuple(f"card{number}" for number in group.split(".")) for group in numbers]
             for group in groups:
@@ -158,12 +158,12 @@ class _Labels:
         return self._groups("numa-gpu-map", value, [numbers for _, numbers in parts])
 
     def pci_groups(self) -> tuple[tuple[str, ...], ...]:
-        """``pci-groups``: cards that are one piece of hardware, ``0.1_2.3``."""
+        """``pci-groups``: cards on one board, ``0.1_2.3``."""
         value = self._joined("pci-groups")
         return self._groups("pci-groups", value, value.split("_")) if value else ()
 
     def xe_links(self, cards: tuple[str, ...]) -> tuple[tuple[CardTile, CardTile], ...]:
-        """``xe-links``, whose numbers are places among the cards: ``0.0-1.0_2.0-3.0``."""
+        """``xe-links``, with positions of cards as numbers: ``0.0-1.0_2.0-3.0``."""
         value = self._joined("xe-links")
         links = []
         for part in value.split("_") if value else ():
@@ -181,7 +181,7 @@ class _Labels:
         return [(match[1], value) for match, value in found if match]
 
     def disabled(self, pci_groups: tuple[tuple[str, ...], ...]) -> tuple[frozenset[str], frozenset[CardTile]]:
-        """Cards (with their whole group where so said) and tiles not to be used for more; those to be emptied, too."""
+        """Cards (or their whole group) and tiles not to be used for further servers; those to be emptied too."""
         cards: set[str] = set()
         tiles: set[CardTile] = set()
         for label, value in self._telemetry():

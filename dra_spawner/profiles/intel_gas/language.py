@@ -1,4 +1,4 @@
-"""``intel_gas`` as an administrator writes it, parsed and validated."""
+"""Parsing and validation of ``intel_gas``."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _cards(meaning: str) -> Key:
     return Key(meaning, {"type": "array", "items": _CARD.schema, "maxItems": MAX_CARDS})
 
 
-#: What a container gets; the same keys beside ``containers`` are for all of them.
+#: Keys of a container; beside ``containers`` they hold for all.
 AMOUNT_KEYS: Keys = {
-    "count": Key("How many different cards; default 1.", _COUNT.schema),
+    "count": Key("Number of different cards; default 1.", _COUNT.schema),
     "millicores": Key("Thousandths of each card.", _MILLICORES.schema),
     "memory": Key("Memory of each card.", rules.QUANTITY.schema),
     "tiles": Key("Tiles of each card.", _TILES.schema),
@@ -56,7 +56,7 @@ INTEL_GAS_KEYS: Keys = {
     "resource": Key("Kernel driver of the GPUs: i915 (default) or xe.", _RESOURCE.schema),
     **AMOUNT_KEYS,
     "containers": Key(
-        "Which containers get cards; left out: the notebook's. What a container says goes before what all get.",
+        "Containers that get cards; default: the notebook's. Keys of a container override the common ones.",
         {
             "type": "object",
             "propertyNames": rules.NAME.schema,
@@ -68,9 +68,9 @@ INTEL_GAS_KEYS: Keys = {
             },
         },
     ),
-    "policy": Key("Which of several cards with room: first-fit (default), balanced or packed.", _POLICY.schema),
+    "policy": Key("Which of several cards that fit: first-fit (default), balanced or packed.", _POLICY.schema),
     "prefer": _cards("Cards to be tried first."),
-    "allow": _cards("No cards but these."),
+    "allow": _cards("Only these cards."),
     "deny": _cards("Not these cards."),
     "same_gpu": Key(
         "Containers that share one card; each asks for one, and for no tiles.",
@@ -87,16 +87,16 @@ INTEL_GAS_KEYS: Keys = {
 
 @dataclass(frozen=True, slots=True)
 class ContainerWish:
-    """What one container gets.
+    """Cards of one container.
 
     Attributes
     ----------
     name
         Of the container.
     count
-        How many different cards.
+        Number of different cards.
     need
-        Of each of them.
+        Amounts of each card.
     """
 
     name: str
@@ -106,7 +106,7 @@ class ContainerWish:
 
 @dataclass(frozen=True, slots=True)
 class GpuWish:
-    """What a server gets of the Intel GPUs of a node; attributes as the keys of ``intel_gas``."""
+    """Cards of a server; the attributes are the keys of ``intel_gas``."""
 
     containers: tuple[ContainerWish, ...] = (ContainerWish(NOTEBOOK),)
     resource: GpuResource = GpuResource.I915
@@ -122,7 +122,7 @@ class GpuWish:
 
 
 def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
-    """Parse and validate ``intel_gas``; ``None`` if it is empty, which asks for nothing.
+    """Parse and validate ``intel_gas``; ``None`` if it is empty.
 
     Raises
     ------
@@ -136,12 +136,12 @@ def parse_intel_gas(value: object, path: str = "intel_gas") -> GpuWish | None:
 
 
 def intel_gas_schema() -> dict[str, Any]:
-    """JSON Schema of ``intel_gas``; where it cannot say all, it allows more."""
+    """JSON Schema of ``intel_gas``; it allows more than the parser."""
     return schema_of_keys(INTEL_GAS_KEYS)
 
 
 class _GpuReader(ValueReader):
-    """Reads what a server gets of Intel's GPUs."""
+    """Reads ``intel_gas``."""
 
     def wish(self, value: object, path: str) -> GpuWish | None:
         entry = self.keyed(value, path, INTEL_GAS_KEYS, "keys of intel_gas", "a mapping such as {millicores: 500}")
@@ -187,7 +187,7 @@ class _GpuReader(ValueReader):
         return found
 
     def _amounts(self, entry: Mapping[str, object], path: str) -> None:
-        """Note what is wrong with amounts, at their own place."""
+        """Record problems of amounts, with their paths."""
         for key, rule in _AMOUNT_RULES.items():
             if key in entry:
                 self.follows(rule, entry[key], f"{path}.{key}")
@@ -206,10 +206,10 @@ class _GpuReader(ValueReader):
         return found
 
     def _agreement(self, wish: GpuWish, path: str) -> None:
-        """What GAS would refuse in a pod, or the plugin get wrong, is refused here, whoever chooses the cards."""
+        """Refuse combinations that GAS refuses or the plugin gets wrong."""
         by_name = {each.name: each for each in wish.containers}
         if len({bool(each.need.tiles) for each in wish.containers}) > 1:
-            # The plugin counts the sections of gas-container-tiles that are filled, not the containers with GPUs.
+            # The plugin counts filled sections of gas-container-tiles, not containers with GPUs.
             tiles = {each.name: each.need.tiles for each in wish.containers}
             self.refuse(f"{path}.containers", tiles, "tiles for all containers or for none: masks would be mixed up")
         if wish.same_gpu:
@@ -241,7 +241,7 @@ _AMOUNT_RULES: Mapping[str, Rule] = {
 
 
 def _container_wish(name: str, entry: Mapping[str, object]) -> ContainerWish:
-    """A container's amounts; those that are wrong, and have been told of, count as left out."""
+    """A container's amounts, without the invalid ones, which are recorded problems."""
     good = {key: str(entry[key]) for key, rule in _AMOUNT_RULES.items() if key in entry and rule.accepts(entry[key])}
     return ContainerWish(
         name,

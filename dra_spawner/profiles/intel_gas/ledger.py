@@ -1,7 +1,6 @@
-"""Who has how much of which card: the ledger of cards, tiles, millicores and memory.
+"""The ledger of cards, tiles, millicores and memory by pod.
 
-It can be kept from assignment to assignment, or rebuilt from the pods that there are; both come to the same. Nothing
-enforces it on the devices: it holds as long as those who use them keep to it.
+It is updated with each assignment or rebuilt from the pods, with the same result. Nothing enforces it on the devices.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ PodKey = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What is asked of one card, beside the card itself (its *share*, one unit of ``gpu.intel.com/i915`` or ``xe``)."""
+    """Request of one card, beside the card itself (its *share*, one unit of ``gpu.intel.com/i915`` or ``xe``)."""
 
     millicores: int = 0
     memory_bytes: int = 0
@@ -30,13 +29,13 @@ class Need:
         )
 
 
-#: A card and nothing besides.
+#: A card without amounts.
 NO_NEED: Final = Need()
 
 
 @dataclass(frozen=True, slots=True)
 class CardCapacity:
-    """What one card has: shares (units of ``i915`` or ``xe``, how many containers may have it), and the rest."""
+    """Capacity of one card: shares (units of ``i915`` or ``xe``: the number of containers), and amounts."""
 
     shares: int = 0
     millicores: int = 0
@@ -46,14 +45,14 @@ class CardCapacity:
 
 @dataclass(frozen=True, slots=True)
 class CardUse:
-    """What is taken of one card.
+    """Use of one card.
 
     Attributes
     ----------
     tiles
-        Numbers of the tiles that are taken.
+        Numbers of the used tiles.
     unknown_tiles
-        How many more are taken of which the numbers are not known.
+        Number of used tiles with unknown numbers.
     """
 
     shares: int = 0
@@ -63,7 +62,7 @@ class CardUse:
     unknown_tiles: int = 0
 
     def with_container(self, need: Need, tiles: Iterable[int]) -> CardUse:
-        """With one container more."""
+        """The use with one container more."""
         known = frozenset(tiles)
         return CardUse(
             self.shares + 1,
@@ -73,8 +72,8 @@ class CardUse:
             self.unknown_tiles + max(0, need.tiles - len(known)),
         )
 
-    def has_room(self, capacity: CardCapacity, need: Need, shares: int = 1) -> bool:
-        """Whether so much more fits; tiles only by their count."""
+    def fits(self, capacity: CardCapacity, need: Need, shares: int = 1) -> bool:
+        """Whether a further need fits; tiles by their number only."""
         return (
             self.shares + shares <= capacity.shares
             and self.millicores + need.millicores <= capacity.millicores
@@ -83,18 +82,18 @@ class CardUse:
         )
 
     def within(self, capacity: CardCapacity) -> bool:
-        """Whether no more is taken than there is."""
-        return self.has_room(capacity, NO_NEED, 0) and len(self.tiles) + self.unknown_tiles <= capacity.tiles
+        """Whether the use is at most the capacity."""
+        return self.fits(capacity, NO_NEED, 0) and len(self.tiles) + self.unknown_tiles <= capacity.tiles
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerCards:
-    """The cards of one container; none for one without GPUs.
+    """The cards of one container; empty without GPUs.
 
     Attributes
     ----------
     need
-        Of each of the cards.
+        Amounts of each card.
     """
 
     cards: Cards = ()
@@ -109,9 +108,9 @@ class Assignment:
     Attributes
     ----------
     node
-        Where they are; empty as long as that is not known.
+        Node of the cards; empty if not known yet.
     time
-        ``gas-ts``: when they were assigned, in nanoseconds since 1970.
+        ``gas-ts``: time of the assignment, in nanoseconds since 1970.
     containers
         In the order of the pod's.
     """
@@ -123,13 +122,13 @@ class Assignment:
 
 @dataclass
 class Ledger:
-    """Assignments of pods, and what they add up to."""
+    """Assignments of pods, and their sums."""
 
     _assignments: dict[PodKey, Assignment] = field(default_factory=dict)
 
     @classmethod
     def of(cls, assignments: Mapping[PodKey, Assignment]) -> Ledger:
-        """A ledger of just these."""
+        """A ledger of these assignments."""
         return cls(dict(assignments))
 
     def __iter__(self) -> Iterator[PodKey]:
@@ -142,11 +141,11 @@ class Ledger:
         return isinstance(other, Ledger) and self._assignments == other._assignments
 
     def get(self, pod: PodKey) -> Assignment | None:
-        """A pod's assignment, if it has one."""
+        """A pod's assignment; ``None`` if it has none."""
         return self._assignments.get(pod)
 
     def assign(self, pod: PodKey, assignment: Assignment) -> None:
-        """Give cards to a pod, in place of those it had."""
+        """Set a pod's cards, in place of earlier ones."""
         self._assignments[pod] = assignment
 
     def release(self, pod: PodKey) -> None:
@@ -154,7 +153,7 @@ class Ledger:
         self._assignments.pop(pod, None)
 
     def uses(self) -> dict[str, dict[str, CardUse]]:
-        """What is taken, by node and card; of those that are not there, nothing."""
+        """Use by node and card; unused cards are missing."""
         found: dict[str, dict[str, CardUse]] = {}
         for assignment in self._assignments.values():
             if assignment.node:
@@ -163,7 +162,7 @@ class Ledger:
 
 
 def add_use(use: dict[str, CardUse], containers: Iterable[ContainerCards]) -> None:
-    """Add what containers take to the use of a node's cards."""
+    """Add the cards of containers to the use of a node's cards."""
     for container in containers:
         tiles = dict(container.tiles)
         for card in container.cards:

@@ -1,8 +1,7 @@
-"""``ZE_AFFINITY_MASK``: which of the tiles that a container sees it is meant to use.
+"""``ZE_AFFINITY_MASK``: which of its visible tiles a container uses.
 
-Level Zero numbers the cards of a container from 0 in the order in which it got them, whatever their names. With
-COMPOSITE a tile is ``card.tile``; with FLAT and COMBINED tiles are counted through all cards. A mask does not enforce
-anything: a program may unset it.
+Level Zero numbers the cards of a container from 0 in their order, without regard to names. With COMPOSITE a tile is
+``card.tile``; with FLAT and COMBINED tiles are counted through all cards. A program may unset the mask.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from dra_spawner.profiles.intel_gas.names import Hierarchy
 
 
 def hierarchy_of(value: str | None) -> Hierarchy:
-    """What the plugin makes of a container's ``ZE_FLAT_DEVICE_HIERARCHY``: FLAT of everything that it does not know."""
+    """A container's ``ZE_FLAT_DEVICE_HIERARCHY`` as the plugin reads it: FLAT for unknown values."""
     return Hierarchy(value) if value in tuple(Hierarchy) else Hierarchy.FLAT
 
 
 def mask_of_tiles(tiles: Tiles, hierarchy: Hierarchy, tiles_per_card: int) -> str:
-    """The mask for a container's tiles; empty if there is nothing to choose, which is so with one tile a card."""
+    """The mask for a container's tiles; empty with one tile a card, where there is no choice."""
     if tiles_per_card <= 1:
         return ""
     if hierarchy is Hierarchy.COMPOSITE:
@@ -46,7 +45,7 @@ def affinity_mask(annotation: str, index: int, hierarchies: Sequence[str | None]
     Returns
     -------
     str
-        Empty if the annotation says nothing about the container, or nothing that can be understood.
+        Empty if the annotation is invalid or has no section for the container.
     """
     found = filled_section(annotation.split("|"), index)
     if found is None:

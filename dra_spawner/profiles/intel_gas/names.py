@@ -20,7 +20,7 @@ XE_LINK_ANNOTATION: Final = "gas-allocate-xelink"
 SINGLE_NUMA_ANNOTATION: Final = "gas-allocate-single-numa"
 
 
-#: Of the pods of GAS, as it is deployed by its own manifests.
+#: Label of GAS's pods in its own manifests.
 GAS_LABEL: Final = "app=gas"
 
 MASK_ENV: Final = "ZE_AFFINITY_MASK"
@@ -28,14 +28,14 @@ HIERARCHY_ENV: Final = "ZE_FLAT_DEVICE_HIERARCHY"
 
 
 class GpuResource(StrEnum):
-    """The kernel driver of a node's GPUs, and thereby the extended resource that the plugin offers."""
+    """The kernel driver of a node's GPUs, which names the plugin's extended resource."""
 
     I915 = "i915"
     XE = "xe"
 
     @property
     def full_name(self) -> str:
-        """As in ``resources.limits``."""
+        """The name in ``resources.limits``."""
         return f"{GPU_PREFIX}{self.value}"
 
     @property
@@ -45,13 +45,13 @@ class GpuResource(StrEnum):
 
 
 class Policy(StrEnum):
-    """Which of several cards with room is taken."""
+    """Which of several cards that fit is taken."""
 
     #: The one with the lowest number.
     FIRST_FIT = "first-fit"
-    #: The one with the most room.
+    #: The least used one.
     BALANCED = "balanced"
-    #: The one with the least room.
+    #: The most used one.
     PACKED = "packed"
 
 
@@ -71,7 +71,7 @@ class CardScheduler(StrEnum):
 
     #: GPU Aware Scheduling, an extender of kube-scheduler, runs in the cluster.
     GAS = "gas"
-    #: Nobody but the hub.
+    #: The hub.
     NONE = "none"
-    #: As the pods that are there tell.
+    #: GAS if its pods are there, else the hub.
     AUTO = "auto"

@@ -1,4 +1,4 @@
-"""What becomes of a server's pod: limits, annotations, environment, and the node it is pinned to."""
+"""Changes of a server's pod: limits, annotations, environment, and its node."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from dra_spawner.profiles.intel_gas.names import (
 
 @dataclass(frozen=True, slots=True)
 class PodChanges:
-    """What is added to a pod.
+    """Additions to a pod.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class PodChanges:
     environment
         Variables by container.
     node
-        The only node it may go to; empty for any.
+        The only allowed node; empty for any.
     """
 
     limits: Mapping[str, Mapping[str, str]]
@@ -50,13 +50,13 @@ class PodChanges:
 
 
 def plain_changes(wish: GpuWish) -> PodChanges:
-    """Limits alone, as long as nobody has chosen cards: the kubelet takes any."""
+    """Limits alone: the kubelet takes any card."""
     environment = {each.name: {HIERARCHY_ENV: str(wish.hierarchy)} for each in wish.containers if wish.hierarchy}
     return PodChanges(limits={each.name: _limits(wish, each) for each in wish.containers}, environment=environment)
 
 
 def changes_for_gas(wish: GpuWish) -> PodChanges:
-    """Limits, and what GAS wants to know to choose the cards."""
+    """Limits, and the annotations by which GAS chooses cards."""
     plain = plain_changes(wish)
     return PodChanges(plain.limits, _wishes(wish), plain.environment)
 
@@ -69,14 +69,14 @@ def changes_with_cards(
     tiles_per_card: int,
     time: int,
 ) -> PodChanges:
-    """All that GAS would have written, the mask, and the node, where the hub has chosen.
+    """Everything that GAS would write, the mask, and the node, for cards that the hub chose.
 
     Parameters
     ----------
     containers
         Names of the pod's containers, in order.
     hierarchies
-        ``ZE_FLAT_DEVICE_HIERARCHY`` that containers have already.
+        Present ``ZE_FLAT_DEVICE_HIERARCHY`` of containers.
     tiles_per_card
         On the chosen node.
     time
@@ -101,7 +101,7 @@ def changes_with_cards(
 
 
 def _limits(wish: GpuWish, container: ContainerWish) -> dict[str, str]:
-    """The API counts what all cards of a container give together."""
+    """Limits of a container: sums over its cards, as the API has them."""
     need, count = container.need, container.count
     amounts = {
         wish.resource.full_name: count,

@@ -1,4 +1,4 @@
-"""Pods as the ledger sees them: what their limits and annotations say about cards."""
+"""Cards of pods, from their limits and annotations."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class PodCards:
-    """What a pod says about its cards.
+    """A pod's cards.
 
     Attributes
     ----------
     assignment
-        ``None`` if nobody has chosen cards for it, or if what stands there cannot be understood.
+        ``None`` if no cards are chosen or the annotations are invalid.
     chosen_by_gas
-        Whether GAS chose them.
+        Whether GAS chose the cards.
     warnings
-        What was wrong.
+        Problems of the annotations.
     """
 
     assignment: Assignment | None = None
@@ -53,7 +53,7 @@ class PodCards:
 
 @dataclass(frozen=True, slots=True)
 class RebuiltLedger:
-    """A ledger made of pods, whether GAS chose cards for any of them, and what was wrong with them."""
+    """A ledger rebuilt from pods, whether GAS chose any cards, and warnings."""
 
     ledger: Ledger
     gas_runs: bool
@@ -67,22 +67,22 @@ def pod_key(pod: PodObject) -> PodKey:
 
 
 def is_finished(pod: PodObject) -> bool:
-    """Whether it has given back what it had. A pod that is being deleted has not, until it is gone."""
+    """Whether it has released its cards. A terminating pod has not."""
     return (pod.get("status") or {}).get("phase") in _FINISHED
 
 
 def containers_of(pod: PodObject) -> list[Mapping[str, Any]]:
-    """Its containers without init containers, for which neither GAS nor the plugin chooses cards."""
+    """Its containers. Init containers are left out: neither GAS nor the plugin gives them cards."""
     return list((pod.get("spec") or {}).get("containers") or ())
 
 
 def gpu_count(container: Mapping[str, Any]) -> int:
-    """How many cards a container asks for."""
+    """Number of cards of a container."""
     return sum(_amount(container, resource.full_name) for resource in GpuResource)
 
 
 def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
-    """The ledger that the annotations of pods tell."""
+    """The ledger of pods with cards."""
     found: dict[PodKey, Assignment] = {}
     gas_runs = False
     warnings: list[str] = []
@@ -96,7 +96,7 @@ def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
 
 
 def read_pod(pod: PodObject) -> PodCards:
-    """Read a pod's cards; whatever its annotations are, this does not fail."""
+    """Read a pod's cards; invalid annotations become warnings."""
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
     if CARDS_ANNOTATION not in annotations:
         return PodCards()
@@ -130,7 +130,7 @@ def read_pod(pod: PodObject) -> PodCards:
 
 
 def node_of(pod: PodObject) -> str:
-    """The node a pod is on, or the only one its required affinity names; empty if there is none such."""
+    """A pod's node, or the only one that its required affinity names; empty if there is neither."""
     spec = pod.get("spec") or {}
     if spec.get("nodeName"):
         return str(spec["nodeName"])
@@ -151,13 +151,13 @@ def _tiles(annotations: Mapping[str, str], uses_gpu: list[bool]) -> list[Tiles] 
         return [()] * len(uses_gpu)
     sections = parse_tiles(value)
     if len(sections) != len(uses_gpu):
-        # Containers may have cards and no tiles, so the number of filled sections tells nothing.
+        # Containers may have cards without tiles, so the number of filled sections proves nothing.
         return None if sum(map(bool, sections)) != sum(uses_gpu) else of_containers(sections, uses_gpu, ())
     return list(sections)
 
 
 def _need(container: Mapping[str, Any], count: int) -> Need:
-    """What is asked of each card; what does not divide is rounded up."""
+    """Amounts of each card, rounded up."""
     whole = max(count, 1)
     return Need(*(-(-_amount(container, name) // whole) for name in (MILLICORES, MEMORY, TILES)))
 

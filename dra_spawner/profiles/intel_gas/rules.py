@@ -1,4 +1,4 @@
-"""The rules about Intel GPUs of the device-plugin age by name: what each is about."""
+"""The rules about Intel GPUs by the device plugin."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["INTEL_GAS_RULES"]
 
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 
-LANGUAGE: Final = Rule("intel-gas-language", (_E,), False, "What the language of intel_gas refuses")
+LANGUAGE: Final = Rule("intel-gas-language", (_E,), False, "A value of intel_gas is invalid")
 PLUGIN: Final = Rule(
     "intel-gas-plugin",
     (_E, _W),
@@ -21,7 +21,7 @@ SCHEDULER: Final = Rule(
     "intel-gas-scheduler",
     (_E, _I),
     False,
-    "GAS is to choose the cards (scheduler: gas, or annotations written by hand) and does not run; prefer with GAS",
+    "GAS must choose the cards (scheduler: gas, or annotations written by hand) but does not run; prefer with GAS",
 )
 TILES: Final = Rule(
     "intel-gas-tiles",
@@ -36,7 +36,7 @@ COMBINATION: Final = Rule(
     "i915 and xe; gas-same-gpu with tiles, monitoring or more than a card; Xe Links with an odd count",
 )
 LABELS: Final = Rule(
-    "intel-gas-labels", (_W,), True, "Labels of nodes that make no sense, or no node says which cards it has"
+    "intel-gas-labels", (_W,), True, "Invalid labels of nodes, or no node with a label that lists its cards"
 )
 CAPACITY: Final = Rule("intel-gas-capacity", (_W,), True, "No node's cards are enough, even if nobody used them")
 

@@ -12,7 +12,7 @@ from tornado.web import HTTPError
 from dra_spawner.kube.api_errors import KubernetesError
 from dra_spawner.kube.leader import NotLeading
 from dra_spawner.placeholders.controller.placeholder_controller import UnknownShape
-from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement
+from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
 from dra_spawner.placeholders.planner.shape_definition import MOST_BYTES, DefinitionError
 from dra_spawner.service.context import ServiceContext
 from dra_spawner.service.http.placeholder_handlers import PlaceholderHandler, placement_json
@@ -74,7 +74,7 @@ class PlacementsHandler(PlaceholderHandler):
         except NotLeading:
             because = self.context.not_leading_because() or "This replica has ceased to lead."
             raise HTTPError(503, "%s", because) from None
-        except Frozen as error:
+        except OnHold as error:
             raise HTTPError(503, "Nothing is reserved at present: %s.", error) from None
         except KubernetesError as error:
             log.warning("Nothing can be reserved: pod=%s error=%s", question["pod"], error)

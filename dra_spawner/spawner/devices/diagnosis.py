@@ -1,4 +1,4 @@
-"""Why a pod waits for its devices, in a sentence. The API server is asked only when a pod is unschedulable."""
+"""Why a pod waits for its devices, in a sentence. Makes requests only for unschedulable pods."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from dra_spawner.profiles.extended_resources import of_pod
 from dra_spawner.spawner.devices.reader import DeviceObjects, DeviceReader, decoded
 from dra_spawner.spawner.objects.standing_objects import MOST_PODS_OF_A_CLAIM
 
-#: What looking for an explanation may cost, in seconds and in steps of the search: there is none after that.
+#: Limits of the search for an explanation.
 _EXPLAIN_SECONDS = 3.0
 _EXPLAIN_STEPS: Final = 200_000
 NOTHING_STANDS: Mapping[str, str] = {}
 NO_POD: Mapping[str, Any] = {}
-#: Name of the claim that stands for a pod's extended resources here.
+#: Name of the simulated claim for a pod's extended resources.
 _EXTENDED: Final = "extended-resources"
 
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What keeps a pod from being scheduled.
+    """Why a pod is not scheduled.
 
     Attributes
     ----------
     sentence
-        For the user; empty if nothing could be found out.
+        For the user; empty if the reason is not known.
     hopeless
-        Whether waiting cannot help, not even for a new node.
+        Whether neither waiting nor a new node helps.
     fits
-        Whether some node has all the devices free; ``None`` if that is not known.
+        Whether all devices are free on some node; ``None`` if that is not known.
+    detail
+        For the log: object and rule.
     """
 
     sentence: str = ""
     hopeless: bool = False
     fits: bool | None = None
+    detail: str = ""
 
 
 async def diagnose(
@@ -51,68 +54,66 @@ async def diagnose(
     standing: Mapping[str, str] = NOTHING_STANDS,
     namespace: str = "",
     pod: Mapping[str, Any] = NO_POD,
-    kept: Collection[str] = (),
+    reserved: Collection[str] = (),
 ) -> Diagnosis:
-    """Find out why claims cannot be allocated now.
+    """Return why claims cannot be allocated now.
 
-    Needs the right to list device classes, slices, claims and nodes; without it, or if the API server does not answer,
-    nothing is said.
+    Needs the right to list device classes, slices, claims and nodes. Without it, or without an answer, the diagnosis is
+    empty.
 
     Parameters
     ----------
     claims
         Specs by the claim's name.
     standing
-        Names of the objects of those claims that were there before, of ``namespace``, by the claim's name: they are
-        shared with other servers.
-    kept
-        The claims among them that were kept for this server alone.
+        Names of existing claims of ``namespace`` that are shared with other servers, by the claim's name.
+    reserved
+        Names of those claims that are reserved for this server alone.
     pod
-        The pod that waits, as the API server has it: its extended resources count, where device classes stand for them.
+        The unschedulable pod as the API server has it, for its extended resources.
     """
     extended = of_pod(pod)
     if not claims and not extended.names:
-        return Diagnosis()  # others made the claims; Kubernetes' own events tell
+        return Diagnosis()  # others created the claims; Kubernetes' events explain
     try:
         seen = await reader.objects()
     except KubernetesError:
         return Diagnosis()
     allocated = _allocated(seen, standing, namespace)
     if any(len(status.get("reservedFor") or ()) >= MOST_PODS_OF_A_CLAIM for status in allocated.values()):
-        return Diagnosis(
-            f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the most that Kubernetes allows."
-        )
+        return Diagnosis(f"The device is shared with {MOST_PODS_OF_A_CLAIM} other servers, which is the limit.")
     claims = {name: spec for name, spec in claims.items() if name not in allocated}
     nodes = seen.nodes
     if extended.names:
         classes = decoded(DeviceClass.from_json, seen.classes)
         nowhere = [name for name in extended.unknown(classes) if not any(_offers(node, name) for node in nodes)]
         if nowhere:
-            return Diagnosis(f"No node offers {', '.join(nowhere)} now, and no device class stands for it.")
+            detail = f"no node offers {', '.join(nowhere)}, and no DeviceClass stands for it"
+            return Diagnosis(f"No node has {', '.join(nowhere)} now.", detail=detail)
         spec = extended.claim_spec(classes)
         if spec is not None:
-            # Where a device plugin offers the resource, devices do not stand for it.
+            # On a node whose device plugin offers the resource, devices do not stand for it.
             nodes = [node for node in nodes if not any(_offers(node, name) for name in extended.names)]
             claims = {**claims, _EXTENDED: spec}
         if not nodes or not (claims or allocated):
-            return Diagnosis()  # a matter of device plugins; Kubernetes' own events tell
-    if not claims and allocated.keys() <= set(kept):
+            return Diagnosis()  # up to device plugins; Kubernetes' events explain
+    if not claims and allocated.keys() <= set(reserved):
         return Diagnosis(
-            "The device that is reserved for this server is on a node that has no room for it at the moment. It "
-            "starts as soon as there is room, there or with another device.",
+            "The device that is reserved for this server is on a node without enough free CPU or memory. The server "
+            "starts when that node has enough, or with another device.",
             fits=True,
         )
     if not claims:
         return Diagnosis(
-            "The device is shared with other servers, and this server has to run on the same node as they do. It "
-            "starts as soon as that node has room.",
+            "The device is shared with other servers, and this server must run on their node. It starts when that node "
+            "has enough free CPU and memory.",
             fits=True,
         )
     return _class_missing(claims, seen) or await assess_briefly(claims, seen, nodes, seen.claims)
 
 
 def _allocated(seen: DeviceObjects, standing: Mapping[str, str], namespace: str) -> dict[str, JsonObject]:
-    """Status of those standing claims that have their devices, by the claim's name."""
+    """Status of allocated standing claims, by the claim's name."""
     return {
         name: found["status"]
         for found in seen.claims
@@ -128,19 +129,19 @@ def _class_missing(claims: Mapping[str, JsonObject], seen: DeviceObjects) -> Dia
     if missing is None:
         return None
     return Diagnosis(
-        f"This choice asks for devices of class {missing}, which this cluster does not have. Please tell "
-        f"your administrator; the classes are: {', '.join(sorted(known)) or 'none'}.",
+        "This choice asks for a kind of device that this cluster does not have. Please tell your administrator.",
         hopeless=True,
         fits=False,
+        detail=f"DeviceClass {missing} does not exist; there are: {', '.join(sorted(known)) or 'none'}",
     )
 
 
 async def assess_briefly(
     claims: Mapping[str, JsonObject], seen: DeviceObjects, nodes: list[JsonObject], existing: list[JsonObject]
 ) -> Diagnosis:
-    """Look for devices on some nodes, beside existing claims.
+    """Search for devices on some nodes, beside existing claims.
 
-    In a thread, and not for long: a search may take exponential time, and the hub has other users.
+    Runs in a thread and within limits, as a search may take exponential time.
     """
     end = time.monotonic() + _EXPLAIN_SECONDS
     assessment = await asyncio.to_thread(
@@ -156,13 +157,13 @@ async def assess_briefly(
 
 
 def _offers(node: JsonObject, resource: str) -> bool:
-    """Whether a device plugin offers a resource on a node, all of it taken or not."""
+    """Whether a device plugin offers a resource on a node, free or not."""
     amount = (node.get("status", {}).get("allocatable") or {}).get(resource, "0")
     return str(amount) not in ("", "0")
 
 
 def _classes(claims: Mapping[str, JsonObject]) -> list[str]:
-    """The classes named, those of alternatives too: the scheduler wants all of them to exist."""
+    """The named classes, including those of alternatives: the scheduler requires all to exist."""
     requests = (request for spec in claims.values() for request in spec.get("devices", {}).get("requests") or ())
     wanted = (
         each

@@ -33,7 +33,11 @@ _MOST_DIGITS = 9  # 31 years
 
 
 class StandingRefused(Exception):
-    """Raised where a start cannot use the object; the message is a sentence for the user."""
+    """Raised where a start cannot use the object: a sentence for the user, and a detail for the log."""
+
+    def __init__(self, sentence: str, detail: str) -> None:
+        super().__init__(sentence)
+        self.detail = detail
 
 
 class StandingGoing(Exception):
@@ -114,8 +118,9 @@ async def hold(api: KubernetesApi, namespace: str, standing: StandingObject, non
             raise StandingGoing(f"{standing.object.description} is being removed")
         if len(_reserved_for(found)) >= MOST_PODS_OF_A_CLAIM:
             raise StandingRefused(
-                f"The device of this choice is shared, and {MOST_PODS_OF_A_CLAIM} servers have it already; that is "
-                "the most that Kubernetes allows. Please try again when one of them has stopped."
+                f"The device of this choice is shared by {MOST_PODS_OF_A_CLAIM} servers, which is the limit. Please "
+                "try again when one of them has stopped.",
+                f"{path} has {MOST_PODS_OF_A_CLAIM} consumers, the most that Kubernetes allows",
             )
         return True
     raise StandingGoing(f"{standing.object.description} comes and goes")
@@ -144,12 +149,15 @@ async def _foreign(api: KubernetesApi, path: str, standing: StandingObject) -> b
     if not is_ours and standing.may_be_foreign:
         return False
     if not is_ours:
-        raise StandingRefused(f"An administrator has to rename {standing.object.description}: its name is needed here.")
+        raise StandingRefused(
+            "This choice needs a name in the cluster that is taken. Please tell your administrator.",
+            f"{path} was created by others; rename {standing.object.description}, as a profile needs its name",
+        )
     if (metadata.get("annotations") or {}).get(names.DIGEST) == standing.digest:
         raise StandingGoing(f"{standing.object.description} has just been replaced")
     raise StandingRefused(
-        f"Other servers still use {standing.object.description} as it was set up before. Please try again when they "
-        "have stopped."
+        "Other servers still use this choice as it was set up before. Please try again when they have stopped.",
+        f"{path} has the content of an earlier profile, and servers use it",
     )
 
 

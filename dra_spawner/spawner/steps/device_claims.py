@@ -72,11 +72,12 @@ class DeviceClaims(Step):
             raise wrong_profile(str(error)) from error
 
     async def _can_have_optional_devices(self, objects: StartObjects) -> bool:
-        """Return whether devices that the server can do without are to be had now, or that is not known."""
+        """Return whether optional devices are free now, or that is not known."""
         standing = {name: each.object.name for name, each in objects.standing.items()}
         spawner = self.spawner
         diagnosis = await diagnose(spawner.devices, self.attempt.plan.specs, standing, spawner.namespace)
         if diagnosis.fits is False:
+            self.log.info("An optional device is not available: pod=%s %s", spawner.pod_name, diagnosis.detail)
             self.attempt.messages.notify(
                 f"This server starts without a device that it can do without. {diagnosis.sentence}"
             )
@@ -106,7 +107,7 @@ class DeviceClaims(Step):
         return objects
 
     def _refused_size(self, error: WrongSize) -> SpawnRefused:
-        self.log.error("Spawn refused, a claim asks for a size that cannot be had: %s", error)
+        self.log.error("Spawn refused, a claim has an invalid size: %s", error)
         return refusal_of_size(error.size)
 
     async def prepare_request(self, pod: Any) -> bool:
@@ -130,15 +131,15 @@ class DeviceClaims(Step):
             raise self._refused_size(error) from error
         except KubernetesError as error:
             if not error.retryable:
-                of_devices = not error.kind or error.kind.startswith("resourceclaim")
-                what = f"the {'device claim' if of_devices else error.kind} of this choice"
-                raise refusal_of_kubernetes_error(what, error.status, error.message) from error
+                what = f"{error.kind or 'a claim'} of this choice"
+                raise refusal_of_kubernetes_error(what, error.status, error.message, self.log) from error
             self.log.warning("Could not create what the pod needs, trying again: %s", error)
             return False
         except StandingGoing as error:
             self.log.info("Waiting until it can be made anew: %s", error)
             return False
         except StandingRefused as error:
+            self.log.warning("Spawn refused, a shared object cannot be used: %s", error.detail)
             raise SpawnRefused(str(error), RefusalReason.CLUSTER, status_code=503) from error
         return True
 

@@ -95,7 +95,7 @@ class Trouble:
                 # Kubernetes has taken the device back by now.
                 return f"{node} did not accept this server."
             case TroubleKind.ENDED:
-                return f"{node} ended this server while it started, as it needed the room or was shut down."
+                return f"{node} ended this server while it started, as it ran short of resources or was shut down."
             case TroubleKind.UNHEALTHY if plural:
                 return f"One of {device}{where} does not work any more."
             case TroubleKind.UNHEALTHY:

@@ -21,7 +21,7 @@ from dra_spawner.spawner.steps.attempt import Attempt, DevicesGone, Outcome, Ste
 
 __all__ = ["Placement"]
 
-_KEPT: Final = {True: "A warm device was reserved for you", False: "Room was reserved for you"}
+_RESERVED: Final = {True: "A device was reserved for you", False: "CPU and memory were reserved for you"}
 
 
 class Placement(Step):
@@ -170,9 +170,9 @@ def _sentence(answer: PlacementAnswer) -> str:
     where = f" on node {answer.node}" if answer.node else ""
     match answer.kind:
         case PlacementKind.WARM:
-            return f"{_KEPT[bool(answer.claims)]}{where}."
+            return f"{_RESERVED[bool(answer.claims)]}{where}."
         case PlacementKind.PREEMPTED:
-            return f"Room is being made for this server{where}."
+            return f"Devices are being freed for this server{where}."
         case PlacementKind.SCALE_UP:
-            return f"Waiting for a node: {answer.reason or 'none has room'}."
+            return f"Waiting for a node: {answer.reason or 'it fits on none at present'}."
     return ""

@@ -172,12 +172,12 @@ class PodWatch(Step):
         if now < self._next_diagnosis:
             return
         self._next_diagnosis = now + _DIAGNOSIS_SECONDS
-        out_of_patience = self._unschedulable_since + self.spawner.optional_devices_wait_seconds
-        if self.attempt.plan.fallback is not None and now < out_of_patience:
-            self._next_diagnosis = min(self._next_diagnosis, out_of_patience)
-        await self._explain(message, impatient=now >= out_of_patience)
+        gives_up = self._unschedulable_since + self.spawner.optional_devices_wait_seconds
+        if self.attempt.plan.fallback is not None and now < gives_up:
+            self._next_diagnosis = min(self._next_diagnosis, gives_up)
+        await self._explain(message, gave_up=now >= gives_up)
 
-    async def _explain(self, message: str, impatient: bool) -> None:
+    async def _explain(self, message: str, gave_up: bool) -> None:
         taken = self._objects.warm_claims
         standing = {name: each.object.name for name, each in self._objects.standing.items()} | taken
         try:
@@ -186,11 +186,13 @@ class PodWatch(Step):
                 self.spawner.devices, self.attempt.plan.specs, standing, self._objects.namespace, pod, taken
             )
         except Exception:
-            # An explanation is a courtesy; the start goes on without.
+            # The start goes on without an explanation.
             self.log.exception("Could not explain why %s waits", self.spawner.pod_name)
             diagnosis = Diagnosis()
+        if diagnosis.detail and diagnosis.sentence != self.waiting_for:
+            self.log.warning("A pod waits for devices: pod=%s because=%s", self.spawner.pod_name, diagnosis.detail)
         if self.attempt.plan.fallback is not None and (
-            diagnosis.hopeless or (impatient and _for_devices(message, diagnosis))
+            diagnosis.hopeless or (gave_up and _for_devices(message, diagnosis))
         ):
             raise DevicesGone("No device is free any more for this choice; this server starts without it.")
         if diagnosis.hopeless:
@@ -208,6 +210,7 @@ class PodWatch(Step):
         try:
             await self._objects.hold_standing(self.attempt.named_objects or ())
         except StandingRefused as refusal:
+            self.log.warning("Start ended, a shared object cannot be used: %s", refusal.detail)
             raise SpawnRefused(str(refusal), RefusalReason.CLUSTER, 503) from refusal
         except (KubernetesError, StandingGoing) as error:
             self.log.warning("Could not see to what is shared with other servers, trying again: %s", error)

@@ -1,8 +1,8 @@
 """Step: take a VLAN for a start whose claims ask for one, and give it back.
 
-The VLAN is taken before the claims are compiled, and written on the pod before that is created. It is given back when
-the attempt has failed or the server has stopped, once the pod is gone. That goes on in the background while the API
-server does not answer; what is missed all the same, the sweep makes up for.
+The VLAN is taken before the claims are compiled, and written on the pod before its creation. It is given back when the
+pod is gone after a failed attempt or a stop, in the background if the API server does not answer. The sweep frees VLANs
+that were missed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
+from logging import Logger
 from typing import Any, Final
 
 from kubespawner.slugs import safe_slug
@@ -43,14 +44,14 @@ _STATUS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class _Lease:
-    """What was taken, or may have been: no answer may have come.
+    """A VLAN that was taken, or may have been if no answer came.
 
     Attributes
     ----------
     server
         ``namespace/name`` of the pod.
     start
-        Which start; None stands for every one of the server.
+        Nonce of the start; None for all starts of the server.
     """
 
     server: str
@@ -106,8 +107,8 @@ class Vlan(Step):
             values |= policy.mapping[name].values
         for missing in sorted(self._names - values.keys()):
             raise SpawnRefused(
-                f"This choice needs the {missing} that goes with a VLAN, and none is set up for {name}. "
-                "An administrator can do that.",
+                f"This choice needs the {missing} of a VLAN, and none is set up for {name}. "
+                "Please tell your administrator.",
                 RefusalReason.VLAN,
                 status_code=403,
             )
@@ -125,12 +126,11 @@ class Vlan(Step):
         try:
             vlan = await leases_of(spawner).acquire(policy, name, server=_server(spawner), start=start, until=until)
         except KubernetesError as error:
-            raise _refusal_of_error(error) from error
+            raise _refusal_of_error(error, self.log) from error
         except LeasesCorrupt as error:
             self.log.error("ConfigMap %s cannot be used: %s", VLANS_CONFIG_MAP, error)
             raise SpawnRefused(
-                f"The list of VLANs in use (ConfigMap {VLANS_CONFIG_MAP}) cannot be read. "
-                f"Please tell your administrator: {error}.",
+                "The list of VLANs in use is damaged. Please tell your administrator.",
                 RefusalReason.VLAN,
                 status_code=503,
             ) from error
@@ -142,20 +142,19 @@ class Vlan(Step):
         return vlan
 
     async def prepare_request(self, pod: Any) -> bool:
-        """Write the VLAN on the pod, here where no hook comes any more."""
+        """Write the VLAN on the pod, after all hooks."""
         pod.metadata.labels = {**(pod.metadata.labels or {}), **self._labels}
         pod.metadata.annotations = {**(pod.metadata.annotations or {}), **self._annotations}
         return True
 
     def requested(self, outcome: Outcome) -> None:
-        """Remember whether a pod may come of which nothing is known."""
+        """Remember whether the pod may exist without an answer."""
         self._pod_may_come = outcome is Outcome.UNKNOWN
 
     def undo(self) -> None:
-        """Give the VLAN back; nobody waits for that.
+        """Give the VLAN back in the background, once the pod is gone.
 
-        The pod, if there is one, goes, and the VLAN waits for that. Where no answer came whether the pod was created,
-        it may come any moment: then the sweep frees the VLAN when that cannot be any more.
+        Without an answer to the pod's creation the pod may still come, so the sweep frees the VLAN later.
         """
         if self._lease is not None and not self._pod_may_come:
             _give_back(self.spawner, self._lease)
@@ -163,7 +162,7 @@ class Vlan(Step):
 
     @classmethod
     def before_stop(cls, spawner: SpawnerSettings) -> Callable[[], Awaitable[object]] | None:
-        """Give back what the pod says that the server has, once the pod is gone."""
+        """Give back the VLAN in the pod's annotations, once the pod is gone."""
         pod = spawner.pod_reflector and spawner.pod_reflector.pods.get(_server(spawner))
         leased = bool(pod) and names.VLAN_LEASE in (pod["metadata"].get("annotations") or {})
         step = spawner.attempt.step(cls)
@@ -186,7 +185,7 @@ def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
             return await leases_of(spawner).release(lease.server, lease.start)
         except LeasesCorrupt as error:
             spawner.log.error(
-                "ConfigMap %s cannot be used; its VLANs are freed once it is mended: %s", VLANS_CONFIG_MAP, error
+                "ConfigMap %s cannot be used; its VLANs are freed when it is repaired: %s", VLANS_CONFIG_MAP, error
             )
             return True
 
@@ -194,8 +193,8 @@ def _give_back(spawner: SpawnerSettings, lease: _Lease) -> asyncio.Task[None]:
 
 
 def leases_of(spawner: SpawnerSettings) -> VlanLeases:
-    """Return the account of VLANs of a spawner's hub."""
-    # With a namespace for each user the account is where the hub is.
+    """Return the list of VLANs of a spawner's hub."""
+    # With a namespace for each user the list is in the hub's namespace.
     home = spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
     return VlanLeases(spawner.kubernetes, home, spawner.servers_namespace, turn=turn_of(home))
 
@@ -204,24 +203,18 @@ def _refusal(refused: VlanRefused) -> SpawnRefused:
     return SpawnRefused(refused.sentence, RefusalReason.VLAN, status_code=_STATUS[refused.reason])
 
 
-def _refusal_of_error(error: KubernetesError) -> SpawnRefused:
+def _refusal_of_error(error: KubernetesError, log: Logger) -> SpawnRefused:
     if error.status == 403:
-        return SpawnRefused(
-            f"JupyterHub may not keep account of VLANs in ConfigMap {VLANS_CONFIG_MAP}. "
-            "An administrator can allow it with helm-values/rbac.yaml of dra_spawner. "
-            f"Kubernetes says: {error.message}",
-            RefusalReason.PERMISSION,
-            status_code=403,
-        )
+        log.error("The hub may not write ConfigMap %s (helm-values/rbac.yaml): %s", VLANS_CONFIG_MAP, error.message)
+        sentence = "JupyterHub lacks a right in the cluster to assign VLANs. Please tell your administrator."
+        return SpawnRefused(sentence, RefusalReason.PERMISSION, status_code=403)
     if error.conflict or error.already_exists:
         sentence = "Too many servers with VLANs start at the moment. Please try again."
         return SpawnRefused(sentence, RefusalReason.VLAN, status_code=503)
     if error.retryable:
-        sentence = "Kubernetes does not answer, so no VLAN can be given. Please try again later."
+        sentence = "The cluster does not answer, so no VLAN can be assigned. Please try again later."
         return SpawnRefused(sentence, RefusalReason.CLUSTER, status_code=503)
-    return refusal_of_kubernetes_error(
-        f"ConfigMap {VLANS_CONFIG_MAP}, the list of VLANs in use", error.status, error.message
-    )
+    return refusal_of_kubernetes_error(f"ConfigMap {VLANS_CONFIG_MAP}", error.status, error.message, log)
 
 
 # --- the sweep -------------------------------------------------------------------------------------------------------
@@ -250,7 +243,7 @@ def _sweep_from_now_on(spawner: SpawnerSettings) -> None:
 
 
 async def _sweep(spawner: SpawnerSettings) -> None:
-    """Free what a hub that was killed has left; enter pods that are missing."""
+    """Free VLANs that a killed hub has left, and add missing pods."""
     try:
         done = await leases_of(spawner).reconcile()
     except LeasesCorrupt as error:

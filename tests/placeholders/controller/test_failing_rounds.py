@@ -48,7 +48,7 @@ async def test_a_mistake_in_one_action_holds_up_no_other(prepared: ClusterUnderT
         )
         reconciler.wake()
         await world.until(lambda: len(world.warm(GOOD)) == 3)
-        assert reconciler.problems() == ("Placeholders: it cannot be done: LookupError: a mistake.",)
+        assert reconciler.problems() == ("Placeholders: an unforeseen error: LookupError: a mistake.",)
         for _ in range(5):
             decided = world.decisions.decided_at
             await world.until(lambda: world.decisions.decided_at != decided)  # noqa: B023 (awaited at once)

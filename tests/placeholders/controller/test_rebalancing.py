@@ -15,7 +15,7 @@ from tests.placeholders.controller.rebalancing_world import MovingWorld, moving
 from tests.placeholders.controller.world import IMAGE, shape
 
 PLAIN = shape({})
-#: The scheduler avoids a node for this by more than what draws placeholders weighs.
+#: The scheduler avoids a node for this by more than the weight of a node that attracts placeholders.
 DISLIKED = {"key": "example.com/disliked", "effect": "PreferNoSchedule"}
 LONG = timedelta(days=7)
 

@@ -11,7 +11,7 @@ import pytest
 
 from dra_spawner.kube.api import KubernetesError
 from dra_spawner.placeholders.controller.backoff import Backoff
-from dra_spawner.placeholders.controller.reservations import Frozen, ReservedPlacement
+from dra_spawner.placeholders.controller.reservations import OnHold, ReservedPlacement
 from dra_spawner.placeholders.planner.actions import ReservePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
@@ -77,7 +77,7 @@ async def test_nothing_is_promised_on_old_knowledge(prepared: ClusterUnderTest) 
     async with at_work(prepared, (gpu, ReplicaRange(1, 1))) as world:
         await world.until(lambda: len(world.warm(gpu)) == 1)
         world.policy = replace(world.policy, stale_after=timedelta(seconds=-1))
-        with pytest.raises(Frozen, match="seconds old"):
+        with pytest.raises(OnHold, match="seconds old"):
             await world.reservations.place(gpu, prepared.namespace, "ada")
         world.policy = replace(world.policy, stale_after=timedelta(minutes=1))
         reservation = await world.reservations.place(gpu, prepared.namespace, "ada")
@@ -98,14 +98,14 @@ async def test_a_refused_reservation_is_not_asked_of_the_api_server_again_at_onc
             before = proxy.count("patch", "resourceclaims")
             with pytest.raises(KubernetesError, match="not you"):
                 await world.reservations.place(gpu, prepared.namespace, "ada")
-            with pytest.raises(Frozen, match=r"refused a moment ago: .*not you"):
+            with pytest.raises(OnHold, match=r"refused a moment ago: .*not you"):
                 await world.reservations.place(gpu, prepared.namespace, "ada")
             assert proxy.count("patch", "resourceclaims") == before + 1
             assert len(world.warm(gpu)) == 1, "nothing is reserved"
             answers: list[ReservedPlacement] = []
             async with asyncio.timeout(20):
                 while not answers:
-                    with contextlib.suppress(Frozen):
+                    with contextlib.suppress(OnHold):
                         answers.append(await world.reservations.place(gpu, prepared.namespace, "ada"))
                     await asyncio.sleep(0.02)
             assert answers[0].placement.kind is PlacementKind.WARM
@@ -128,5 +128,5 @@ async def test_reservations_that_fail_count_as_failures_of_the_api_server(prepar
                 with pytest.raises(KubernetesError):
                     await world.reservations.place(gpu, prepared.namespace, f"user-{number}")
             assert "the API server fails" in world.reconciler.backoff.api_problem
-            with pytest.raises(Frozen, match="the API server fails"):
+            with pytest.raises(OnHold, match="the API server fails"):
                 await world.reservations.place(gpu, prepared.namespace, "late")

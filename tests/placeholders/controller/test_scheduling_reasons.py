@@ -38,10 +38,10 @@ def test_what_it_prefers_and_finds_there() -> None:
     found.run(minutes=1)
     (placeholder,) = found.view().placeholders.values()
     relabel(found, placeholder.node, ready="true", attract="true")
-    start = "the scheduler put it there: "
-    assert why(found) == [start + "ready for users, the newest node, which draws placeholders"]
+    start = "chosen by the scheduler: "
+    assert why(found) == [start + "ready for users, the newest node, which attracts placeholders"]
     relabel(found, placeholder.node)
-    assert why(found) == ["the scheduler put it there; the node now has nothing that placeholders prefer"]
+    assert why(found) == ["chosen by the scheduler; the node now has nothing that placeholders prefer"]
 
 
 def test_users_draw_places_with_devices_and_repel_others() -> None:
@@ -56,7 +56,7 @@ def test_users_draw_places_with_devices_and_repel_others() -> None:
         before = why(found)
         found.user("ada", nodeName=placeholder.node)
         (after,) = why(found)
-        name = "the scheduler put it there"
+        name = "chosen by the scheduler"
         nothing = f"{name}; the node now has nothing that placeholders prefer"
         assert before == [nothing if shape is GPU else f"{name}: no user there"]
         assert after == (f"{name}: {ground}" if ground else nothing)

@@ -1,0 +1,49 @@
+"""Users get a plain sentence; the log gets the object, the rule and Kubernetes' own words."""
+
+from __future__ import annotations
+
+import logging
+import re
+
+import pytest
+
+from dra_spawner.spawner.spawn_refusal import RefusalReason, refusal_of_kubernetes_error
+
+FORBIDDEN = 'resourceclaimtemplates.resource.k8s.io is forbidden: User "hub" cannot create resource'
+QUOTA = 'pods "jupyter-ada" is forbidden: exceeded quota: gpus'
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "sentence", "reason", "code", "hint"),
+    [
+        pytest.param(
+            403, FORBIDDEN, "lacks a right", RefusalReason.PERMISSION, 403, "helm-values/rbac.yaml", id="right"
+        ),
+        pytest.param(403, QUOTA, "quota of the cluster is used up", RefusalReason.CLUSTER, 400, "gpus", id="quota"),
+        pytest.param(
+            404, "could not find the requested resource", "refused", RefusalReason.CLUSTER, 400, "1.34", id="old"
+        ),
+        pytest.param(
+            422, "matchAttribute: Invalid", "refused", RefusalReason.CLUSTER, 400, "matchAttribute", id="invalid"
+        ),
+        pytest.param(500, "etcd is away", "try again later", RefusalReason.CLUSTER, 503, "etcd", id="failing"),
+        pytest.param(0, "no answer", "try again later", RefusalReason.CLUSTER, 503, "no answer", id="no answer"),
+    ],
+)
+def test_an_error_of_kubernetes(
+    caplog: pytest.LogCaptureFixture,
+    status: int,
+    message: str,
+    sentence: str,
+    reason: RefusalReason,
+    code: int,
+    hint: str,
+) -> None:
+    refused = refusal_of_kubernetes_error("template gpu", status, message, logging.getLogger("hub"))
+    assert sentence in str(refused)
+    assert not re.search(r"Kubernetes|forbidden|resource|API|ConfigMap", str(refused))
+    assert (refused.reason, refused.status_code) == (reason, code)
+    (logged,) = (each.getMessage() for each in caplog.records)
+    assert "template gpu" in logged
+    assert message in logged
+    assert hint in logged
