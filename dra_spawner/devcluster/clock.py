@@ -1,4 +1,4 @@
-"""The time of an embedded cluster: as fast as a test wants it."""
+"""The clock of an embedded cluster, which can be faster than real time."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the parts of a development cluster get their time from."""
+    """Clock of a development cluster."""
 
     def now(self) -> datetime:
-        """The present, with time zone."""
+        """The present time, with time zone."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Wait that many seconds of this clock."""
+        """Sleep for seconds of this clock."""
         ...
 
 
@@ -26,8 +26,7 @@ class ScaledClock:
     Parameters
     ----------
     speed
-        Seconds of cluster time per second of wall time: with 60, a node that takes ten minutes to come takes ten
-        seconds.
+        Seconds of cluster time per second of wall time.
     """
 
     def __init__(self, speed: float = 1.0) -> None:

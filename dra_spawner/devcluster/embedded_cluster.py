@@ -1,4 +1,4 @@
-"""A Kubernetes in this process, put together: store, API server, claim controller, scheduler and kubelet.
+"""A Kubernetes in this process: store, API server, claim controller, scheduler and kubelet.
 
 async with EmbeddedCluster(directory) as cluster:
     cluster.publish(example_objects())
@@ -38,34 +38,33 @@ log = logging.getLogger(__name__)
 
 
 class EmbeddedCluster:
-    """A cluster that lives as long as it is started; all its objects are gone at the end.
+    """A cluster in this process; all its objects are lost when it stops.
 
-    It runs in the event loop that it is started in, and is used from elsewhere over its API only.
+    It runs in the event loop of `start`; other threads use its API only.
 
     Parameters
     ----------
     directory
-        Of its own, for the kubeconfig, and for logs and volumes of pods; made if it is not there.
+        For the kubeconfig, and for logs and volumes of pods; created if missing.
     clock
-        Its time: wall time if None.
+        Wall time if None.
     run_pods
-        Whether to run the pods of all Node objects that there are or come. False leaves nodes and pods to a `Kubelet`
-        of the caller's.
+        Whether to run the pods of all nodes. False leaves nodes and pods to a `Kubelet` of the caller.
     runtime
-        What runs containers: local processes if None.
+        Runs containers; local processes if None.
     random
-        Decides between equally good nodes, and makes generated names.
+        For generated names, and for the choice between equal nodes.
     kubelet_options
-        More arguments of `Kubelet`.
+        Further arguments of `Kubelet`.
 
     Attributes
     ----------
     store
         The objects; for the thread of the event loop only.
     kubeconfig
-        For clients; only its owner can read it.
+        For clients; readable by its owner only.
     logs
-        Where the logs of pods come from, as `ApiServer` wants it; settable.
+        Source of pods' logs for `ApiServer`; can be set.
     """
 
     def __init__(
@@ -107,7 +106,7 @@ class EmbeddedCluster:
         Parameters
         ----------
         port
-            Where the API server listens on 127.0.0.1; 0 for any free port.
+            Port of the API server on 127.0.0.1; 0 for any free port.
         """
         async with contextlib.AsyncExitStack() as stack:
             url = await self._server.start(port)
@@ -123,7 +122,7 @@ class EmbeddedCluster:
         return url
 
     async def stop(self) -> None:
-        """End all pods' processes, and then all parts; without effect if it is not started."""
+        """Stop all pods, and then all parts. Idempotent."""
         if self._running is not None:
             running, self._running = self._running, None
             await running.aclose()
@@ -138,17 +137,17 @@ class EmbeddedCluster:
         await self.stop()
 
     def publish(self, objects: Iterable[JsonObject], namespace: str = "default") -> list[JsonObject]:
-        """Create objects, in order; nodes are made ready on the way.
+        """Create objects in order; nodes become ready at once.
 
         Parameters
         ----------
         namespace
-            Of objects that do not name theirs.
+            For objects without one.
 
         Raises
         ------
         ApiError
-            If one of them is refused; those before it stay.
+            If an object is refused; the objects before it stay.
         """
         created = []
         for obj in objects:
@@ -179,7 +178,7 @@ class EmbeddedCluster:
             self._node_changes.put_nowait(event)
 
     async def _serve_nodes(self, kubelet: Kubelet) -> None:
-        """Let the kubelet run the pods of every node that comes, and end those of every node that goes."""
+        """Run the pods of each new node, and end those of each deleted node."""
         while True:
             event = await self._node_changes.get()
             node = event.object
@@ -195,7 +194,7 @@ class EmbeddedCluster:
                 log.warning("A node cannot be served: node=%s error=%s", name, error)
 
     def _write_kubeconfig(self) -> None:
-        # kubectl sends no token over plain HTTP, so the address has it, too.
+        # kubectl sends no token over plain HTTP, so the address includes it.
         config = {
             "apiVersion": "v1",
             "kind": "Config",

@@ -1,6 +1,6 @@
-"""The API server without its wire: objects, and what becomes of them.
+"""The API server without HTTP: objects and their changes.
 
-`store` keeps the objects; what is around it is what an object passes through on its way in: decoding (`schema`),
-defaults and checks (`admission`, `validation`), names, preconditions, patches, deletion and garbage collection.
-Everything here is synchronous and in memory; `http` speaks the protocol.
+`store` has the objects. The other modules process writes: decoding (`schema`), defaults and checks (`admission`,
+`validation`), names, preconditions, patches, deletion and garbage collection. All are synchronous and in memory; `http`
+serves the protocol.
 """

@@ -1,4 +1,4 @@
-"""What the API server adds to an object, and what it checks, before the store takes it."""
+"""Defaults and checks of the API server, before an object is stored."""
 
 import base64
 from typing import TYPE_CHECKING, Any
@@ -57,12 +57,12 @@ _NEW_STATUS: dict[ResourceType, JsonObject] = {
 
 
 def admit_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> None:
-    """Fill in what the server sets on a new object, in place.
+    """Set the server's fields of a new object, in place.
 
     Raises
     ------
     ApiError
-        ``Forbidden`` when something that the object names does not exist.
+        ``Forbidden`` if the object names another one that does not exist.
     """
     if resource_type is NODES:  # a kubelet registers its node together with the status
         obj.setdefault("spec", {})
@@ -103,7 +103,7 @@ def _default(resource_type: ResourceType, obj: JsonObject) -> None:
         obj.setdefault("source", {})
         for field in ("reportingComponent", "reportingInstance"):
             obj.setdefault(field, "")
-        for field in ("firstTimestamp", "lastTimestamp", "eventTime"):  # readers count on them
+        for field in ("firstTimestamp", "lastTimestamp", "eventTime"):  # readers expect them
             obj.setdefault(field, None)
     elif resource_type in (DAEMONSETS, DEPLOYMENTS, STATEFULSETS):
         pod_spec = obj.get("spec", {}).get("template", {}).get("spec")
@@ -163,13 +163,13 @@ def _set_priority(pod: JsonObject, store: "Store") -> None:
 
 
 def _default_priority_class(store: "Store") -> JsonObject | None:
-    """Of several global defaults the one with the lowest value counts."""
+    """The global default; of several, the one with the lowest value."""
     candidates = [entry for entry in store.objects(PRIORITYCLASSES) if entry.get("globalDefault")]
     return min(candidates, key=lambda entry: int(entry["value"]), default=None)
 
 
 def admit_update(resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str) -> None:
-    """Fill in what the server sets on an updated object, in place."""
+    """Set the server's fields of an updated object, in place."""
     if subresource:
         return
     _default(resource_type, new)
@@ -182,7 +182,7 @@ def admit_update(resource_type: ResourceType, current: JsonObject, new: JsonObje
 
 
 def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store") -> list[FieldError]:
-    """What is wrong with a new object."""
+    """Errors of a new object."""
     errors = check_metadata(resource_type, obj["metadata"])
     spec: JsonObject = obj.get("spec") or {}
     if resource_type is PODS:
@@ -205,7 +205,7 @@ def validate_create(resource_type: ResourceType, obj: JsonObject, store: "Store"
 
 
 def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store") -> list[FieldError]:
-    """Admin access is for namespaces that are labelled for it."""
+    """Errors of admin access, which needs a label of the namespace."""
     index = wants_admin_access(claim_spec)
     if index is None:
         return []
@@ -217,7 +217,7 @@ def _check_admin_access(obj: JsonObject, claim_spec: JsonObject, store: "Store")
 
 
 def _check_event(event: JsonObject) -> list[FieldError]:
-    """An event lives in its object's namespace; those of cluster-wide objects in ``default``."""
+    """Errors of an event's namespace: that of its object, or ``default`` for cluster-wide objects."""
     namespace, own = (event.get("involvedObject") or {}).get("namespace", ""), event["metadata"]["namespace"]
     if namespace == own or (not namespace and own in ("default", "kube-system")):
         return []
@@ -227,7 +227,7 @@ def _check_event(event: JsonObject) -> list[FieldError]:
 def validate_update(
     resource_type: ResourceType, current: JsonObject, new: JsonObject, subresource: str
 ) -> list[FieldError]:
-    """What is wrong with an updated object."""
+    """Errors of an updated object."""
     errors = check_common_metadata(new["metadata"], "metadata")
     if subresource == "status":
         return errors + (check_claim_status(new, current) if resource_type is RESOURCECLAIMS else [])

@@ -1,4 +1,4 @@
-"""Changes of objects, and the bounded memory of them that watches start from."""
+"""Changes of objects, and the bounded history from which watches start."""
 
 from collections import deque
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from dra_spawner.json_types import JsonObject
 
 
 class WatchEventType(StrEnum):
-    """What happened to an object."""
+    """Type of a change."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -25,7 +25,7 @@ class WatchEvent:
     type: WatchEventType
     resource_type: ResourceType
     object: JsonObject
-    """The state after the change; of a deletion, the last state with the deletion's resource version."""
+    """The state after the change; for a deletion, the last state with the deletion's resource version."""
     previous: JsonObject | None
     """The state before it; None when the object is new."""
     revision: int
@@ -38,15 +38,15 @@ class History:
     Parameters
     ----------
     limit
-        How many are kept.
+        Number of changes in the history.
     """
 
     def __init__(self, limit: int) -> None:
         self._events: deque[WatchEvent] = deque(maxlen=limit)
-        self._forgotten = 0  # revision of the newest change that is not kept any more
+        self._forgotten = 0  # revision of the newest dropped change
 
     def append(self, event: WatchEvent) -> None:
-        """Remember a change, and forget the oldest one when there are too many."""
+        """Add a change, and drop the oldest one above the limit."""
         if len(self._events) == self._events.maxlen:
             self._forgotten = self._events[0].revision
         self._events.append(event)
@@ -57,7 +57,7 @@ class History:
         Raises
         ------
         ApiError
-            ``Expired`` when some of them are forgotten.
+            ``Expired`` if some of them were dropped.
         """
         if revision < self._forgotten:
             raise expired(f"too old resource version: {revision} ({self._forgotten})")

@@ -1,4 +1,4 @@
-"""What the API server fills in where a client leaves it open, in place."""
+"""Default values of the API server, set in place."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def default_claim_spec(spec: JsonObject) -> None:
-    """A claim's spec: ``allocationMode`` ExactCount, ``count`` 1, tolerations' ``operator`` Equal."""
+    """Defaults of a claim's spec: ``allocationMode`` ExactCount, ``count`` 1, tolerations' ``operator`` Equal."""
     for request in (spec.setdefault("devices", {})).get("requests") or ():
         if "exactly" in request:
             _default_device_request(request["exactly"])
@@ -32,7 +32,7 @@ def _default_device_request(request: JsonObject) -> None:
 
 
 def default_pod_template(spec: JsonObject) -> None:
-    """A pod's spec as it stands in templates: what does not depend on the cluster."""
+    """Defaults of a pod's spec in templates, which do not depend on the cluster."""
     _fill(
         spec,
         restartPolicy="Always",
@@ -51,7 +51,7 @@ def default_pod_template(spec: JsonObject) -> None:
 
 
 def default_pod_spec(spec: JsonObject) -> None:
-    """A pod's spec, with what admission adds to every pod."""
+    """Defaults of a pod's spec, including those of admission."""
     default_pod_template(spec)
     _fill(spec, enableServiceLinks=True)
     tolerations = spec.get("tolerations") or []
@@ -140,7 +140,7 @@ def qos_class(spec: JsonObject) -> str:
 
 
 def default_service_spec(spec: JsonObject) -> None:
-    """A service's spec."""
+    """Defaults of a service's spec."""
     _fill(spec, type="ClusterIP", sessionAffinity="None")
     if spec["type"] != "ExternalName":
         _fill(spec, ipFamilies=["IPv4"], ipFamilyPolicy="SingleStack", internalTrafficPolicy="Cluster")

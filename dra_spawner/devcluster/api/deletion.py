@@ -1,4 +1,4 @@
-"""What a DELETE does to an object: gone at once, or marked and kept until a kubelet or a finalizer lets it go.
+"""The effect of a DELETE: the object is removed, or marked until its kubelet and its finalizers are done.
 
 Follows ``BeforeDelete`` and ``updateForGracefulDeletionAndFinalizers`` of ``k8s.io/apiserver``, and the pod
 strategy's ``CheckGracefulDelete``.
@@ -17,7 +17,7 @@ DEFAULT_GRACE_PERIOD_SECONDS = 30
 
 
 class PropagationPolicy(StrEnum):
-    """What happens to the objects that a deleted object owns."""
+    """Effect of a deletion on the owned objects."""
 
     BACKGROUND = "Background"
     FOREGROUND = "Foreground"
@@ -30,7 +30,7 @@ def timestamp(moment: datetime) -> str:
 
 
 def parse_timestamp(text: str) -> datetime:
-    """The point in time an API timestamp means."""
+    """The point in time of an API timestamp."""
     return datetime.fromisoformat(text)
 
 
@@ -41,15 +41,15 @@ class Deletion:
     object: JsonObject
     """The object's last, or present, state."""
     removed: bool
-    """Whether it is gone; False while its kubelet or a finalizer holds it."""
+    """Whether it is removed; False while its kubelet or a finalizer blocks that."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionStep:
-    """What to do with an object that is to be deleted."""
+    """The next step of an object's deletion."""
 
     metadata: JsonObject
-    """The object's metadata after the step; the one given when nothing is to be marked."""
+    """The object's metadata after the step; the same object if nothing is marked."""
     remove: bool
     """Whether to remove it after marking."""
 
@@ -66,7 +66,7 @@ def deletion_step(
     Parameters
     ----------
     grace_period_seconds
-        As asked for by the caller; only pods have a grace period.
+        The caller's; only pods have a grace period.
     """
     metadata = obj["metadata"]
     if resource_type is NAMESPACES:
@@ -78,7 +78,7 @@ def deletion_step(
         current = metadata.get("deletionGracePeriodSeconds")
         if current is not None:
             if grace_period_seconds is None or period >= current:
-                return DeletionStep(metadata, remove=False)  # already on its way; the period only ever shrinks
+                return DeletionStep(metadata, remove=False)  # already terminating; the period only shrinks
             asked = parse_timestamp(metadata["deletionTimestamp"]) - timedelta(seconds=current)
             marked |= _marks(asked, period)
             graceful = True
@@ -112,12 +112,12 @@ def _grace_period(resource_type: ResourceType, obj: JsonObject, asked: int | Non
     own = spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE_PERIOD_SECONDS)
     period = own if asked is None else asked
     if not spec.get("nodeName") or status.get("phase") in ("Succeeded", "Failed"):
-        return 0  # no kubelet runs anything of it
+        return 0  # no kubelet runs it
     return 1 if period < 0 else int(period)
 
 
 def _set_propagation(metadata: JsonObject, policy: PropagationPolicy | None) -> None:
-    """Replace the finalizers by which the garbage collector remembers the policy."""
+    """Replace the finalizers that state the policy for the garbage collector."""
     finalizers = list(metadata.get("finalizers") or ())
     if policy is not None:
         finalizers = [name for name in finalizers if name not in (ORPHAN_FINALIZER, FOREGROUND_FINALIZER)]
@@ -140,7 +140,7 @@ def _mark_as_deleting(metadata: JsonObject, now: datetime) -> None:
 
 
 def _namespace_step(obj: JsonObject, now: datetime) -> DeletionStep:
-    """A namespace terminates first; it goes when nothing is left in it."""
+    """A namespace terminates first, and is removed when it is empty."""
     if obj["metadata"].get("deletionTimestamp"):
         return DeletionStep(obj["metadata"], remove=False)
     return DeletionStep({**obj["metadata"], "deletionTimestamp": timestamp(now)}, remove=False)

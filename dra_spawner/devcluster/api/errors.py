@@ -35,7 +35,7 @@ class ApiError(Exception):
         self.details = details
 
     def to_status(self) -> JsonObject:
-        """The ``Status`` object (``v1``) that says the same."""
+        """The error as a ``Status`` object (``v1``)."""
         status: JsonObject = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -67,7 +67,7 @@ class CauseType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One refused field: its path (``spec.devices.requests[0].name``) and what is wrong with it."""
+    """One refused field: its path (``spec.devices.requests[0].name``) and the error."""
 
     cause: CauseType
     field: str
@@ -94,7 +94,7 @@ def duplicate(field: str, value: Any) -> FieldError:
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The value is none of a closed vocabulary, which is listed in the order given."""
+    """The value is not one of a closed vocabulary, which is listed in the given order."""
     allowed = ", ".join(f'"{word}"' for word in supported)
     return FieldError(
         CauseType.NOT_SUPPORTED, field, f"Unsupported value: {_shown(value)}: supported values: {allowed}"
@@ -173,7 +173,7 @@ def conflict(resource_type: ResourceType, name: str, why: str = STALE_OBJECT, su
 
 
 def forbidden(resource_type: ResourceType, name: str, why: str, causes: Sequence[JsonObject] | None = None) -> ApiError:
-    """403: the request is well formed and not allowed."""
+    """403: the request is valid but not allowed."""
     details = _object_details(resource_type, name)
     if causes:
         details["causes"] = list(causes)
@@ -203,5 +203,5 @@ def bad_request(message: str) -> ApiError:
 
 
 def expired(message: str) -> ApiError:
-    """410: the history the request asks for is gone; list again."""
+    """410: the requested history was dropped; list again."""
     return ApiError(HTTPStatus.GONE, "Expired", message)

@@ -1,7 +1,7 @@
-"""Removes what lost its owners, and what is left in a namespace that terminates.
+"""Removes objects without their owners, and the content of terminating namespaces.
 
 The rules are those of kube-controller-manager's garbage collector (``attemptToDeleteItem``) and namespace
-controller.  Here they run at the end of the request that gave cause, not some time later.
+controller. Here they run at the end of the request that causes them.
 """
 
 from collections import deque
@@ -22,15 +22,15 @@ Reference = tuple[ResourceType, str, str]
 
 
 class _Owner(StrEnum):
-    """State of the object an owner reference names."""
+    """State of an owner."""
 
     SOLID = "solid"
     DANGLING = "dangling"
-    WAITING = "waiting"  # deleted in the foreground: goes after its dependents
+    WAITING = "waiting"  # deleted in the foreground: removed after its dependents
 
 
 class GarbageCollector:
-    """Watches all changes of one store and deletes what nobody owns any more."""
+    """Watches one store and deletes objects that have lost their owners."""
 
     def __init__(self, store: "Store") -> None:
         self._store = store
@@ -38,7 +38,7 @@ class GarbageCollector:
         self._suspects: deque[Reference] = deque()
 
     def note(self, event: WatchEvent) -> None:
-        """Note a change; `collect` acts on it."""
+        """Note a change for `collect`."""
         metadata = event.object["metadata"]
         namespace = metadata.get("namespace", "")
         reference = (event.resource_type, namespace, metadata["name"])
@@ -53,7 +53,7 @@ class GarbageCollector:
             self._suspects.append(reference)
 
     def collect(self) -> None:
-        """Delete what is due, and what becomes due by that."""
+        """Delete all due objects, including those that become due meanwhile."""
         while self._suspects:
             resource_type, namespace, name = self._suspects.popleft()
             obj = self._store.find(resource_type, namespace, name)
@@ -103,7 +103,7 @@ class GarbageCollector:
     def _state(self, resource_type: ResourceType, obj: JsonObject, owner: JsonObject) -> _Owner:
         owner_type = by_kind(owner["apiVersion"], owner["kind"])
         if owner_type is None or (owner_type.namespaced and not resource_type.namespaced):
-            return _Owner.SOLID  # nobody can tell that it is gone
+            return _Owner.SOLID  # it cannot be proven gone
         namespace = obj["metadata"].get("namespace", "") if owner_type.namespaced else ""
         found = self._store.find(owner_type, namespace, owner["name"])
         if found is None or found["metadata"]["uid"] != owner["uid"]:
@@ -114,7 +114,7 @@ class GarbageCollector:
         return _Owner.SOLID
 
     def _await_dependents(self, resource_type: ResourceType, owner: JsonObject) -> None:
-        """Foreground deletion: the owner goes when no dependent blocks it any more."""
+        """Foreground deletion: remove the owner when no dependent blocks it."""
         blocking = []
         for reference in self._dependents.get(owner["metadata"]["uid"], ()):
             dependent = self._store.find(*reference)
@@ -146,7 +146,7 @@ class GarbageCollector:
         self._store.replace_metadata(resource_type, obj, {**obj["metadata"], "finalizers": left})
 
     def _empty_namespace(self, namespace: JsonObject) -> None:
-        """Delete what a terminating namespace holds; when nothing is left, the namespace too."""
+        """Delete the content of a terminating namespace, and the namespace when it is empty."""
         if not namespace["metadata"].get("deletionTimestamp"):
             return
         name = namespace["metadata"]["name"]

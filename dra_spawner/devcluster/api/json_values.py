@@ -1,7 +1,7 @@
 """Read-only JSON values.
 
-The store keeps each object as one immutable value, so that what it returns can be shared by every reader,
-watch and list without a copy.  A change makes a new value that shares the unchanged parts with the old one.
+Each stored object is one immutable value, which readers, watches and lists share without a copy. A change creates a new
+value, which shares the unchanged parts with the old one.
 """
 
 from collections.abc import Mapping
@@ -11,10 +11,9 @@ from dra_spawner.json_types import JsonObject
 
 
 class FrozenDict(dict[str, Any]):
-    """A JSON object that cannot be changed; everything in it is frozen too.
+    """A JSON object that cannot be changed, at any depth.
 
-    It is a ``dict``: it compares, encodes and unpacks like one.  ``copy.deepcopy`` and `mutable_copy`
-    give a plain one that may be changed.
+    It compares, encodes and unpacks like a ``dict``. ``copy.deepcopy`` and `mutable_copy` return a plain one.
     """
 
     __slots__ = ()
@@ -59,17 +58,17 @@ _FROZEN_TYPES = frozenset({str, int, bool, type(None), FrozenDict, FrozenList})
 
 
 def freeze(value: Any) -> Any:
-    """The read-only equal of a JSON value; parts that are frozen already are shared, not copied.
+    """A read-only JSON value; parts that are read-only already are shared, not copied.
 
     Raises
     ------
     TypeError
-        When the value holds something JSON does not know.
+        If a part of the value is not JSON.
     """
     kind = type(value)
     if kind in _FROZEN_TYPES:
         return value
-    if kind is dict:  # without a call for each of the many scalars
+    if kind is dict:  # saves a call for each scalar
         return FrozenDict({k: item if type(item) in _FROZEN_TYPES else freeze(item) for k, item in value.items()})
     if isinstance(value, Mapping):
         return FrozenDict({key: freeze(item) for key, item in value.items()})
@@ -83,7 +82,7 @@ def freeze(value: Any) -> Any:
 
 
 def mutable_copy(value: Any) -> Any:
-    """A copy of a JSON value, made of plain dicts and lists, that shares nothing with it."""
+    """A copy of a JSON value of plain dicts and lists, which shares nothing with it."""
     if isinstance(value, dict):
         return {key: mutable_copy(item) for key, item in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""Where a new object goes and what it is called."""
+"""Namespace and name of a new object."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ _TRIES = 8
 
 
 def set_namespace(resource_type: ResourceType, obj: JsonObject, namespace: str | None, store: "Store") -> None:
-    """Set the object's namespace, which must exist and stay.
+    """Set the object's namespace, which must exist and not terminate.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def generated_name(resource_type: ResourceType, obj: JsonObject, store: "Store",
     Raises
     ------
     ApiError
-        ``AlreadyExists`` when chance offers only taken ones.
+        ``AlreadyExists`` if all random names are taken.
     """
     base = str(obj["metadata"]["generateName"])[:_MOST_BASE_CHARACTERS]
     for _ in range(_TRIES):

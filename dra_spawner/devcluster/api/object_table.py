@@ -1,4 +1,4 @@
-"""The objects of one kind, in the order the API lists them."""
+"""The objects of one kind, in the API's order."""
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ class ObjectTable:
         self._objects[namespace, name] = obj
 
     def remove(self, namespace: str, name: str) -> None:
-        """Remove an object that is there."""
+        """Remove an existing object."""
         del self._objects[namespace, name]
         names = self._names[namespace]
         del names[bisect_right(names, name) - 1]
@@ -45,7 +45,7 @@ class ObjectTable:
             del self._namespaces[bisect_right(self._namespaces, namespace) - 1]
 
     def values(self, namespace: str | None = None, after: ObjectKey | None = None) -> Iterator[JsonObject]:
-        """The objects in order; only those of one namespace, and only those behind the key `after`."""
+        """The objects in order, of one namespace or all, behind the key `after`."""
         if namespace is None:
             first = 0 if after is None else bisect_right(self._namespaces, after[0])
             namespaces = self._namespaces[first:]

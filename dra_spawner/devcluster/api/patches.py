@@ -1,6 +1,6 @@
 """The API's three kinds of patches, applied to JSON values: JSON patch, merge patch, strategic merge patch.
 
-Nothing here changes its arguments; results may share parts with them.
+No function changes its arguments; results may share parts with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,14 +20,14 @@ class PatchType(StrEnum):
 
 
 class PatchError(ValueError):
-    """A patch that is malformed or does not apply.
+    """Raised for a patch that is malformed or does not apply.
 
     Parameters
     ----------
     message
-        What is wrong.
+        The error.
     well_formed
-        False when no object at all could be patched with it (status 400); True when only this one cannot (422).
+        False if it applies to no object (status 400); True if only this object is the reason (422).
     """
 
     def __init__(self, message: str, *, well_formed: bool = False) -> None:
@@ -153,7 +153,7 @@ def _remove(document: Any, operation: JsonObject) -> Any:
 
 
 def _replace(document: Any, operation: JsonObject) -> Any:
-    """As the API server's library: a member of an object need not be there."""
+    """As in the API server's library, a missing member is no error."""
     parts, value = _pointer(operation), _given_value(operation)
     if parts and isinstance(parent := _value_at(document, parts[:-1], operation), list):
         parent[_index(operation, parts[-1], len(parent))] = value
@@ -177,7 +177,7 @@ def _test(document: Any, operation: JsonObject) -> Any:
     try:
         found = _value_at(document, _pointer(operation), operation)
     except PatchError:
-        found = None  # as the API server's library: an absent value equals null
+        found = None  # as in the API server's library, an absent value equals null
     if not _same(found, expected):
         raise PatchError(f"testing value {operation['path']} failed: test failed", well_formed=True)
     return document
@@ -245,7 +245,7 @@ _MERGE_KEYS: dict[str, str] = {
     "volumeMounts": "mountPath",
     "volumes": "name",
 }
-"""Lists of objects that are merged by a key: ``x-kubernetes-patch-merge-key`` of the API's OpenAPI."""
+"""Merge keys of lists of objects: ``x-kubernetes-patch-merge-key`` in the API's OpenAPI document."""
 
 _MERGED_SETS = ("finalizers", "podCIDRs")
 _RETAIN_KEYS = ("resourceClaimStatuses", "resourceClaims", "volumes", "strategy")
@@ -253,7 +253,7 @@ _SERVICE_PORTS = "port"
 
 
 def _merge_key(kind: str, path: tuple[str, ...]) -> str | None:
-    """The key that the list at this path is merged by; None when patches replace the list."""
+    """The merge key of the list at this path; None if patches replace the list."""
     name = path[-1]
     if kind == "ServiceAccount" and name == "imagePullSecrets":
         return None
@@ -334,10 +334,10 @@ def _merge_list(current: list[Any], patch: list[Any], merge_key: str, kind: str,
 
 
 def _ordered(merged: list[Any], mentioned: list[Any], current: list[Any], key_of: Callable[[Any], Any]) -> list[Any]:
-    """Merged entries in the order of the patch; others keep their place relative to those around them.
+    """Merged entries in the order of the patch; the others stay in order among their neighbours.
 
-    Both orders are kept as they are; an unmentioned entry goes before the first mentioned one that it precedes in the
-    present list, as far as that is known (``mergeSortedSlice`` of ``k8s.io/apimachinery``).
+    An unmentioned entry goes before the first mentioned one that it precedes in the present list
+    (``mergeSortedSlice`` of ``k8s.io/apimachinery``).
     """
     place = {key_of(entry): index for index, entry in enumerate(current)}
     rank = {key: index for index, key in reversed(list(enumerate(mentioned)))}
@@ -359,7 +359,7 @@ def _apply_list_directive(result: JsonObject, directive: str, values: Any) -> No
 
 
 def _reorder(result: JsonObject, current: Any, field: str, order: list[Any], kind: str, path: tuple[str, ...]) -> None:
-    """Put the entries that `order` names into that order."""
+    """Sort the entries that `order` names."""
     if field not in result:
         return
     merge_key = _merge_key(kind, (*path, field))

@@ -1,4 +1,4 @@
-"""The operations on pods that are subresources of their own: binding to a node, and eviction."""
+"""The subresources of pods that are operations: binding and eviction."""
 
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -27,7 +27,7 @@ def bind_pod(
     Parameters
     ----------
     uid
-        When given, only the pod with this uid is bound.
+        If given, only the pod with this uid is bound.
 
     Raises
     ------
@@ -49,7 +49,7 @@ def bind_pod(
         raise conflict(PODS, name, why, subresource="binding")
     moment = timestamp(store.now())
     scheduled = {"type": "PodScheduled", "status": "True", "lastProbeTime": None, "lastTransitionTime": moment}
-    # The nomination, if there was one, has served its purpose.
+    # A nomination ends with the binding.
     status = {key: value for key, value in pod.get("status", {}).items() if key != "nominatedNodeName"}
     others = [entry for entry in status.get("conditions", ()) if entry["type"] != "PodScheduled"]
     bound: JsonObject = {
@@ -76,7 +76,7 @@ def evict_pod(
 ) -> Deletion:
     """Delete a pod unless a PodDisruptionBudget forbids it: POST to ``pods/<name>/eviction``.
 
-    Pods that do not run yet, or no more, may always be evicted.
+    Pods that do not run may always be evicted.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _check_budgets(store: Store, pod: JsonObject) -> None:
         pods = _selected_pods(store, budget)
         healthy = sum(map(_is_ready, pods))
         needed = _healthy_needed(budget["spec"], len(pods))
-        # A pod that is not ready does not lower the number of healthy ones, as long as these are enough.
+        # The eviction of a pod that is not ready leaves the number of healthy ones unchanged.
         if healthy - 1 < needed if _is_ready(pod) else healthy < needed:
             raise _budget_used_up(budget["metadata"]["name"], needed, healthy)
 
@@ -138,7 +138,7 @@ def _is_ready(pod: JsonObject) -> bool:
 
 
 def _healthy_needed(spec: JsonObject, expected: int) -> int:
-    """How many pods must stay ready; percentages round up, as the disruption controller rounds them."""
+    """Number of pods that must stay ready; percentages round up, as in the disruption controller."""
     if "maxUnavailable" in spec:
         return max(0, expected - _scaled(spec["maxUnavailable"], expected))
     return _scaled(spec.get("minAvailable", 1), expected)

@@ -1,4 +1,4 @@
-"""Conditions that a write states or that the object's state imposes."""
+"""Preconditions of writes."""
 
 from http import HTTPStatus
 
@@ -10,12 +10,12 @@ from dra_spawner.json_types import JsonObject
 def check_preconditions(
     resource_type: ResourceType, obj: JsonObject, uid: str | None, resource_version: str | None
 ) -> None:
-    """Hold a delete's preconditions against the object.
+    """Check the preconditions of a deletion.
 
     Raises
     ------
     ApiError
-        ``Conflict`` when one does not hold.
+        ``Conflict`` if one does not hold.
     """
     metadata = obj["metadata"]
     if uid and uid != metadata["uid"]:
@@ -41,7 +41,7 @@ def check_preconditions(
 
 
 def finalizer_errors(current: JsonObject, new: JsonObject) -> list[FieldError]:
-    """An object on its way out takes no new finalizers."""
+    """Errors of finalizers: a terminating object takes no new ones."""
     if not current["metadata"].get("deletionTimestamp"):
         return []
     known = current["metadata"].get("finalizers") or ()

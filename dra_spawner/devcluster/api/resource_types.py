@@ -1,4 +1,4 @@
-"""The kinds of objects the embedded cluster knows."""
+"""The kinds of objects in the embedded cluster."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from dra_spawner import names
 
 @dataclass(frozen=True, slots=True)
 class ResourceType:
-    """One kind of API object: where it lives in the API and which parts the server treats specially."""
+    """One kind of API object: its place in the API, and the parts that the server treats specially."""
 
     group: str
     """API group; empty for the core group."""
@@ -17,14 +17,14 @@ class ResourceType:
     kind: str
     namespaced: bool
     status: bool = False
-    """Whether ``status`` is a subresource: written by ``…/status`` only."""
+    """Whether ``status`` is a subresource, which only ``…/status`` writes."""
     generation: bool = False
-    """Whether the server counts ``metadata.generation``: 1 at first, one more with each change of ``spec``."""
+    """Whether ``metadata.generation`` counts the changes of ``spec``, from 1."""
     short_names: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
-    """Besides ``status``."""
+    """Subresources besides ``status``."""
     returns_deleted: bool = False
-    """Whether DELETE answers with the last state of the object rather than with a Status."""
+    """Whether DELETE answers with the object's last state instead of a Status."""
     unconditional_update: bool = True
     """Whether PUT without ``metadata.resourceVersion`` is accepted."""
 
@@ -35,17 +35,17 @@ class ResourceType:
 
     @property
     def qualified_plural(self) -> str:
-        """The plural with its group, as error messages name it: ``resourceclaims.resource.k8s.io``."""
+        """The plural with its group, as in error messages: ``resourceclaims.resource.k8s.io``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def singular(self) -> str:
-        """The kind in lower case, as ``kubectl`` accepts it."""
+        """The kind in lower case, for ``kubectl``."""
         return self.kind.lower()
 
     @property
     def root(self) -> str:
-        """The path all objects of the group and version live under."""
+        """The path of the group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def path(self, namespace: str | None = None, name: str = "", subresource: str = "") -> str:
@@ -155,10 +155,10 @@ _BY_KIND = {(t.api_version, t.kind): t for t in RESOURCE_TYPES}
 
 
 def by_plural(group: str, version: str, plural: str) -> ResourceType | None:
-    """The kind with this place in the API; None when the embedded cluster has no such kind."""
+    """The kind with this place in the API; None if there is none."""
     return _BY_PLURAL.get((group, version, plural))
 
 
 def by_kind(api_version: str, kind: str) -> ResourceType | None:
-    """The kind an object's ``apiVersion`` and ``kind`` name; None when there is no such kind."""
+    """The kind of an object's ``apiVersion`` and ``kind``; None if there is none."""
     return _BY_KIND.get((api_version, kind))

@@ -1,7 +1,7 @@
-"""Decoding of API objects: types are checked, unknown fields and nulls dropped, quantities and times made canonical.
+"""Decoding of API objects: checks types, drops unknown fields and nulls, normalises quantities and times.
 
-What kube-apiserver does by decoding into Go structures is done here with a table of their fields,
-``schema.json``, made from the API server's own OpenAPI document.
+kube-apiserver decodes into Go structures. This module uses a table of their fields, ``schema.json``, made from the API
+server's OpenAPI document.
 """
 
 import base64
@@ -26,11 +26,11 @@ _INT_LIMITS = {"int32": 2**31, "int64": 2**63}
 
 
 class _DecodeError(Exception):
-    """A value of the wrong type; the path grows while the error rises through the structures."""
+    """Raised for a value of the wrong type; each enclosing structure extends the path."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(sentence)
-        self.sentence = sentence  # with {field} where the field is named
+        self.sentence = sentence  # has {field} for the field's name
         self.structure = ""
         self.path: list[str] = []
 
@@ -114,7 +114,7 @@ def _time(value: Any) -> str:
 
 @lru_cache(maxsize=1024)
 def _micro_time(value: Any) -> str:
-    """A moment in UTC; the API asks for the microseconds to be written out."""
+    """A moment in UTC, with all digits of the microseconds."""
     if not isinstance(value, str):
         raise _mismatch(value, "string")
     layout = "2006-01-02T15:04:05.000000Z07:00"
@@ -165,7 +165,7 @@ _TEXTS = ("string", "string!")
 class _Field:
     decode: _Decode
     droppable: bool
-    """Whether it is left out when empty: a list or map that is not required."""
+    """Whether it is omitted when empty: an optional list or map."""
     type: str
 
 
@@ -205,12 +205,12 @@ def _map_of(text: str) -> _Decode:
 
 
 def _go_name(text: str) -> str:
-    """``core.v1.Container`` as Go's messages name it: ``v1.Container``."""
+    """``core.v1.Container`` as in Go's messages: ``v1.Container``."""
     return ".".join(text.split(".")[-2:])
 
 
 def _structure(name: str) -> _Decode:
-    fields: dict[str, _Field] = {}  # filled on first use: structures may contain themselves
+    fields: dict[str, _Field] = {}  # filled on first use, as structures may be recursive
 
     def decode(value: Any) -> JsonObject:
         if not isinstance(value, (dict, Mapping)):
@@ -248,12 +248,12 @@ def _decoder(text: str) -> _Decode:
 
 
 def decode_object(resource_type: ResourceType, obj: Mapping[str, Any]) -> JsonObject:
-    """The object as the API knows it, sharing nothing with the one given.
+    """The decoded object, which shares nothing with the given one.
 
     Raises
     ------
     ApiError
-        ``BadRequest`` when a field has the wrong type, or `apiVersion` and `kind` are not those of the type.
+        ``BadRequest`` if a field has the wrong type, or `apiVersion` and `kind` do not match.
     """
     kind, api_version = obj.get("kind") or resource_type.kind, obj.get("apiVersion") or resource_type.api_version
     version = str(api_version).rpartition("/")[2]
@@ -279,7 +279,7 @@ def _root(resource_type: ResourceType) -> str:
 
 
 def unknown_fields(resource_type: ResourceType, obj: Mapping[str, Any]) -> list[str]:
-    """Paths of the fields that the API does not know and drops, e.g. ``spec.containers[0].imagee``."""
+    """Paths of unknown fields, which are dropped, e.g. ``spec.containers[0].imagee``."""
     found: list[str] = []
     _collect_unknown(_root(resource_type), obj, "", found)
     return found

@@ -1,4 +1,4 @@
-"""Label and field selectors: parsing and matching, as kube-apiserver does both."""
+"""Label and field selectors, parsed and matched as in kube-apiserver."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,11 +20,11 @@ from dra_spawner.devcluster.api.validation.names import check_label_value, quali
 
 
 class SelectorError(ValueError):
-    """A selector that cannot be parsed, or that names a field one cannot select by."""
+    """Raised for a selector that cannot be parsed, or that names an unsupported field."""
 
 
 class Operator(StrEnum):
-    """What a label requirement asks."""
+    """Operator of a label requirement."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -43,7 +43,7 @@ class Requirement:
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels fulfil it; an absent label fulfils NotIn, as in Kubernetes."""
+        """Whether labels satisfy it; an absent label satisfies NotIn."""
         value = labels.get(self.key)
         match self.operator:
             case Operator.IN:
@@ -66,7 +66,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Conditions on labels, all of which must hold; without conditions it matches everything."""
+    """Conditions on labels, of which all must hold."""
 
     requirements: tuple[Requirement, ...] = ()
 
@@ -222,10 +222,10 @@ _FIELDS: dict[ResourceType, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """Conditions on fields, all of which must hold."""
+    """Conditions on fields, of which all must hold."""
 
     terms: tuple[tuple[str, bool, str], ...] = ()
-    """Dotted path, whether it must be equal (else unequal), value."""
+    """Dotted path, whether it must equal the value (else differ), value."""
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
         """Whether the object is selected; an absent field reads as the empty string."""
@@ -236,7 +236,7 @@ class FieldSelector:
 
 
 def _field(obj: Mapping[str, Any], path: str) -> str:
-    if path == "source":  # of an event; older emitters fill `source`, newer ones `reportingComponent`
+    if path == "source":  # of an event: older sources set `source`, newer ones `reportingComponent`
         return (obj.get("source") or {}).get("component") or obj.get("reportingComponent") or ""
     value: Any = obj
     for part in path.split("."):
@@ -255,7 +255,7 @@ def parse_field_selector(text: str, resource_type: ResourceType) -> FieldSelecto
     Raises
     ------
     SelectorError
-        When the text is not a selector, or the API does not select this kind by that field.
+        If the text is not a selector, or the API does not support the field for this kind.
     """
     terms: list[tuple[str, bool, str]] = []
     for term in _split_terms(text):
@@ -279,7 +279,7 @@ def _unknown_field(path: str, resource_type: ResourceType) -> str:
 
 
 def _split_terms(text: str) -> list[str]:
-    """The terms between commas; a backslash takes the next character literally."""
+    """The terms between commas; a backslash escapes the next character."""
     return [term for term in re.findall(r"(?:\\.|[^,\\])+", text) if term]
 
 
@@ -289,12 +289,12 @@ ObjectFilter = Callable[[Mapping[str, Any]], bool]
 def object_filter(
     resource_type: ResourceType, label_selector: str = "", field_selector: str = ""
 ) -> ObjectFilter | None:
-    """A test for objects selected by both selectors; None when every object is.
+    """A predicate for both selectors; None if they select every object.
 
     Raises
     ------
     SelectorError
-        When one of them cannot be parsed.
+        If one of them cannot be parsed.
     """
     labels = parse_label_selector(label_selector)
     fields = parse_field_selector(field_selector, resource_type)

@@ -1,9 +1,7 @@
-"""The objects of the embedded cluster: what kube-apiserver's storage layer does, in memory and synchronous.
+"""The objects of the embedded cluster, as kube-apiserver's storage layer has them: in memory, synchronous.
 
-One writer, one thread: a method runs to its end before the next starts.  Objects are immutable values
-(`dra_spawner.devcluster.api.json_values`): what the store returns is shared by all readers and cannot be changed;
-a caller changes a ``mutable_copy`` (or ``copy.deepcopy``) of it and hands that to `Store.update`, or uses
-`Store.modify`.
+It has one thread and one writer. Objects are immutable values (`dra_spawner.devcluster.api.json_values`), which all
+readers share. To change one, pass a ``mutable_copy`` (or ``copy.deepcopy``) to `Store.update`, or use `Store.modify`.
 """
 
 import random as random_module
@@ -51,11 +49,11 @@ class ListResult:
 
     items: list[JsonObject]
     resource_version: str
-    """The store's resource version when the list was made: where a watch goes on."""
+    """The store's resource version at the list, from which a watch continues."""
     next_key: ObjectKey | None = None
-    """The key of the last item when more follow it."""
+    """The key of the last item if more follow."""
     remaining: int = 0
-    """How many follow; counted only for lists without selectors."""
+    """Number of items that follow; only for lists without selectors."""
 
 
 class Store:
@@ -64,13 +62,13 @@ class Store:
     Parameters
     ----------
     now
-        The cluster's clock; gives timezone-aware times in UTC.
+        The cluster's clock; returns timezone-aware times in UTC.
     new_uid
         Makes ``metadata.uid``.
     random
         Source of generated names.
     history_limit
-        How many changes of each kind are kept for watches that start in the past.
+        Changes of each kind that watches from the past can read.
     """
 
     def __init__(
@@ -104,7 +102,7 @@ class Store:
         return self._now()
 
     def find(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject | None:
-        """An object, or None where there is none."""
+        """An object, or None."""
         return self._objects.find(resource_type, namespace or "", name)
 
     def get(self, resource_type: ResourceType, namespace: str | None, name: str) -> JsonObject:
@@ -121,7 +119,7 @@ class Store:
         return obj
 
     def objects(self, resource_type: ResourceType, namespace: str | None = None) -> Iterator[JsonObject]:
-        """The objects of a kind in order; the store must not be written while this is iterated."""
+        """The objects of a kind in order; do not write to the store during the iteration."""
         return self._objects.values(resource_type, namespace)
 
     def list(
@@ -141,9 +139,9 @@ class Store:
         namespace
             None for all namespaces.
         limit
-            The most items of one page; 0 for all.
+            Items of one page; 0 for all.
         after
-            The last key of the page before.
+            Last key of the page before.
 
         Raises
         ------
@@ -172,14 +170,14 @@ class Store:
         Raises
         ------
         ApiError
-            ``Expired`` (410) when some of them are not kept any more.
+            ``Expired`` (410) if some of them were dropped.
         """
         return self._objects.since(resource_type, revision)
 
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
         """Call `callback` after each change, in order, before the change's author gets the answer.
 
-        The callback must neither raise nor write to the store: it takes note, and acts later.
+        The callback must neither raise nor write to the store.
 
         Returns
         -------
@@ -237,7 +235,7 @@ class Store:
     ) -> JsonObject:
         """Replace an object or, with subresource ``status``, its status.
 
-        With ``metadata.resourceVersion`` the update is refused when the object has changed since.
+        With ``metadata.resourceVersion`` the update is refused if the object has changed since.
 
         Raises
         ------
@@ -306,7 +304,7 @@ class Store:
     def replace(
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool = False
     ) -> JsonObject:
-        """Write a state that the server itself made of the object's present one, without the rules for clients."""
+        """Write a state of the server's own, without the rules for clients."""
         replaced = self._finish_update(resource_type, current, new, dry_run=dry_run)
         self._collector.collect()
         return replaced
@@ -328,9 +326,9 @@ class Store:
         Parameters
         ----------
         grace_period_seconds
-            Of pods; the pod's own period by default.
+            For pods; by default the pod's own period.
         propagation_policy
-            What to do with the objects it owns; they follow in the background by default.
+            Effect on owned objects; by default they follow in the background.
         uid, resource_version
             Preconditions.
 
@@ -359,7 +357,7 @@ class Store:
         *,
         dry_run: bool = False,
     ) -> Deletion:
-        """One step of deletion, without collecting what follows from it."""
+        """Do one step of a deletion, without garbage collection."""
         step = deletion_step(resource_type, current, self._now(), grace_period_seconds, propagation_policy)
         latest = current
         if step.metadata != current["metadata"]:
@@ -372,17 +370,17 @@ class Store:
         return Deletion(latest, step.remove)
 
     def replace_metadata(self, resource_type: ResourceType, current: JsonObject, metadata: JsonObject) -> None:
-        """Write an object's metadata, without collecting what follows from it."""
+        """Write an object's metadata, without garbage collection."""
         self._finish_update(resource_type, current, {**current, "metadata": metadata}, dry_run=False)
 
     def remove_namespace(self, namespace: JsonObject) -> None:
-        """Remove a namespace that has terminated."""
+        """Remove a terminated namespace."""
         self._remove(NAMESPACES, namespace, dry_run=False)
 
     def _replace(
         self, resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str, *, dry_run: bool
     ) -> JsonObject:
-        """Update `current` to what a client wants it to be."""
+        """Update `current` to a client's state."""
         metadata, known = wanted["metadata"], current["metadata"]
         name = known["name"]
         version = metadata.get("resourceVersion")
@@ -405,7 +403,7 @@ class Store:
     def _finish_update(
         self, resource_type: ResourceType, current: JsonObject, new: JsonObject, *, dry_run: bool
     ) -> JsonObject:
-        """Write an accepted update; without a difference nothing happens, without a reason to stay it goes."""
+        """Write an accepted update if it differs, and remove the object if nothing blocks its deletion any more."""
         new["metadata"] = without_empty_members(new["metadata"])
         if new == current:
             return current
@@ -422,7 +420,7 @@ class Store:
         return self._objects.put(resource_type, new)
 
     def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
-        """Take an object out."""
+        """Remove an object."""
         return last if dry_run else self._objects.remove(resource_type, last)
 
 

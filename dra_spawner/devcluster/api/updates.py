@@ -1,4 +1,4 @@
-"""What an update makes of an object: which parts a client may write, and what follows from a change."""
+"""Updates of objects: which parts a client may write, and the consequences of a change."""
 
 from dra_spawner.devcluster.api.resource_types import NAMESPACES, NODES, PODS, ResourceType
 from dra_spawner.json_types import JsonObject
@@ -17,10 +17,10 @@ _COLLECTIONS = ("labels", "annotations", "finalizers", "ownerReferences")
 def updated_object(
     resource_type: ResourceType, current: JsonObject, wanted: JsonObject, subresource: str
 ) -> JsonObject:
-    """The object as a client wants it, with what the client cannot write from `current`.
+    """A client's state of an object, with the parts of `current` that the client cannot write.
 
-    An update of the object leaves its status alone; an update of the status leaves everything else alone, but for
-    the metadata of pods and nodes, whose owners stay.
+    An update of the object does not change its status. An update of the status changes nothing else, except for the
+    metadata of pods and nodes, whose owners stay.
     """
     known = current["metadata"]
     if subresource == "status":
@@ -49,14 +49,14 @@ def count_generation(resource_type: ResourceType, current: JsonObject, new: Json
 
 
 def without_empty_members(metadata: JsonObject) -> JsonObject:
-    """The metadata without collections that are empty: the API does not tell them from absent ones."""
+    """The metadata without empty collections, which the API treats as absent."""
     if all(metadata[key] for key in _COLLECTIONS if key in metadata):
         return metadata
     return {key: value for key, value in metadata.items() if value or key not in _COLLECTIONS}
 
 
 def may_go(resource_type: ResourceType, current: JsonObject, new: JsonObject) -> bool:
-    """Whether an update has taken away the last thing that kept a deleted object."""
+    """Whether an update has removed the last reason to keep a deleted object."""
     metadata = new["metadata"]
     return bool(
         metadata.get("deletionTimestamp")

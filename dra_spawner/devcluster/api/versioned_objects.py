@@ -1,4 +1,4 @@
-"""All objects, numbered changes of them, and whoever wants to hear of these."""
+"""All objects, their numbered changes, and subscribers to these."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -15,7 +15,7 @@ class VersionedObjects:
     Parameters
     ----------
     history_limit
-        How many changes of each kind are kept for watches that start in the past.
+        Changes of each kind that watches from the past can read.
     """
 
     def __init__(self, history_limit: int) -> None:
@@ -40,7 +40,7 @@ class VersionedObjects:
         return self._histories[resource_type].since(revision)
 
     def subscribe(self, callback: Callable[[WatchEvent], None]) -> Callable[[], None]:
-        """Call `callback` after each change; what is returned ends that."""
+        """Call `callback` after each change; returns the function that ends the subscription."""
         self._subscribers.append(callback)
 
         def end() -> None:
@@ -50,7 +50,7 @@ class VersionedObjects:
         return end
 
     def put(self, resource_type: ResourceType, obj: JsonObject) -> JsonObject:
-        """Store the next state of an object; the state as stored."""
+        """Store the next state of an object, and return it as stored."""
         stored = self._next(obj)
         metadata = stored["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -61,7 +61,7 @@ class VersionedObjects:
         return stored
 
     def remove(self, resource_type: ResourceType, last: JsonObject) -> JsonObject:
-        """Take an object out; its last state, under the number of its removal."""
+        """Remove an object, and return its last state with the number of the removal."""
         gone = self._next(last)
         metadata = gone["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
@@ -72,7 +72,7 @@ class VersionedObjects:
 
     def _next(self, obj: JsonObject) -> JsonObject:
         if self._notifying:
-            raise RuntimeError("a subscriber of the store wrote to it: subscribers take note and act later")
+            raise RuntimeError("a subscriber of the store wrote to it; subscribers must write later")
         self.revision += 1
         numbered: JsonObject = freeze({**obj, "metadata": {**obj["metadata"], "resourceVersion": str(self.revision)}})
         return numbered

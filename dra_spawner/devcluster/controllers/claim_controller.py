@@ -1,7 +1,7 @@
-"""What kube-controller-manager does for ResourceClaims (its ``resourceclaim`` controller), for the embedded cluster.
+"""The ``resourceclaim`` controller of kube-controller-manager, for the embedded cluster.
 
-It makes claims from templates for pods that want them, takes away reservations of pods that are gone, deallocates
-a claim when its last consumer goes, and removes claims of pods that have ended.
+It creates claims from templates, removes consumers that are gone, deallocates claims without consumers, and deletes
+claims of ended pods.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["ClaimController", "claim_generate_name"]
 
 log = logging.getLogger(__name__)
 
-_MOST_BASE = 57  # leaves room for a hyphen and five random characters in a DNS label
+_MOST_BASE = 57  # a DNS label without a hyphen and five random characters
 
 
 class _Kind(StrEnum):
@@ -34,13 +34,13 @@ class _Kind(StrEnum):
 
 
 _Key = tuple[_Kind, str, str]
-"""What to look at: kind, namespace, name."""
+"""Kind, namespace and name of a queued object."""
 _Name = tuple[str, str]
 """Namespace and name."""
 
 
 class _Failed(Exception):
-    """A claim could not be made; the sentence is for the pod's event."""
+    """Raised if a claim cannot be created, with the sentence of the pod's event."""
 
 
 class ClaimController(Controller):
@@ -80,7 +80,7 @@ class ClaimController(Controller):
                 else:
                     self._sync_claim(namespace, name)
             except (ApiError, _Failed) as error:
-                log.debug("To be tried again: %s=%s/%s error=%s", kind, namespace, name, error)
+                log.debug("Sync failed, trying again: %s=%s/%s error=%s", kind, namespace, name, error)
                 self._queue.retry(key)
             except Exception:
                 self._queue.retry(key)
@@ -89,7 +89,7 @@ class ClaimController(Controller):
                 self._queue.forget(key)
         return self._queue.seconds_until_due()
 
-    # --- what to look at ---------------------------------------------------------------------------------------
+    # --- queueing ----------------------------------------------------------------------------------------------
 
     def _pod_changed(self, before: JsonObject | None, after: JsonObject | None) -> None:
         pod = after or before
@@ -124,7 +124,7 @@ class ClaimController(Controller):
     # --- pods --------------------------------------------------------------------------------------------------
 
     def _sync_pod(self, namespace: str, name: str) -> None:
-        """Make the claims that a pod still lacks; reserve those of a pod that was bound without the scheduler."""
+        """Create missing claims of a pod; add a pod that was bound without the scheduler to its claims' consumers."""
         pod = self.store.find(PODS, namespace, name)
         if pod is None or pod["metadata"].get("deletionTimestamp") or _is_done(pod):
             return
@@ -145,7 +145,7 @@ class ClaimController(Controller):
                 self._reserve(pod, claim_name)
 
     def _ensure_claim(self, pod: JsonObject, entry: JsonObject) -> str | None:
-        """The name of the claim made for this entry, if the pod does not know it yet."""
+        """The name of this entry's claim, if the pod's status lacks it."""
         if "resourceClaimTemplateName" not in entry:
             return None
         namespace = pod["metadata"]["namespace"]
@@ -172,7 +172,7 @@ class ClaimController(Controller):
         return str(created["metadata"]["name"])
 
     def _orphan(self, pod: JsonObject, entry_name: str) -> str | None:
-        """A claim that was made for the pod without the pod being told."""
+        """A claim that was created for the pod, but is missing in the pod's status."""
         for claim in self.store.objects(RESOURCECLAIMS, pod["metadata"]["namespace"]):
             annotations = claim["metadata"].get("annotations") or {}
             if annotations.get(names.POD_CLAIM_NAME) == entry_name and _is_controlled_by(claim, pod):
@@ -205,7 +205,7 @@ class ClaimController(Controller):
     # --- claims ------------------------------------------------------------------------------------------------
 
     def _sync_claim(self, namespace: str, name: str) -> None:
-        """Drop consumers that are gone; what nobody uses any more is deallocated, and deleted with its pod."""
+        """Remove consumers that are gone; deallocate an unused claim, and delete it if its pod has ended."""
         claim = self.store.find(RESOURCECLAIMS, namespace, name)
         if claim is None:
             return
@@ -224,7 +224,7 @@ class ClaimController(Controller):
             self._delete_if_unwanted(claim)
 
     def _is_consumer(self, namespace: str, consumer: JsonObject) -> bool:
-        """Whether a reservation still stands; one of something unknown does."""
+        """Whether a consumer still exists; one of an unknown kind counts as existing."""
         if consumer.get("apiGroup") or consumer["resource"] != "pods":
             return True
         pod = self.store.find(PODS, namespace, consumer["name"])
@@ -246,7 +246,7 @@ class ClaimController(Controller):
         return self.store.modify(RESOURCECLAIMS, *_name(claim), change)
 
     def _delete_if_unwanted(self, claim: JsonObject) -> None:
-        """A claim that was made for a pod goes when the pod has ended, long before the pod itself goes."""
+        """Delete the generated claim of an ended pod, before the pod itself is deleted."""
         namespace, name = _name(claim)
         owner = _controller(claim)
         if owner is None or self.store.find(RESOURCECLAIMS, namespace, name) is None:
@@ -257,7 +257,7 @@ class ClaimController(Controller):
 
 
 def claim_generate_name(pod_name: str, entry_name: str) -> str:
-    """``metadata.generateName`` of a claim made for a pod: both names, shortened in proportion if they are long."""
+    """``metadata.generateName`` of a pod's generated claim: both names, shortened in proportion."""
     base = f"{pod_name}-{entry_name}-"
     if len(base) <= _MOST_BASE:
         return base
@@ -291,7 +291,7 @@ def _name(obj: JsonObject) -> _Name:
 
 
 def _is_done(pod: JsonObject) -> bool:
-    """Whether none of its containers runs or ever will."""
+    """Whether all of its containers have ended for good."""
     if pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
         return True
     return bool(pod["metadata"].get("deletionTimestamp")) and not pod["spec"].get("nodeName")
@@ -303,7 +303,7 @@ def _claim_status(pod: JsonObject, entry_name: str) -> JsonObject | None:
 
 
 def _claim_names(pod: JsonObject) -> Iterator[str]:
-    """The claims that a pod names, or that were made for it."""
+    """The claims of a pod, named or generated."""
     for entry in pod["spec"].get("resourceClaims") or ():
         status = _claim_status(pod, entry["name"]) if "resourceClaimTemplateName" in entry else None
         name = entry.get("resourceClaimName") or (status or {}).get("resourceClaimName")
@@ -312,7 +312,7 @@ def _claim_names(pod: JsonObject) -> Iterator[str]:
 
 
 def _controller(claim: JsonObject) -> JsonObject | None:
-    """The pod that a claim was made for."""
+    """The owner reference to the pod of a generated claim."""
     for owner in claim["metadata"].get("ownerReferences") or ():
         if owner.get("controller") and (owner["apiVersion"], owner["kind"]) == ("v1", "Pod"):
             return dict(owner)

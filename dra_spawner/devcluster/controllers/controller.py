@@ -1,4 +1,4 @@
-"""The loop of those that react to changes in the store: they take note at once, and act a moment later."""
+"""The loop of controllers: they note changes of the store at once, and act a moment later."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _PAUSE_SECONDS = 1.0
 
 
 class Controller(ABC):
-    """Brings the store's objects in line with a rule, as long as it is started.
+    """Reconciles the store's objects with a rule.
 
-    Without a loop (in tests), call `attach` and then `step` until it has nothing more to do.
+    Without a loop (in tests), call `attach`, and then `step` until nothing is due.
 
     Parameters
     ----------
@@ -41,35 +41,35 @@ class Controller(ABC):
 
     @abstractmethod
     def adopt(self) -> None:
-        """Take note of all objects that there are; called once, before any change is noted."""
+        """Note all present objects; called once, before any change is noted."""
 
     @abstractmethod
     def note(self, event: WatchEvent) -> None:
-        """Take note of a change; must not write to the store."""
+        """Note a change; must not write to the store."""
 
     @abstractmethod
     def step(self) -> float | None:
-        """Do one thing that is due.
+        """Do one due item.
 
         Returns
         -------
         float | None
-            Seconds until something else is due: 0 if at once, None if nothing is before the next change.
+            Seconds until the next item is due; None if none is due before the next change.
         """
 
     def attach(self) -> None:
-        """Begin to take note."""
+        """Begin to note changes."""
         if self._detach is None:
             self.adopt()
             self._detach = self.store.subscribe(self._noted)
 
     def start(self) -> None:
-        """Begin to take note and to act; needs a running event loop."""
+        """Begin to note changes and to act; needs a running event loop."""
         self.attach()
         self._task = asyncio.get_running_loop().create_task(self._run(), name=type(self).__name__)
 
     async def stop(self) -> None:
-        """End; what is not done stays undone."""
+        """Stop without finishing queued items."""
         if self._detach is not None:
             self._detach()
             self._detach = None
@@ -80,12 +80,12 @@ class Controller(ABC):
             self._task = None
 
     def settle(self, most_steps: int = 100_000) -> None:
-        """Do all that is due now; for tests.
+        """Do all due items; for tests.
 
         Raises
         ------
         RuntimeError
-            If that does not end.
+            If it does not come to rest.
         """
         for _ in range(most_steps):
             if self.step() != 0:
@@ -101,16 +101,16 @@ class Controller(ABC):
             self._changed.clear()
             try:
                 seconds = self.step()
-            except Exception:  # a defect of ours: the cluster goes on without this one thing
+            except Exception:  # a defect in one item must not stop the cluster
                 log.exception("A controller failed: controller=%s", type(self).__name__)
                 seconds = _PAUSE_SECONDS
             if seconds == 0:
-                await asyncio.sleep(0)  # others want to run, too
+                await asyncio.sleep(0)  # give other tasks a turn
             else:
                 await self._wait(seconds)
 
     async def _wait(self, seconds: float | None) -> None:
-        """Until something changes, or some time has passed."""
+        """Wait for a change or a timeout."""
         if seconds is None:
             await self._changed.wait()
             return

@@ -1,4 +1,4 @@
-"""Event objects of the control plane's parts, as client-go's two recorders write them."""
+"""Events of the control plane, as client-go's two recorders write them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _MOST_REMEMBERED = 4096
 
 
 class EventWriter:
-    """Reports what happens to objects; what cannot be reported is let go.
+    """Writes events; failures are ignored.
 
     Parameters
     ----------
     store
-        Where the events are written.
+        Of the events.
     component
-        Who reports.
+        Name of the reporting component.
     """
 
     def __init__(self, store: Store, component: str) -> None:
@@ -61,7 +61,7 @@ class EventWriter:
         return obj["metadata"]["uid"], *parts
 
     def _again(self, key: tuple[str, ...], obj: JsonObject, change: Any) -> bool:
-        """Change the event that was written of this before; False if there is none."""
+        """Change the earlier event of this key; False if there is none."""
         name = self._written.get(key)
         if name is None:
             return False
@@ -75,7 +75,7 @@ class EventWriter:
         try:
             self._store.create(EVENTS, event)
         except ApiError:
-            return  # a namespace that goes takes no events
+            return  # a terminating namespace takes no events
         if len(self._written) >= _MOST_REMEMBERED:
             del self._written[next(iter(self._written))]
         self._written[key] = event["metadata"]["name"]

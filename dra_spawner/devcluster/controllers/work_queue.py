@@ -1,4 +1,4 @@
-"""Names of things to look at: each once, however often it is asked for, and after a failure a little later."""
+"""A queue without duplicates; failed keys return after a delay."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["WorkQueue"]
 
 K = TypeVar("K", bound=Hashable)
 
-# As client-go's default for controllers.
+# client-go's default for controllers
 FIRST_DELAY = timedelta(milliseconds=5)
 LONGEST_DELAY = timedelta(seconds=1000)
 
 
 class WorkQueue(Generic[K]):
-    """Keys in the order in which they were added; failed ones come again after a delay that doubles.
+    """Keys in the order of their addition; failed ones return after a delay that doubles.
 
     Parameters
     ----------
@@ -33,11 +33,11 @@ class WorkQueue(Generic[K]):
         self._sequence = 0
 
     def add(self, key: K) -> None:
-        """Look at this at the next opportunity."""
+        """Add a key."""
         self._ready[key] = None
 
     def retry(self, key: K) -> None:
-        """It failed: look at it again, later each time."""
+        """Add a failed key with a delay, which doubles each time."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         delay = min(FIRST_DELAY * 2 ** min(failures, 30), LONGEST_DELAY)
@@ -45,11 +45,11 @@ class WorkQueue(Generic[K]):
         heapq.heappush(self._later, (self._now() + delay, self._sequence, key))
 
     def forget(self, key: K) -> None:
-        """It succeeded: the next failure is the first one again."""
+        """Reset the delay of a key after success."""
         self._failures.pop(key, None)
 
     def pop(self) -> K | None:
-        """The next key that is due; None if none is."""
+        """The next due key; None if there is none."""
         while self._later and self._later[0][0] <= self._now():
             self.add(heapq.heappop(self._later)[2])
         if not self._ready:
@@ -59,7 +59,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def seconds_until_due(self) -> float | None:
-        """0 if a key is due, None if there is none at all."""
+        """Seconds until a key is due, 0 if one is; None without keys."""
         if self._ready:
             return 0.0
         if not self._later:

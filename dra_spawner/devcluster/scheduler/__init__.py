@@ -1,5 +1,5 @@
-"""kube-scheduler's part: which pod is next, where it goes, and which devices its claims get.
+"""kube-scheduler's part: the next pod, its node, and the devices of its claims.
 
-The decision itself is the simulator's; here are the loop around it (`scheduler`, `queue`, `hints`), what it knows of
-the store (`cache`) and what it writes down (`claim_binding`, `pod_conditions`).
+The simulator decides. This package has the loop (`scheduler`, `queue`, `hints`), the view of the store (`cache`) and
+the writes (`claim_binding`, `pod_conditions`).
 """

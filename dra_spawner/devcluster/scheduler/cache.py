@@ -1,4 +1,4 @@
-"""What the embedded cluster's scheduler knows of the store, decoded once for each change."""
+"""The scheduler's cache of the store; each change is decoded once."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _Key = tuple[str, str]
 
 
 class ClusterCache:
-    """Nodes with their pods, devices and claims of a store; `apply` keeps it up to date."""
+    """Nodes, pods, devices and claims of a store; `apply` updates it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._nodes: dict[str, SchedulableNode] = {}
         self._states: dict[str, NodeState] = {}
         self._pods: dict[_Key, Pod] = {}
-        # In the order of kube-scheduler's own lists: it decides between victims of equal priority and start.
+        # In kube-scheduler's order, which decides between victims of equal priority and start.
         self._on_node: dict[str, list[Pod]] = {}
         self._claims: dict[_Key, ResourceClaim] = {}
         self._allocated = AllocatedState()
@@ -59,13 +59,13 @@ class ClusterCache:
         self._undecodable: dict[tuple[ResourceType, _Key], str] = {}
 
     def adopt(self) -> None:
-        """Take in all objects that there are."""
+        """Take all present objects."""
         for resource_type in CACHED:
             for obj in self._store.objects(resource_type):
                 self._put(resource_type, obj)
 
     def apply(self, event: WatchEvent) -> None:
-        """Take in a change."""
+        """Take a change."""
         if event.resource_type not in CACHED:
             return
         if event.type is WatchEventType.DELETED:
@@ -74,15 +74,15 @@ class ClusterCache:
             self._put(event.resource_type, event.object)
 
     def pod(self, key: _Key) -> Pod | None:
-        """A pod; None if there is none, or none that makes sense."""
+        """A pod; None if it is missing or invalid."""
         return self._pods.get(key)
 
     def problem(self, resource_type: ResourceType, key: _Key) -> str:
-        """Why an object could not be understood; empty if it was."""
+        """Why an object is invalid; empty if it is valid."""
         return self._undecodable.get((resource_type, key), "")
 
     def view(self) -> ClusterView:
-        """The cluster as it is; not to be kept until the next change."""
+        """The present cluster; invalid after the next change."""
         for name, node in self._nodes.items():
             if name not in self._states:
                 self._states[name] = NodeState.of(node, self._on_node.get(name, ()))
@@ -102,7 +102,7 @@ class ClusterCache:
         )
 
     def question(self, pod: Pod) -> SchedulingQuestion:
-        """The pod with all that its spec refers to."""
+        """The pod with all objects that it names."""
         volume_problem, judge = self._volume_problem(pod)
         if volume_problem:
             return SchedulingQuestion(pod, problem=volume_problem, problem_filter=judge)
@@ -117,7 +117,7 @@ class ClusterCache:
         return SchedulingQuestion(pod, claims, leftover=self._leftover(pod))
 
     def _leftover(self, pod: Pod) -> ResourceClaim | None:
-        """A claim for the pod's extended resources that an earlier attempt to place it has left behind."""
+        """A claim for the pod's extended resources from an earlier attempt."""
         if not any("/" in resource for resource in pod.requests):
             return None
         for claim in self._store.objects(RESOURCECLAIMS, pod.namespace):
@@ -127,7 +127,7 @@ class ClusterCache:
         return None
 
     def claim_problem(self, pod: Pod) -> str:
-        """Why a pod's claims cannot be used, as kube-scheduler words it; empty if they can."""
+        """kube-scheduler's message why a pod's claims cannot be used; empty if they can."""
         for reference in pod.claims:
             if not reference.is_needed:
                 continue
@@ -147,7 +147,7 @@ class ClusterCache:
         return ""
 
     def _volume_problem(self, pod: Pod) -> tuple[str, Filter]:
-        """Only whether the claims are there: on the embedded cluster a volume is a directory, and always at hand."""
+        """Check that volume claims exist; volumes are directories here, which always do."""
         for name in pod.volume_claims:
             claim = self._store.find(PERSISTENTVOLUMECLAIMS, pod.namespace, name)
             if claim is None:
@@ -158,7 +158,7 @@ class ClusterCache:
                 return "this scheduler cannot decide about volumes for one pod only", Filter.NOT_MODELLED
         return "", Filter.VOLUME_BINDING
 
-    # --- taking in -------------------------------------------------------------------------------------------------
+    # --- updates ---------------------------------------------------------------------------------------------------
 
     def _put(self, resource_type: ResourceType, obj: JsonObject) -> None:
         key = _key(obj)
@@ -218,7 +218,7 @@ class ClusterCache:
         try:
             return decode(obj)
         except ObjectError as error:
-            log.warning("An object is passed over, as it makes no sense to the scheduler: %s", error)
+            log.warning("The scheduler ignores an invalid object: %s", error)
             self._undecodable[resource_type, key] = str(error)
             return None
 
@@ -228,7 +228,7 @@ def _new_selector_cache() -> SelectorCache:
 
 
 def _take_out(pods: list[Pod], pod: Pod) -> None:
-    """Remove a pod, if it is there; the last one takes its place, as in kube-scheduler's ``NodeInfo.RemovePod``."""
+    """Remove a pod; the last one takes its position, as in kube-scheduler's ``NodeInfo.RemovePod``."""
     for position, other in enumerate(pods):
         if other is pod:
             pods[position] = pods[-1]

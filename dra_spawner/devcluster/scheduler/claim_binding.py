@@ -1,4 +1,4 @@
-"""What the scheduler writes to ResourceClaims: allocations and reservations, and their end."""
+"""The scheduler's writes to ResourceClaims: allocations and consumers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["BindingFailed", "bind_claims", "deallocate", "delete_special_claim"]
 
 
 class BindingFailed(Exception):
-    """A claim could not be allocated or reserved; reservations made for the pod are taken back."""
+    """Raised if a claim cannot be written; the pod is removed from its consumers."""
 
 
 def bind_claims(
     store: Store, question: SchedulingQuestion, placement: Placement, new_share_id: Callable[[], str]
 ) -> None:
-    """Record the allocations of a placement, and reserve all claims of the pod for it.
+    """Write the allocations of a placement, and add the pod to the consumers of its claims.
 
     Raises
     ------
     BindingFailed
-        When the API refuses one of the writes. Allocations that were written by then stay, as with kube-scheduler.
+        If the API refuses a write. Earlier allocations stay, as with kube-scheduler.
     """
     pod = question.pod
     allocations = {claim.name: allocation for claim, allocation in placement.allocations}
@@ -61,13 +61,13 @@ def bind_claims(
 
 
 def delete_special_claim(store: Store, namespace: str, name: str) -> None:
-    """Take back what was allocated for a pod's extended resources."""
+    """Delete the claim for a pod's extended resources."""
     store.modify(RESOURCECLAIMS, namespace, name, _unprotect)
     store.delete(RESOURCECLAIMS, namespace, name)
 
 
 def deallocate(store: Store, claim: ResourceClaim) -> None:
-    """Take everything back that a claim was given."""
+    """Deallocate a claim."""
 
     def change(obj: JsonObject) -> None:
         for field in ("allocation", "reservedFor", "devices"):
@@ -79,9 +79,9 @@ def deallocate(store: Store, claim: ResourceClaim) -> None:
 def _bind_extended(
     store: Store, pod: Pod, extended: ExtendedRequests, allocation: Allocation, new_share_id: Callable[[], str]
 ) -> None:
-    """Make the claim for a pod's extended resources, allocated and reserved, and tell the pod."""
+    """Create the allocated claim for a pod's extended resources, and write it into the pod's status."""
     if not extended.mappings:
-        # kube-scheduler 1.36 gets here with a pod that has claims of its own, on a node with a device plugin.
+        # kube-scheduler 1.36 does this for a pod with claims of its own on a node with a device plugin.
         raise BindingFailed(f"nil or empty request mappings, no update of pod {pod} ExtendedResourceClaimStatus")
     consumer = {"resource": "pods", "name": pod.name, "uid": pod.uid}
     made = store.create(RESOURCECLAIMS, _special_claim(pod, extended), pod.namespace)

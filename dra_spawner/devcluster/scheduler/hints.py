@@ -1,4 +1,4 @@
-"""Which changes may help which pods: those that a filter refused are tried again when what it looks at has changed."""
+"""Queueing hints: a refused pod is tried again when the inputs of the refusing filter change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _DEVICES = frozenset({Filter.DYNAMIC_RESOURCES, Filter.NOT_MODELLED})
 
 @dataclass(frozen=True, slots=True)
 class Help:
-    """Whom a change may help."""
+    """Pods that a change may help."""
 
     filters: frozenset[Filter] = frozenset()
     """Pods that one of these filters refused."""
@@ -36,7 +36,7 @@ class Help:
 
 
 def helped_by(event: WatchEvent) -> Help:
-    """Whom a change of the store may help."""
+    """The pods that a change of the store may help."""
     gone = event.type is WatchEventType.DELETED
     if event.resource_type is NODES:
         if event.previous is None:
@@ -51,7 +51,7 @@ def helped_by(event: WatchEvent) -> Help:
     if event.resource_type is RESOURCESLICES:
         return Help(_DEVICES)
     if event.resource_type is DEVICECLASSES:
-        # Its devices may stand for a resource that no node has.
+        # Its devices may provide a resource that no node has.
         return Help(_DEVICES | {Filter.NODE_RESOURCES_FIT})
     if event.resource_type is PERSISTENTVOLUMECLAIMS:
         return Help(frozenset({Filter.VOLUME_BINDING}))
@@ -59,7 +59,7 @@ def helped_by(event: WatchEvent) -> Help:
 
 
 def pod_changed_itself(before: JsonObject, after: JsonObject) -> bool:
-    """Whether a pod that waits has changed in a way that may help it; what the scheduler writes about it does not."""
+    """Whether a pending pod's own change may help it; the scheduler's writes do not count."""
     return _requirements(before) != _requirements(after)
 
 
@@ -83,7 +83,7 @@ def _node_changes(before: JsonObject, after: JsonObject) -> frozenset[Filter]:
 
 
 def _pod_changes(before: JsonObject | None, after: JsonObject | None) -> frozenset[Filter]:
-    """Pods that have, or had, a place on a node matter to others."""
+    """Filters that a change of a bound pod concerns."""
     had, has = _has_place(before), _has_place(after)
     if had and not has:
         return _FREED_BY_PODS
@@ -97,7 +97,7 @@ def _claim_changes(event: WatchEvent) -> Help:
     name = (after["metadata"]["namespace"], after["metadata"]["name"])
     was_allocated = before is not None and "allocation" in before.get("status", {})
     if event.type is WatchEventType.DELETED:
-        # A pod that left such a claim behind waits for it to go.
+        # The pod of such a claim waits for its deletion.
         is_special = (after["metadata"].get("annotations") or {}).get(EXTENDED_RESOURCE_ANNOTATION) == "true"
         return Help(_DEVICES if was_allocated or is_special else frozenset(), claim=name)
     if was_allocated and "allocation" not in after.get("status", {}):

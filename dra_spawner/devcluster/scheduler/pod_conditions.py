@@ -1,4 +1,4 @@
-"""Conditions of pods that the control plane sets."""
+"""Pod conditions of the control plane."""
 
 from __future__ import annotations
 

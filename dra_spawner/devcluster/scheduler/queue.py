@@ -1,4 +1,4 @@
-"""Pods that wait for a node: which is next, and which wait for something to change first."""
+"""The queue of pending pods."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["Entry", "SchedulingQueue", "Waiting"]
 FIRST_BACKOFF = timedelta(seconds=1)
 LONGEST_BACKOFF = timedelta(seconds=10)
 LONGEST_WAIT = timedelta(minutes=5)
-"""After so long without any change a pod is tried again all the same."""
+"""Longest time until a pod is tried again without a change."""
 
 PodKey = tuple[str, str]
 """Namespace and name."""
 
 
 class Waiting(StrEnum):
-    """What a pod waits for."""
+    """Why a pod is not tried now."""
 
     TURN = "turn"
-    """Only for its turn."""
+    """Waits for its turn."""
     BACKOFF = "backoff"
-    """Something changed for it; it comes after those that were not tried of late."""
+    """A change may help; it comes after its back-off."""
     ERROR_BACKOFF = "errorBackoff"
-    """Its last attempt failed: some time has to pass."""
+    """Its last attempt failed; it comes after its back-off."""
     CHANGE = "change"
-    """It fits nowhere: for a change that may help."""
+    """It fits nowhere; it waits for a change that may help."""
     GATE = "gate"
-    """Its claims are not there yet, or it is held back."""
+    """Its claims are missing, or it has scheduling gates."""
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class Entry:
     not_before: datetime | None = None
     """When its back-off ends."""
     filters: frozenset[Filter] = field(default_factory=frozenset)
-    """Who refused it the last time; empty: nobody in particular."""
+    """Filters that refused it last."""
 
 
 class SchedulingQueue:
@@ -78,25 +78,25 @@ class SchedulingQueue:
         return self._entries.get(key)
 
     def put(self, key: PodKey, uid: str, priority: int, *, gated: bool) -> Entry:
-        """Take in a new pod."""
+        """Add a new pod."""
         self._sequence += 1
         waiting = Waiting.GATE if gated else Waiting.TURN
         entry = self._entries[key] = Entry(key, uid, priority, self._sequence, waiting, self._now())
         return entry
 
     def remove(self, key: PodKey) -> None:
-        """Forget a pod: it has a node, or is gone."""
+        """Remove a pod that has a node or is gone."""
         self._entries.pop(key, None)
 
     def gate(self, entry: Entry, gated: bool) -> None:
-        """Hold a pod back, or let it in."""
+        """Set whether a pod is gated."""
         if gated:
             entry.waiting = Waiting.GATE
         elif entry.waiting is Waiting.GATE:
             entry.waiting = Waiting.TURN
 
     def pop(self) -> Entry | None:
-        """The pod to try now; it stays in the queue until it is removed. None if none is to be tried."""
+        """The pod to try now, which stays in the queue until it is removed; None if there is none."""
         now = self._now()
         ready, later = [], []
         for entry in self._entries.values():
@@ -126,7 +126,7 @@ class SchedulingQueue:
         self._wait(entry, Waiting.ERROR_BACKOFF, frozenset())
 
     def changed(self, filters: frozenset[Filter] | None = None) -> None:
-        """Something changed that may help pods which these filters refused; None: that may help any."""
+        """Note a change that may help pods that these filters refused; None for all pods."""
         for entry in self._entries.values():
             if entry.waiting is Waiting.CHANGE and (
                 filters is None or not entry.filters or not entry.filters.isdisjoint(filters)
@@ -134,12 +134,12 @@ class SchedulingQueue:
                 entry.waiting = Waiting.BACKOFF
 
     def changed_for(self, entry: Entry) -> None:
-        """Something changed that may help this pod."""
+        """Note a change that may help this pod."""
         if entry.waiting is Waiting.CHANGE:
             entry.waiting = Waiting.BACKOFF
 
     def seconds_until_due(self) -> float | None:
-        """0 if there is a pod to try, None if there will be none before a change."""
+        """Seconds until a pod can be tried; None if none can be before a change."""
         now = self._now()
         seconds = None
         for entry in self._entries.values():

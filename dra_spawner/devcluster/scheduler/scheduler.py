@@ -1,10 +1,9 @@
-"""The embedded cluster's scheduler: places pods one after the other, as kube-scheduler would, and writes it down.
+"""The embedded cluster's scheduler: places pods one by one, as kube-scheduler does.
 
-What it decides comes from `dra_spawner.simulator` and `dra_spawner.dra`, the code that the service uses, too. It tries
-a pod when something has changed that may help it, and never by polling. An attempt is one uninterrupted call: what
-kube-scheduler keeps in memory as allocations *in flight* is here in the store before the next pod is looked at.
+`dra_spawner.simulator` and `dra_spawner.dra` decide, as in the service. A pod is tried after a change that may help it,
+without polling. An attempt is one uninterrupted call, so there are no allocations *in flight* as in kube-scheduler.
 
-Where it cannot tell what kube-scheduler would do, the pod stays pending and its event says why.
+If kube-scheduler's decision is not known, the pod stays pending, and its event has the reason.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ from dra_spawner.simulator.scheduling import Attempt, Failure, Placement, Schedu
 __all__ = ["Scheduler"]
 
 
-#: Of the searches for a pod's devices in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on
-#: each node, but nothing else waits for it.
+#: Steps of the searches in one attempt: a few tenths of a second. kube-scheduler may take ten seconds on each node, but
+#: it blocks no other part.
 _MOST_STEPS: Final = 20_000
 
 
@@ -51,9 +50,9 @@ class Scheduler(Controller):
     clock
         For back-off and time stamps.
     random
-        Decides between equally good nodes.
+        For the choice between equal nodes.
     new_share_id
-        Makes the ``shareID`` of a share of a device: lower-case UUIDs.
+        Returns the ``shareID`` of a share of a device: a lower-case UUID.
     """
 
     def __init__(
@@ -73,7 +72,7 @@ class Scheduler(Controller):
 
     @property
     def waiting_pods(self) -> dict[PodKey, Waiting]:
-        """The pods in the queue, and what each of them waits for."""
+        """The queued pods, and why each is not tried now."""
         return {entry.key: entry.waiting for entry in self._queue}
 
     def adopt(self) -> None:
@@ -126,12 +125,12 @@ class Scheduler(Controller):
             self._queue.changed_for(entry)
 
     def _is_gated(self, key: PodKey) -> bool:
-        """Whether a pod need not be tried: it is held back, or lacks a claim."""
+        """Whether a pod has scheduling gates or lacks a claim."""
         pod = self._cache.pod(key)
         return pod is not None and (pod.is_gated or bool(self._cache.claim_problem(pod)))
 
     def _claim_noted(self, claim: PodKey) -> None:
-        """Pods that name this claim may have a better chance now."""
+        """Note that a change of this claim may help the pods that name it."""
         for entry in self._queue:
             pod = self._cache.pod(entry.key)
             if pod is not None and any((pod.namespace, each.claim) == claim for each in pod.claims):
@@ -181,8 +180,8 @@ class Scheduler(Controller):
         self._tell(obj, message, "SchedulerError", nominated="")
 
     def _refuse(self, entry: Entry, obj: JsonObject, attempt: Attempt, refusal: Unschedulable) -> None:
-        """Tell why the pod has to wait, and do for it what can be done."""
-        self._queue.refused(entry, refusal.filters)  # before anything is written that may help it
+        """Report why the pod is pending, and preempt or deallocate for it."""
+        self._queue.refused(entry, refusal.filters)  # before any write that may help it
         resolution = resolve(attempt, refusal, self._random.choice)
         if resolution.deallocate is not None:
             deallocate(self.store, resolution.deallocate)
@@ -210,7 +209,7 @@ class Scheduler(Controller):
         self.store.modify(PODS, *_key(obj), change, "status")
 
     def _preempt(self, preemptor: Pod, preemption: Preemption) -> None:
-        """Delete the victims; whom a lesser pod was to follow there, is told to look elsewhere."""
+        """Delete the victims, and drop the nominations of less important pods on that node."""
         for other in self._cache.view().nominated.get(preemption.node_name, ()):
             if other.priority < preemptor.priority:
                 self.store.modify(PODS, other.namespace, other.name, _drop_nomination, "status")

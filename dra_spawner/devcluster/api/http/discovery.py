@@ -1,4 +1,4 @@
-"""What the API says about itself: groups, versions and kinds."""
+"""Discovery: the API's groups, versions and kinds."""
 
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import (
@@ -14,7 +14,7 @@ from dra_spawner.devcluster.api.resource_types import (
 from dra_spawner.json_types import JsonObject
 
 KUBERNETES_VERSION = (1, 36)
-"""The release whose API is imitated."""
+"""The Kubernetes release of this API."""
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _POD_SUBRESOURCES: tuple[JsonObject, ...] = (
@@ -23,7 +23,7 @@ _POD_SUBRESOURCES: tuple[JsonObject, ...] = (
     {"name": "pods/log", "kind": "Pod", "verbs": ["get"]},
 )
 _OF_ALL = (PODS, SERVICES, DAEMONSETS, DEPLOYMENTS, STATEFULSETS)
-"""What ``kubectl get all`` shows."""
+"""Kinds of ``kubectl get all``."""
 _REVIEWS: JsonObject = {
     "name": "selfsubjectaccessreviews",
     "singularName": "selfsubjectaccessreview",
@@ -81,7 +81,7 @@ def groups() -> JsonObject:
 
 
 def resources(group_name: str, version_name: str) -> JsonObject | None:
-    """The body of ``/apis/<group>/<version>`` and ``/api/v1``; None for what is not served."""
+    """The body of ``/apis/<group>/<version>`` and ``/api/v1``; None if not served."""
     entries: list[JsonObject] = []
     for resource_type in RESOURCE_TYPES:
         if (resource_type.group, resource_type.version) == (group_name, version_name):

@@ -8,7 +8,7 @@ from dra_spawner.dra.decoding import is_deeper_than
 from dra_spawner.json_types import JsonObject
 
 _MAX_LEVELS: Final = 250
-"""What is stored is copied, compared and patched by recursive functions; a real API server admits 10,000 levels."""
+"""Limit for the recursive functions that copy, compare and patch objects; a real API server admits 10,000 levels."""
 
 _encode = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 
@@ -19,12 +19,12 @@ def to_json(value: Any) -> bytes:
 
 
 def from_json(text: bytes | str) -> Any:
-    """The value of a JSON text.
+    """Parse a JSON text.
 
     Raises
     ------
     ValueError
-        When it is not JSON (``NaN`` and the like are not) or is nested too deeply.
+        If it is not JSON (``NaN`` is not), or too deeply nested.
     """
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
@@ -40,7 +40,7 @@ def _refuse_constant(name: str) -> None:
 
 
 class ObjectEncoder:
-    """Encodes stored objects, and remembers the text of each one's present state.
+    """Encodes stored objects, and caches the text of their present states.
 
     `forget` must be subscribed to the store.
     """
@@ -49,16 +49,16 @@ class ObjectEncoder:
         self._texts: dict[str, tuple[JsonObject, bytes]] = {}
 
     def forget(self, event: WatchEvent) -> None:
-        """Drop the text of an object that is gone."""
+        """Drop the text of a deleted object."""
         if event.type is WatchEventType.DELETED:
             self._texts.pop(event.object["metadata"]["uid"], None)
 
     def item(self, obj: JsonObject) -> bytes:
-        """The object as an item of a list, where `apiVersion` and `kind` are not repeated."""
+        """The object as an item of a list, without `apiVersion` and `kind`."""
         return b"{" + self._members(obj) + b"}"
 
     def whole(self, obj: JsonObject) -> bytes:
-        """The object as an answer of its own."""
+        """The whole object."""
         kind = to_json({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})
         return kind[:-1] + b"," + self._members(obj) + b"}"
 

@@ -16,14 +16,14 @@ def json_response(body: bytes, status: int = 200, headers: dict[str, str] | None
 
 
 def found(document: JsonObject | None) -> web.Response:
-    """A document as an answer; 404 if there is none."""
+    """A document as an answer; 404 if it is None."""
     if document is None:
         raise no_such_path()
     return json_response(to_json(document))
 
 
 def success(status: int, details: JsonObject | None = None) -> web.Response:
-    """A ``Status`` that says so; with details it has no code, as with kube-apiserver."""
+    """A ``Status`` of success; without a code if it has details, as in kube-apiserver."""
     answer: JsonObject = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
     if details is None:
         answer["code"] = int(status)
@@ -33,13 +33,13 @@ def success(status: int, details: JsonObject | None = None) -> web.Response:
 
 
 def retry_after(error: ApiError) -> dict[str, str] | None:
-    """The header that tells when to come again, for errors that say so."""
+    """The ``Retry-After`` header of an error; None if it has none."""
     seconds = (error.details or {}).get("retryAfterSeconds")
     return {"Retry-After": str(seconds)} if seconds else None
 
 
 def no_such_path() -> ApiError:
-    """The 404 of a path that leads nowhere, unlike that of a missing object."""
+    """The 404 of an unknown path, unlike that of a missing object."""
     return ApiError(HTTPStatus.NOT_FOUND, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -49,12 +49,12 @@ def unsupported_media_type() -> ApiError:
 
 
 def wants_table(request: web.Request) -> bool:
-    """Whether a client such as kubectl asks for rows to print."""
+    """Whether the client asks for a table, as kubectl does."""
     return "as=Table" in request.headers.get("Accept", "")
 
 
 def parse_json(text: bytes, what: str) -> Any:
-    """The JSON value of a text; 400 if it is none."""
+    """The JSON value of a text; 400 if it is invalid."""
     try:
         return from_json(text)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What a request to the API asks for: the place its path names, and its options."""
+"""The target and the options of a request to the API."""
 
 import base64
 import binascii
@@ -17,7 +17,7 @@ from dra_spawner.json_types import JsonObject
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The place in the API that a path names."""
+    """The collection or object of a path."""
 
     resource_type: ResourceType
     namespace: str | None = None
@@ -27,9 +27,9 @@ class Target:
 
 
 def parse_target(group: str, version: str, parts: list[str]) -> Target | None:
-    """The place that the parts of a path behind its group and version name; None when there is none.
+    """The target of a path, from its parts behind group and version; None if there is none.
 
-    Namespaces are both a kind and the prefix of the namespaced kinds' paths.
+    ``namespaces`` is a kind, and the prefix of paths of namespaced kinds.
     """
     namespace: str | None = None
     if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in ("status", "finalize"):
@@ -52,7 +52,7 @@ def parse_target(group: str, version: str, parts: list[str]) -> Target | None:
 
 
 def parse_bool(text: str | None) -> bool:
-    """A flag of a query string as Kubernetes reads it: present, and neither ``false`` nor ``0``."""
+    """A flag of a query string: present, and neither ``false`` nor ``0``."""
     return text is not None and text.lower() != "false" and text != "0"
 
 
@@ -66,7 +66,7 @@ def _parse_int(text: str | None) -> int | None:
 
 
 def parse_revision(text: str) -> int:
-    """A resource version of a query string; 0 when there is none."""
+    """A resource version of a query string; 0 if there is none."""
     if not text:
         return 0
     if not (text.isascii() and text.isdigit()):
@@ -91,7 +91,7 @@ def _refuse_options(kind: str, field: str, error: Any) -> ApiError:
 
 
 def parse_dry_run(values: list[str], kind: str) -> bool:
-    """Whether a write is only to be tried (``dryRun=All``)."""
+    """Whether a write is a dry run (``dryRun=All``)."""
     given = [value for value in values if value]
     if not given:
         return False
@@ -110,12 +110,12 @@ class ListOptions:
     after: ObjectKey | None = None
     resource_version: str = ""
     exact: bool = False
-    """Whether only the state at exactly this resource version will do."""
+    """Whether the list must show exactly this resource version."""
     watch: bool = False
     timeout_seconds: int | None = None
     bookmarks: bool = False
     initial_events: bool = False
-    """Whether a watch starts with the present objects and says where they end (``sendInitialEvents``)."""
+    """Whether a watch starts with the present objects and marks their end (``sendInitialEvents``)."""
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> "ListOptions":
@@ -145,7 +145,7 @@ class ListOptions:
         return cls(
             label_selector=query.get("labelSelector", ""),
             field_selector=query.get("fieldSelector", ""),
-            limit=0 if version == "0" else max(0, limit),  # served from the watch cache, which knows no pages
+            limit=0 if version == "0" else max(0, limit),  # served from the watch cache, which has no pages
             after=decode_continue(token) if token else None,
             resource_version=version,
             exact=match == "Exact",
@@ -157,7 +157,7 @@ class ListOptions:
 
 
 def encode_continue(key: ObjectKey, resource_version: str) -> str:
-    """The token by which the next page of a list is asked for."""
+    """The token for the next page of a list."""
     token = {"v": names.META_API, "rv": int(resource_version), "start": f"{key[0]}/{key[1]}\0"}
     return base64.urlsafe_b64encode(to_json(token)).decode().rstrip("=")
 
@@ -184,7 +184,7 @@ class DeleteOptions:
 
     @classmethod
     def parse(cls, query: Mapping[str, str], body: JsonObject | None) -> "DeleteOptions":
-        """Read the options; where both name one, the body counts.
+        """Read the options; the body overrides the query.
 
         Raises
         ------

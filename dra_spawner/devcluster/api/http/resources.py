@@ -41,7 +41,7 @@ BOOKMARK_INTERVAL_SECONDS = 60.0
 _APPLY_PATCH = ("application/apply-patch+yaml", "application/apply-patch+cbor")
 
 LogProvider = Callable[[JsonObject, str], str | None]
-"""Gives the log of a container of a pod; None when nothing is known of it."""
+"""Returns the log of a container of a pod; None if there is none."""
 
 
 class ResourceHandler:
@@ -52,7 +52,7 @@ class ResourceHandler:
     store
         The objects.
     logs
-        Where ``pods/<name>/log`` comes from.
+        Source of ``pods/<name>/log``.
     """
 
     def __init__(self, store: Store, logs: LogProvider | None) -> None:
@@ -64,7 +64,7 @@ class ResourceHandler:
 
     @property
     def watch_count(self) -> int:
-        """How many watches are open."""
+        """Number of open watches."""
         return len(self._watches)
 
     def close(self) -> None:
@@ -73,12 +73,12 @@ class ResourceHandler:
         self._unsubscribe()
 
     async def serve(self, request: web.Request, target: Target) -> web.StreamResponse:
-        """Answer a request for the place that its path names.
+        """Answer a request for a target.
 
         Raises
         ------
         ApiError
-            A refusal, to be answered as a Status.
+            A refusal, for an answer as a Status.
         """
         match request.method, target.subresource:
             case "GET", "log":
@@ -184,7 +184,7 @@ class ResourceHandler:
             await response.write_eof()
             return response
         except ConnectionError:
-            return response  # the client went away while it was written to
+            return response  # the client closed the connection
         finally:
             self._watches.discard(target.resource_type, watch)
 
@@ -203,7 +203,7 @@ class ResourceHandler:
             return web.Response(status=HTTPStatus.NO_CONTENT)
         text = self._logs(pod, container or names[0]) if self._logs is not None else None
         if text is None:
-            raise ApiError(HTTPStatus.NOT_FOUND, "NotFound", f"no log is kept of pod {target.name}")
+            raise ApiError(HTTPStatus.NOT_FOUND, "NotFound", f"pod {target.name} has no log")
         tail = request.query.get("tailLines", "")
         if tail.isdigit():
             lines = text.splitlines(keepends=True)
@@ -297,7 +297,7 @@ class ResourceHandler:
         for obj in page.items:
             metadata = obj["metadata"]
             if self._store.find(target.resource_type, metadata.get("namespace"), metadata["name"]) is None:
-                continue  # went along with another one
+                continue  # deleted together with another one
             self._store.delete(
                 target.resource_type,
                 metadata.get("namespace"),
@@ -353,7 +353,7 @@ def _check_name(target: Target, body: JsonObject, kind: str) -> JsonObject:
 
 
 def _check_fields(request: web.Request, target: Target, obj: JsonObject) -> None:
-    """Refuse unknown fields when the client wants that (``fieldValidation=Strict``); else they are dropped."""
+    """Refuse unknown fields if the client asks for that (``fieldValidation=Strict``)."""
     if request.query.get("fieldValidation") != "Strict":
         return
     resource_type = target.resource_type

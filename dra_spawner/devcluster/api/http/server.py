@@ -15,9 +15,9 @@ from dra_spawner.devcluster.api.http.resources import LogProvider, ResourceHandl
 from dra_spawner.devcluster.api.store import Store
 
 LOOPBACK = "127.0.0.1"
-TOKEN_PATH = "token"  # noqa: S105 (where it stands, not what it is)
+TOKEN_PATH = "token"  # noqa: S105 (a path, no secret)
 MOST_BODY_BYTES = 3 * 2**20
-"""As of kube-apiserver."""
+"""Limit of a body, as in kube-apiserver."""
 _SHUTDOWN_SECONDS = 2.0
 
 _log = logging.getLogger(__name__)
@@ -31,9 +31,9 @@ class ApiServer:
     store
         The objects.
     token
-        What clients must send as bearer token, or in the path (`url_with_token`); fit for URLs.
+        The clients' bearer token, also accepted in the path (`url_with_token`); safe for URLs.
     logs
-        Where ``pods/<name>/log`` comes from.
+        Source of ``pods/<name>/log``.
     """
 
     def __init__(self, store: Store, token: str, *, logs: LogProvider | None = None) -> None:
@@ -44,12 +44,12 @@ class ApiServer:
 
     @property
     def url_with_token(self) -> str:
-        """The server's URL for clients that send no token over plain HTTP, as ``kubectl`` does not."""
+        """The server's URL for clients that send no token over plain HTTP, such as ``kubectl``."""
         return f"{self.url}/{TOKEN_PATH}/{self._token.decode()}"
 
     @property
     def watch_count(self) -> int:
-        """How many watches are open."""
+        """Number of open watches."""
         return self._resources.watch_count
 
     async def start(self, port: int = 0) -> str:
@@ -139,7 +139,7 @@ class ApiServer:
 
 
 async def _review_access(request: web.Request) -> web.Response:
-    """There are no roles here: whoever has the token may do everything."""
+    """Allow everything: there are no roles, only the token."""
     if request.method != "POST":
         raise no_such_path()
     spec = (await object_body(request, "SelfSubjectAccessReview")).get("spec", {})

@@ -41,9 +41,9 @@ def table(
     Parameters
     ----------
     metadata
-        Of the list: resource version and the like.
+        Of the list, such as its resource version.
     now
-        Ages are counted from here.
+        Time for ages.
     """
     columns = _COLUMNS.get(resource_type, (_NAME, _AGE))
     definitions = [
@@ -103,7 +103,7 @@ def _since(text: str | None, now: datetime) -> str:
 
 
 def _at(*path: str, default: Any = _NONE) -> Callable[[JsonObject, datetime], Any]:
-    """The content of a field."""
+    """Content of a field."""
 
     def cell(obj: JsonObject, _now: datetime) -> Any:
         value: Any = obj

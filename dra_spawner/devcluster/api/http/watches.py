@@ -1,4 +1,4 @@
-"""Watches: streams of the changes that match a selection, for clients of the HTTP API."""
+"""Watches: streams of selected changes, for clients of the HTTP API."""
 
 import asyncio
 from collections import defaultdict
@@ -16,14 +16,14 @@ from dra_spawner.devcluster.api.store import Store
 from dra_spawner.json_types import JsonObject
 
 Render = Callable[[JsonObject], bytes]
-"""The JSON text of an object in the form the client asked for."""
+"""Returns an object's JSON text in the requested form."""
 
 MOST_UNSENT_BYTES = 64 * 2**20
-"""A client that lags behind further than this loses its watch, and lists again."""
+"""Limit of unsent bytes; beyond it the watch ends, and the client lists again."""
 
 
 class Watch:
-    """One client's watch: collects lines to send; the connection's task takes them.
+    """One client's watch: collects lines for the connection's task.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class Watch:
     selected
         None selects everything.
     after
-        Changes up to this revision are not reported.
+        Revision after which changes are reported.
     """
 
     def __init__(self, namespace: str | None, selected: ObjectFilter | None, render: Render, after: int) -> None:
@@ -46,12 +46,12 @@ class Watch:
         self.closed = False
 
     def close(self) -> None:
-        """End the watch when what is collected has been taken."""
+        """End the watch after the collected lines were taken."""
         self.closed = True
         self._wake.set()
 
     def add_line(self, kind: str, obj: bytes) -> None:
-        """Collect one line; a closed watch takes no more."""
+        """Collect one line, unless the watch is closed."""
         if self.closed:
             return
         line = b'{"type":"' + kind.encode() + b'","object":' + obj + b"}\n"
@@ -62,13 +62,13 @@ class Watch:
         self._wake.set()
 
     def add_present(self, objects: Iterable[JsonObject]) -> None:
-        """Collect the objects that are there when the watch starts."""
+        """Collect the objects that exist at the start of the watch."""
         for obj in objects:
             if self._selected is None or self._selected(obj):
                 self.add_line(WatchEventType.ADDED, self._render(obj))
 
     def add_change(self, event: WatchEvent) -> None:
-        """Collect a change, as far as the client selected the object before or after it.
+        """Collect a change, if the object is selected before or after it.
 
         An object that stops matching is reported as deleted, in its last matching state.
         """
@@ -89,7 +89,7 @@ class Watch:
             self.add_line(WatchEventType.DELETED, self._render({**event.previous, "metadata": metadata}))
 
     async def take(self, timeout_seconds: float) -> bytes:
-        """Wait for lines and take them; empty when time is up or the watch is closed."""
+        """Wait for lines and take them; empty after a timeout or when the watch is closed."""
         if not self._lines and not self.closed:
             self._wake.clear()
             try:
@@ -100,7 +100,7 @@ class Watch:
         return self.collected()
 
     def collected(self) -> bytes:
-        """Take the lines that are there."""
+        """Take the collected lines."""
         lines = b"".join(self._lines)
         self._lines.clear()
         self._unsent_bytes = 0
@@ -108,7 +108,7 @@ class Watch:
 
 
 class WatchHub:
-    """All watches of a server; passes the store's changes on to them."""
+    """Passes the store's changes to all watches of a server."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -130,7 +130,7 @@ class WatchHub:
             watch.add_change(event)
 
     def open(self, target: Target, options: ListOptions, render: Render) -> Watch:
-        """Start a watch; it holds what happened since the resource version that the client names.
+        """Start a watch, with the changes since the client's resource version.
 
         Without one, or with "0", it starts with the present objects.
 
@@ -157,18 +157,18 @@ class WatchHub:
             try:
                 for event in self._store.events_since(resource_type, after):
                     watch.add_change(event)
-            except ApiError as error:  # the stream has begun by then: it carries the refusal
+            except ApiError as error:  # the stream has begun, so it carries the error
                 watch.add_line("ERROR", to_json(error.to_status()))
                 watch.close()
         self._watches[resource_type].add(watch)
         return watch
 
     def discard(self, resource_type: ResourceType, watch: Watch) -> None:
-        """Forget a watch whose client is gone."""
+        """Remove the watch of a disconnected client."""
         self._watches[resource_type].discard(watch)
 
     def bookmark(self, resource_type: ResourceType, *, initial_events_end: bool = False) -> bytes:
-        """An object that only says up to which resource version the client has seen everything."""
+        """A bookmark: the resource version up to which the client has seen all changes."""
         metadata: dict[str, Any] = {"resourceVersion": self._store.resource_version, "creationTimestamp": None}
         if initial_events_end:
             metadata["annotations"] = {names.INITIAL_EVENTS_END: "true"}

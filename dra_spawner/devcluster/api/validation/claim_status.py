@@ -1,4 +1,4 @@
-"""Checks of a ResourceClaim's status: what schedulers and drivers write."""
+"""Checks of a ResourceClaim's status, which schedulers and drivers write."""
 
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required, too_many
 from dra_spawner.devcluster.api.validation.claims import (
@@ -21,7 +21,7 @@ _UUID_CHARACTERS = 36
 
 
 def check_claim_status(claim: JsonObject, old: JsonObject) -> list[FieldError]:
-    """What is wrong with a status that is to replace the one of `old`."""
+    """Errors of a status that replaces the one of `old`."""
     status, old_status = claim.get("status") or {}, old.get("status") or {}
     errors = _check_consumers(claim, status.get("reservedFor") or [], old_status.get("reservedFor") or [])
     allocation, old_allocation = status.get("allocation"), old_status.get("allocation")

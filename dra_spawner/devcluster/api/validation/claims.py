@@ -43,7 +43,7 @@ ADMIN_ACCESS_TEXT = f"admin access to devices requires the `{ADMIN_ACCESS}: true
 
 
 def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """What is wrong with the spec of a claim, or of the claims a template makes."""
+    """Errors of the spec of a claim, or of a template's claims."""
     devices = spec.get("devices") or {}
     field += ".devices"
     requests = devices.get("requests") or []
@@ -65,7 +65,7 @@ def check_claim_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_template_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """What is wrong with a template: only labels and annotations may be given besides the claim's spec."""
+    """Errors of a template: besides the claim's spec it may only have labels and annotations."""
     metadata = spec.get("metadata") or {}
     errors = [
         forbidden_value(f"{field}.metadata.{name}", "cannot be set")
@@ -78,7 +78,7 @@ def check_template_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """What is wrong with a device class."""
+    """Errors of a device class."""
     errors = check_selectors(spec.get("selectors") or [], f"{field}.selectors")
     errors += check_list(spec.get("config") or [], f"{field}.config", _check_config, most=MOST_CONFIGS)
     name = spec.get("extendedResourceName")
@@ -88,14 +88,14 @@ def check_class_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource's name is one that nodes or device classes may define themselves."""
+    """Whether a resource's name may be defined by nodes or device classes."""
     if "/" not in name or KUBERNETES_PREFIX in name or name.startswith(_QUOTA_PREFIX):
         return False
     return not qualified_name_problems(_QUOTA_PREFIX + name)
 
 
 def wants_admin_access(claim_spec: JsonObject) -> int | None:
-    """The index of the first request with admin access; None when there is none."""
+    """The index of the first request with admin access; None if there is none."""
     for index, request in enumerate((claim_spec.get("devices") or {}).get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
             return index
@@ -103,7 +103,7 @@ def wants_admin_access(claim_spec: JsonObject) -> int | None:
 
 
 def _request_names(requests: list[JsonObject]) -> frozenset[str]:
-    """The names by which constraints and configs may refer to requests: ``request`` and ``request/alternative``."""
+    """Names of requests for constraints and configs: ``request`` and ``request/alternative``."""
     names = set()
     for request in requests:
         name = request.get("name", "")
@@ -169,7 +169,7 @@ def _check_selector(selector: JsonObject, field: str) -> list[FieldError]:
     try:
         compile_selector(expression)
     except CelUnsupportedError:
-        return []  # Kubernetes knows it: the allocator says that it cannot judge this selector
+        return []  # valid in Kubernetes; the allocator reports that it cannot evaluate it
     except CelTooComplexError as error:
         return [forbidden_value(path, error.message)]
     except CelCompileError as error:
@@ -184,7 +184,7 @@ def _cel_message(expression: str, error: CelCompileError) -> str:
     message = f"compilation failed: ERROR: <input>:{error.line}:{error.column}: {message}"
     lines = expression.split("\n")
     if 0 < error.line <= len(lines) and lines[error.line - 1]:
-        # The place is pointed at as cel-go does it: the line, and a caret below.
+        # cel-go shows the place: the line, and a caret below.
         message += f"\n | {lines[error.line - 1]}\n | {'.' * max(0, error.column - 1)}^"
     return message
 
@@ -230,7 +230,7 @@ def _check_references(references: list[str], field: str, names: frozenset[str]) 
 
 
 def check_reference(name: str, field: str, names: frozenset[str]) -> list[FieldError]:
-    """That a request, or an alternative of one, has this name."""
+    """Check that a request or an alternative has this name."""
     errors = []
     for part in name.split("/", 1):
         errors += check_dns_label(part, field)
@@ -241,7 +241,7 @@ def check_reference(name: str, field: str, names: frozenset[str]) -> list[FieldE
 
 
 def request_names(claim_spec: JsonObject) -> frozenset[str]:
-    """The names by which a claim's allocation may refer to its requests."""
+    """Names of requests for a claim's allocation."""
     return _request_names((claim_spec.get("devices") or {}).get("requests") or [])
 
 
@@ -260,7 +260,7 @@ def check_qualified_attribute(name: str, field: str) -> list[FieldError]:
     if len(parts) == 1:
         return check_identifier(name, field, MOST_IDENTIFIER_CHARACTERS)
     if len(parts) > 2:
-        return []  # the API server lets these pass
+        return []  # the API server allows these
     domain, identifier = parts
     errors = check_driver_name(domain, field) if domain else [invalid_value(field, "", "the domain must not be empty")]
     if identifier:
@@ -282,7 +282,7 @@ def _check_config(config: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_raw_object(value: Any, field: str, most_bytes: int) -> list[FieldError]:
-    """A JSON object that only a driver understands."""
+    """Check opaque parameters: a JSON object up to a size."""
     if value is None:
         return [required(field)]
     if len(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")) > most_bytes:

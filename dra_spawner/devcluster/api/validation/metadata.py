@@ -16,12 +16,12 @@ _STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
 
 
 def check_metadata(resource_type: ResourceType, metadata: JsonObject) -> list[FieldError]:
-    """What is wrong with the metadata of a new object."""
+    """Errors of the metadata of a new object."""
     errors: list[FieldError] = []
     name = metadata.get("name", "")
     check_name = check_dns_label if resource_type is NAMESPACES else check_dns_subdomain
     if prefix := metadata.get("generateName"):
-        # A hyphen at its end is followed by what is generated.
+        # A generated part follows a hyphen at its end.
         masked = f"{prefix[:-1]}a" if prefix.endswith("-") else prefix
         errors += check_name(masked, "metadata.generateName")
     if not name:
@@ -50,7 +50,7 @@ def check_labels(labels: dict[str, str], field: str) -> list[FieldError]:
 
 
 def check_annotations(annotations: dict[str, str], field: str) -> list[FieldError]:
-    """Keys of annotations, and the size of all together."""
+    """Keys of annotations, and their total size."""
     errors = []
     size = 0
     for key, value in annotations.items():

@@ -7,7 +7,7 @@ from typing import Any
 from dra_spawner.devcluster.api.errors import FieldError, duplicate, invalid_value, required, too_long, too_many
 
 Check = Callable[[Any, str], list[FieldError]]
-"""Checks a value; the string is the field's path."""
+"""Checks a value; the second argument is the field's path."""
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
@@ -70,7 +70,7 @@ def check_dns_subdomain(text: str, field: str) -> list[FieldError]:
 
 
 def qualified_name_problems(text: str) -> list[str]:
-    """What is wrong with a label's key: a name, with or without a domain before a slash."""
+    """Problems of a label's key: a name, with or without a domain before a slash."""
     prefix, slash, name = text.rpartition("/")
     if slash and ("/" in prefix):
         return [
@@ -104,7 +104,7 @@ def check_label_value(text: str, field: str) -> list[FieldError]:
 
 
 def check_identifier(text: str, field: str, most: int) -> list[FieldError]:
-    """An identifier as C has them: names of attributes and capacities."""
+    """A C identifier, as in names of attributes and capacities."""
     if len(text) > most:
         return [too_long(field, most)]
     return [] if _matches(_IDENTIFIER, text) else [invalid_value(field, text, _IDENTIFIER_TEXT)]
@@ -127,7 +127,7 @@ def check_driver_name(text: str, field: str) -> list[FieldError]:
 
 
 def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | None = None) -> list[FieldError]:
-    """Each item of a list of at most `most` ones; the items of a longer one are not looked at."""
+    """Check each item of a list with at most `most` items; of a longer one only the length."""
     errors = []
     if most is not None and len(items) > most:
         return [too_many(field, len(items), most)]
@@ -137,7 +137,7 @@ def check_list(items: Sequence[Any], field: str, check: Check, *, most: int | No
 
 
 def check_unique(keys: Iterable[Any], field: str, suffix: str = "") -> list[FieldError]:
-    """That no key of a list's items occurs twice; empty ones are refused elsewhere."""
+    """Check that keys are unique; empty ones are refused elsewhere."""
     errors = []
     seen = set()
     for index, key in enumerate(keys):

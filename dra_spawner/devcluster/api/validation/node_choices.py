@@ -1,4 +1,4 @@
-"""Checks of which nodes a slice, a device or an allocation is for."""
+"""Checks of the nodes of a slice, a device or an allocation."""
 
 from dra_spawner.devcluster.api.errors import FieldError, forbidden_value, invalid_value, required
 from dra_spawner.devcluster.api.validation.names import check_dns_subdomain, check_qualified_name
@@ -13,7 +13,7 @@ _NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def check_slice_nodes(spec: JsonObject, field: str) -> list[FieldError]:
-    """A slice: one node, one term, all nodes, or what each device says."""
+    """Check a slice: one node, one term, all nodes, or per device."""
     flags = ("allNodes", "perDeviceNodeSelection")
     unnamed = "must be either unset or set to a non-empty string"
     errors, chosen = _check_choices(spec, field, flags, unnamed, one_term=True)
@@ -21,7 +21,7 @@ def check_slice_nodes(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
-    """A device of a slice that leaves it to its devices."""
+    """Check a device of a slice with nodes per device."""
     errors, chosen = _check_choices(device, field, ("allNodes",), "must not be empty")
     return errors + _check_one_choice(chosen, field, _ONE_DEVICE_NODE_CHOICE)
 
@@ -29,7 +29,7 @@ def check_device_nodes(device: JsonObject, field: str) -> list[FieldError]:
 def _check_choices(
     owner: JsonObject, field: str, flags: tuple[str, ...], when_unnamed: str, *, one_term: bool = False
 ) -> tuple[list[FieldError], list[str]]:
-    """What is wrong with each of the ways to choose nodes, and those that were used."""
+    """Errors of each way to choose nodes, and the used ways."""
     errors: list[FieldError] = []
     chosen = []
     if "nodeName" in owner:
@@ -62,7 +62,7 @@ def _check_one_choice(chosen: list[str], field: str, rule: str, when_several: st
 
 
 def check_node_selector(selector: JsonObject, field: str) -> list[FieldError]:
-    """A node selector: at least one term, known operators, values where the operator takes them."""
+    """Check a node selector: at least one term, known operators, values where required."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
         return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]

@@ -22,7 +22,7 @@ _ONLY_THESE_MAY_CHANGE = (
 
 
 def check_pod_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """What is wrong with a pod's spec."""
+    """Errors of a pod's spec."""
     volumes = _names(spec.get("volumes"))
     claims = _names(spec.get("resourceClaims"))
     errors = _check_volumes(spec.get("volumes") or [], f"{field}.volumes")
@@ -48,7 +48,7 @@ def check_pod_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_pod_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
-    """What an update of a pod changes without being allowed to."""
+    """Forbidden changes of a pod's update."""
     if spec == old:
         return []
     for kind in ("containers", "initContainers"):
@@ -74,7 +74,7 @@ def check_pod_update(spec: JsonObject, old: JsonObject, field: str) -> list[Fiel
 
 
 def _fixed_part(spec: JsonObject, *, gated: bool) -> JsonObject:
-    """The spec without what may change; a gated pod's choice of nodes still may."""
+    """The spec without its mutable parts, which include the choice of nodes for a gated pod."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"} | (
         {"nodeSelector", "affinity"} if gated else set()
     )
@@ -178,7 +178,7 @@ def _check_resources(resources: JsonObject, field: str, claims: frozenset[str]) 
 
 
 def _check_claim_names(used: list[JsonObject], field: str, claims: frozenset[str]) -> list[FieldError]:
-    """What a container uses: a claim as a whole, or single requests of it, each once."""
+    """Check a container's claims: a whole claim, or its requests, each once."""
     errors: list[FieldError] = []
     seen: dict[str, set[str]] = {}
     for index, entry in enumerate(used):
@@ -187,7 +187,7 @@ def _check_claim_names(used: list[JsonObject], field: str, claims: frozenset[str
             errors.append(required(path))
             continue
         requests = seen.setdefault(name, set())
-        if "" in requests or (requests and not request):  # "" stands for the claim as a whole
+        if "" in requests or (requests and not request):  # "" stands for the whole claim
             errors.append(duplicate(path, name))
         else:
             if request:

@@ -31,7 +31,7 @@ from dra_spawner.json_types import JsonObject
 
 MOST_DEVICES = 128
 MOST_DEVICES_ADVANCED = 64
-"""When any device has taints, consumes counters, or has list attributes."""
+"""Limit if any device has taints, counters or list attributes."""
 MOST_PROPERTIES = 32
 MOST_ATTRIBUTE_VALUES = 48
 MOST_TEXT_CHARACTERS = 64
@@ -46,7 +46,7 @@ _ONLY_PER_DEVICE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
-# As error messages print an attribute, and its members in JSON.
+# Names in error messages, and members in JSON.
 _VALUE_NAMES = (
     ("IntValue", "int"),
     ("BoolValue", "bool"),
@@ -66,7 +66,7 @@ _SEMVER = re.compile(
 
 
 def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
-    """What is wrong with a new slice."""
+    """Errors of a new slice."""
     errors = check_driver_name(spec.get("driver", ""), f"{field}.driver")
     errors += _check_pool(spec.get("pool") or {}, f"{field}.pool")
     errors += check_slice_nodes(spec, field)
@@ -87,7 +87,7 @@ def check_slice_spec(spec: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_slice_update(spec: JsonObject, old: JsonObject, field: str) -> list[FieldError]:
-    """What an update of a slice must not change."""
+    """Errors of a slice's update: forbidden changes."""
     errors = []
     for path, new_value, old_value in (
         ("pool.name", (spec.get("pool") or {}).get("name"), (old.get("pool") or {}).get("name")),
@@ -118,7 +118,7 @@ def _check_pool(pool: JsonObject, field: str) -> list[FieldError]:
 
 
 def check_pool_name(name: str, field: str) -> list[FieldError]:
-    """A pool: DNS subdomains joined by slashes."""
+    """Check a pool's name: DNS subdomains joined by slashes."""
     if not name:
         return [required(field)]
     errors: list[FieldError] = []
@@ -213,12 +213,12 @@ def _check_valid_values(values: list[str], capacity: Quantity, default: Quantity
     considered = quantities
     if len(quantities) > MOST_VALID_VALUES:
         errors.append(too_many(field, len(quantities), MOST_VALID_VALUES))
-        considered = []  # not looked at
+        considered = []  # not checked
     for index, value in enumerate(considered):
         if value > capacity:
             detail = f"option is larger than capacity value: {capacity}"
             errors.append(invalid_value(f"{field}[{index}]", str(value), detail))
-    # Two values are the same option when they are equal as whole numbers.
+    # Values are equal options if they are equal as whole numbers.
     seen: set[int] = set()
     for index, value in enumerate(considered):
         if value.value() in seen:
@@ -302,7 +302,7 @@ def _check_consumption(consumption: list[JsonObject], field: str) -> list[FieldE
 
 
 def check_binding_conditions(owner: JsonObject, field: str) -> list[FieldError]:
-    """Binding conditions of a device or an allocation result: both kinds or neither, all different."""
+    """Check binding conditions of a device or an allocation result: both kinds or neither, all different."""
     kinds = ("bindingConditions", "bindingFailureConditions")
     names: dict[str, list[Any]] = {kind: owner.get(kind) or [] for kind in kinds}
     errors: list[FieldError] = []
