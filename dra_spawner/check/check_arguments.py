@@ -20,7 +20,6 @@ _PROFILES_HELP = (
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this package."""
     _add_check(commands)
     _add_render(commands)
     _add_schema(commands)

@@ -29,8 +29,6 @@ __all__ = ["CheckOptions", "check_profiles", "run_check"]
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Options of the command line."""
-
     profiles: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input."""
     kubeconfig: str = ""

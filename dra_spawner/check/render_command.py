@@ -50,8 +50,6 @@ _NOTEBOOK = "notebook"
 
 @dataclass(frozen=True, slots=True)
 class RenderOptions:
-    """Options of the command line."""
-
     profiles: tuple[str, ...] = ()
     profile: str = ""
     picks: Mapping[str, str] = field(default_factory=dict)

@@ -165,8 +165,6 @@ class RequestAlternative:
 
 @dataclass(frozen=True, slots=True)
 class DeviceRequest:
-    """One request of a claim."""
-
     name: str
     exactly: RequestAlternative | None = None
     first_available: tuple[RequestAlternative, ...] = ()
@@ -227,8 +225,6 @@ class ClaimStatus:
 
 @dataclass(frozen=True, slots=True)
 class ResourceClaim:
-    """A ResourceClaim."""
-
     name: str
     namespace: str = ""
     uid: str = ""

@@ -79,8 +79,6 @@ AttributeValue = str | int | bool | tuple[str, ...] | tuple[int, ...] | tuple[bo
 
 
 class Attribute(NamedTuple):
-    """Value of one attribute of a device."""
-
     kind: AttributeKind
     value: AttributeValue
 
@@ -163,8 +161,6 @@ class DeviceDescription:
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """A taint of a device."""
-
     key: str
     value: str = ""
     effect: str = ""

@@ -162,7 +162,6 @@ class NodeSelector:
 
 
 def node_name_selector(node_name: str) -> NodeSelector:
-    """The selector of exactly this node."""
     return NodeSelector((NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", (node_name,)),)),))
 
 

@@ -90,8 +90,6 @@ class PreparedAlternative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreparedClaim:
-    """A claim and the alternatives of each of its requests."""
-
     claim: ResourceClaim
     requests: tuple[tuple[PreparedAlternative, ...], ...]
 

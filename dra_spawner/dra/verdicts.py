@@ -34,8 +34,6 @@ class NodeVerdict:
 
     Attributes
     ----------
-    node
-        Name of the node.
     kind
         Whether they fit.
     allocations

@@ -91,7 +91,6 @@ class Answer:
                 yield NodeGroup(names, self.on(names[0]))
 
     def on(self, node: str) -> NodeVerdict:
-        """Verdict on one node."""
         problem = self.problem or self.problems.get(node, "")
         if problem or self.verdicts is None:
             return NodeVerdict(node, VerdictKind.ERROR, message=problem)

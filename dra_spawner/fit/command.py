@@ -24,8 +24,6 @@ MAX_STEPS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class FitOptions:
-    """Options of the command line."""
-
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False

@@ -11,7 +11,6 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the commands of this package."""
     _add_fit(commands)
     _add_utilization(commands)
 

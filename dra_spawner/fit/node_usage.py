@@ -77,7 +77,6 @@ class SnapshotObjects:
             self.refused.append(str(source.error(error)))
 
     def names(self, kind: Kind) -> Iterator[str]:
-        """Names of all objects of a kind."""
         return (key.name for of, key in self.items if of == kind)
 
 

@@ -30,8 +30,6 @@ class ClusterObjects:
     ----------
     broken_nodes, broken_slices, broken_classes
         Problems of objects that the API server would refuse, by name; a slice's also with its node.
-    broken_claims
-        Problems of claims.
     """
 
     nodes: dict[str, Node] = field(default_factory=dict)

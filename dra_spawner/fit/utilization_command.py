@@ -21,8 +21,6 @@ __all__ = ["UtilizationOptions", "run_utilization"]
 
 @dataclass(frozen=True, slots=True)
 class UtilizationOptions:
-    """Options of the command line."""
-
     files: tuple[str, ...] = ()
     """Paths, or ``-`` for standard input; none means standard input."""
     as_json: bool = False

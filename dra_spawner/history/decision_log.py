@@ -33,8 +33,6 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class NumberedDecision:
-    """A decision and its place in the log."""
-
     number: int
     """From 1, without gaps."""
     decision: Decision

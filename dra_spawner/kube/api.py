@@ -60,11 +60,6 @@ class KubernetesApi:
     owns_client
         Whether `close` also closes the client.
 
-    Attributes
-    ----------
-    most_page_bytes
-        Of one page of a list.
-
     Every method raises `KubernetesError`; without an answer that is `KubernetesUnavailable`. aiohttp repeats a GET, PUT
     or DELETE once when its connection breaks. So a delete whose answer was lost may end as 404.
     """
@@ -115,7 +110,6 @@ class KubernetesApi:
 
     @property
     def server(self) -> str:
-        """URL of the API server."""
         return str(self._connection.client.configuration.host)
 
     async def close(self) -> None:

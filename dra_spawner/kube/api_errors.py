@@ -67,8 +67,6 @@ class KubernetesError(Exception):
         The API server's message, for people.
     kind, namespace, name
         Of the object; see `RequestTarget`.
-    verb
-        Of the request.
     retry_after_seconds
         Seconds that the server asks to wait before the next try; None if it names none.
     """

@@ -16,8 +16,6 @@ class WatchEventType(StrEnum):
 
 
 class PatchType(StrEnum):
-    """Type of a patch: the Content-Type of the request."""
-
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
     JSON = "application/json-patch+json"

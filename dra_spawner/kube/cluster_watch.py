@@ -78,8 +78,6 @@ class ClusterWatch:
     ----------
     api
         See `Informer`; it needs one connection for each kind in `RESOURCES`, besides those for requests.
-    features
-        Of the cluster's scheduler.
     clock
         Monotonic seconds.
     """
@@ -112,8 +110,6 @@ class ClusterWatch:
         self._tasks: list[asyncio.Task[None]] = []
         self._absence_logged = False
 
-    # --- the data ----------------------------------------------------------------------------------------------------
-
     @property
     def version(self) -> int:
         """Rises with every change of the snapshot (`Change.decides`)."""
@@ -137,7 +133,6 @@ class ClusterWatch:
         return max(informer.staleness_seconds() for informer in self._informers.values())
 
     def status(self) -> tuple[InformerStatus, ...]:
-        """State of each informer."""
         return tuple(informer.status for informer in self._informers.values())
 
     def problems(self) -> tuple[str, ...]:
@@ -187,8 +182,6 @@ class ClusterWatch:
 
         return end
 
-    # --- running -----------------------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Start the informers; returns at once."""
         if self._tasks:
@@ -231,8 +224,6 @@ class ClusterWatch:
     ) -> None:
         await self.stop()
 
-    # --- changes by informers ----------------------------------------------------------------------------------------
-
     def put(self, kind: Kind, obj: JsonObject) -> None:
         """Take in a new or changed object. An invalid one is broken (`Snapshot.broken`), and no other.
 
@@ -246,7 +237,6 @@ class ClusterWatch:
         self._notify(Change(ChangeType.ADDED if before is None else ChangeType.CHANGED, kind, key, decides))
 
     def remove(self, kind: Kind, key: ObjectKey) -> None:
-        """Remove an object."""
         self._observed[kind].pop(key, None)
         try:
             self.snapshot.forget(kind, key)

@@ -64,7 +64,6 @@ class Resource:
 
     @property
     def group(self) -> str:
-        """Empty for the core group."""
         return self.group_version.rpartition("/")[0]
 
     def __str__(self) -> str:
@@ -237,8 +236,6 @@ class Informer:
                 self._failures += 1
             await asyncio.sleep(delay)
 
-    # --- reading -----------------------------------------------------------------------------------------------------
-
     async def _list(self) -> None:
         """List everything, and pass on the differences."""
         self._state = InformerState.LISTING
@@ -336,8 +333,6 @@ class Informer:
             log.exception("An object cannot be taken in: kind=%s key=%s", self.resource.kind, key)
             problem = f"{self.resource.kind} {key} cannot be taken in ({type(error).__name__}: {str(error)[:200]})"
             self._not_taken[key] = problem
-
-    # --- trouble -----------------------------------------------------------------------------------------------------
 
     def _note_failure(self, error: KubernetesError) -> float:
         """Note an error; the seconds to wait."""

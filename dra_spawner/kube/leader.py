@@ -87,8 +87,6 @@ class LeaderElector:
     ----------
     api
         Its account must be allowed to ``get``, ``create`` and ``update`` leases in `namespace`.
-    name
-        Of the Lease.
     identity
         Name of this process in the Lease; by default `new_identity`.
     clock
@@ -206,8 +204,6 @@ class LeaderElector:
             self._leads_until = started + self._times.renew_deadline_seconds
         return won
 
-    # --- a term ------------------------------------------------------------------------------------------------------
-
     async def _lead(self, lead: Callable[[], Awaitable[None]]) -> None:
         task = asyncio.ensure_future(lead())
         renewal = asyncio.ensure_future(self._renew())
@@ -240,8 +236,6 @@ class LeaderElector:
 
     async def _pause(self) -> None:
         await asyncio.sleep(self._times.retry_seconds * self._random.uniform(1.0, 1.2))
-
-    # --- the Lease ---------------------------------------------------------------------------------------------------
 
     async def _acquire_or_renew(self) -> bool:
         try:

@@ -180,13 +180,7 @@ class Transition(Generic[StateT]):
 
 
 class IllegalEvent(Exception):
-    """An event that a state has no transition for. The state is as before.
-
-    Attributes
-    ----------
-    state, event
-        Which they are.
-    """
+    """An event that a state has no transition for. The state is as before."""
 
     def __init__(self, state: StrEnum, event: StrEnum) -> None:
         super().__init__(f"{type(event).__name__} {event.value} is illegal in {type(state).__name__} {state.value}")

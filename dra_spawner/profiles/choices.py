@@ -208,7 +208,6 @@ def pick_choice(
 
 
 def profiles_of(profile_list: object, path: str = "profile_list") -> Iterator[tuple[str, object]]:
-    """The profiles of a list, each with its path."""
     if isinstance(profile_list, Mapping):
         for key in sorted(profile_list):
             yield f"{path}.{key}", profile_list[key]

@@ -54,7 +54,6 @@ class DeviceKinds:
 
     @cached_property
     def devices(self) -> tuple[Device, ...]:
-        """All of them."""
         newest: dict[PoolId, int] = {}
         for item in self._slices:
             newest[item.pool_id] = max(item.generation, newest.get(item.pool_id, item.generation))

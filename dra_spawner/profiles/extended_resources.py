@@ -62,13 +62,7 @@ class ExtendedResources:
         return tuple(sorted(set(extended_resource_names(found))))
 
     def claim_spec(self, classes: Iterable[DeviceClass]) -> JsonObject | None:
-        """Spec of the claim that kube-scheduler makes, on a node without a device plugin; None if it makes none.
-
-        Parameters
-        ----------
-        classes
-            Those of the cluster.
-        """
+        """Spec of the claim that kube-scheduler makes, on a node without a device plugin; None if it makes none."""
         by_resource = classes_by_resource(classes)
         requests = extended_requests(self.containers, self.names, by_resource).requests
         if not requests:
@@ -91,7 +85,6 @@ class ExtendedResources:
         }
 
     def unknown(self, classes: Iterable[DeviceClass]) -> tuple[str, ...]:
-        """Resources for which no class stands."""
         known = classes_by_resource(classes)
         return tuple(name for name in self.names if name not in known)
 

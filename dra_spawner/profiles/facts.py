@@ -29,8 +29,6 @@ class ClusterFacts:
         As the API has them: labels, taints, allocatable.
     namespace
         Where the servers run.
-    namespace_labels
-        Labels of that namespace.
     attachment_definitions
         NetworkAttachmentDefinitions, as ``namespace/name``.
     attachment_namespaces

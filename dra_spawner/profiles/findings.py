@@ -23,8 +23,6 @@ class Finding:
 
     Attributes
     ----------
-    level
-        Severity.
     rule
         The rule's name as docs/check.md lists it, such as ``unknown-capacity``.
     path
@@ -48,14 +46,10 @@ class Rule:
 
     Attributes
     ----------
-    name
-        Name in findings.
     levels
         Possible levels of its findings, the worst first.
     needs_cluster
         Whether the rule needs the cluster's objects.
-    meaning
-        Its meaning in one line.
     """
 
     name: str

@@ -103,9 +103,6 @@ def unavailable_choice(profile: Profile, user_options: Mapping[str, Any]) -> str
     return ""
 
 
-# --- choices -------------------------------------------------------------------------------------------------------
-
-
 def _with_choices(
     profile: Profile, catalog: DeviceCatalog, settings: Mapping[str, Any], picked: Mapping[str, Any]
 ) -> Profile:

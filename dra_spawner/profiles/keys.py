@@ -66,7 +66,6 @@ def _reference(definition: str) -> Schema:
 
 
 def _named(values: Schema, most: int, least: int = 0) -> Schema:
-    """Name -> value."""
     limits = {"maxProperties": most} | ({"minProperties": least} if least else {})
     return {"type": "object", "propertyNames": rules.NAME.schema, "additionalProperties": values, **limits}
 

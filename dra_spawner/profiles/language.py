@@ -82,8 +82,6 @@ def parse_device_claims(
 
 
 class _ClaimReader(ClaimPartsReader):
-    """Reads claims."""
-
     def claims(self, value: object, path: str) -> tuple[DeviceClaim, ...]:
         claims = self.with_interfaces(self.named(value, path, "a claim", MAX_CLAIMS, self._claim), path)
         named: set[str] = set()

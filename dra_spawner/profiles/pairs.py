@@ -18,8 +18,6 @@ class Pairs:
 
     Attributes
     ----------
-    requests, constraints
-        Of all sets.
     names
         What stands for several requests: ``gpu`` for ``gpu-0`` and ``gpu-1``, ``gpu/mig`` likewise.
     """

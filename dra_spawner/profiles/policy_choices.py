@@ -123,8 +123,6 @@ def read_policy_choices(choices: object, claims: object, path: str) -> tuple[Pol
         ``from_policy``, or a mapping with that key.
     claims
         The profile's ``device_claims``, as merged.
-    path
-        Of the choices.
     """
     reader = _PolicyReader()
     value = choices.get(FROM_POLICY) if isinstance(choices, Mapping) else None

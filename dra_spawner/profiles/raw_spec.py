@@ -42,7 +42,6 @@ def read_spec(reader: ValueReader, value: object, path: str) -> JsonObject | Non
 
 
 def spec_request_names(spec: JsonObject) -> tuple[str, ...]:
-    """Names of the requests of a spec."""
     return tuple(request["name"] for request in _devices(spec).get("requests") or ())
 
 

@@ -26,8 +26,6 @@ class MappedVlan:
 
     Attributes
     ----------
-    vlan
-        Its number.
     values
         What goes with it: placeholders such as ``address`` and their values.
     """

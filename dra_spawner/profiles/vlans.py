@@ -88,8 +88,6 @@ class VlanRefused:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A VLAN, and the account with it."""
-
     vlan: int
     leases: Leases
 

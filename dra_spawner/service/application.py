@@ -239,8 +239,6 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
         self._take_over_logging()
         self.exit(asyncio.run(self.run()))
 
-    # --- running -----------------------------------------------------------------------------------------------------
-
     async def run(self) -> int:
         """Run until SIGTERM, SIGINT or a failure; the exit code."""
         stop = asyncio.Event()
@@ -329,8 +327,6 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
                     self.log.error("%s", error)
                 context.startup_problem = str(error)
             await asyncio.sleep(_RETRY_SECONDS)
-
-    # --- listening ---------------------------------------------------------------------------------------------------
 
     def _listen(self, context: ServiceContext) -> LimitedServer:
         secret = cookie_secret(os.environ.get("JUPYTERHUB_API_TOKEN", ""))

@@ -33,8 +33,6 @@ class ChartParts:
 
     Attributes
     ----------
-    watch
-        Of the cluster.
     namespaces
         The hub's and the servers'.
     with_placeholders

@@ -24,8 +24,6 @@ __all__ = ["Readiness", "Role", "ServiceContext"]
 
 
 class Role(StrEnum):
-    """Role of this replica."""
-
     LEADER = "leader"
     STANDBY = "standby"
     UNKNOWN = "unknown"  # no leader is known

@@ -46,8 +46,6 @@ class ClassFigures:
 
 @dataclass(frozen=True, slots=True)
 class _NodeSummary:
-    """Figures of one node."""
-
     classes: Mapping[tuple[str, str], ClassFigures]
     is_unknown: bool
 
@@ -78,8 +76,6 @@ class NodeFigures:
         self._stale = StaleNodes(watch.snapshot)
         self._working = asyncio.Lock()
         watch.on_change(self._note)
-
-    # --- single nodes ------------------------------------------------------------------------------------------------
 
     async def nodes(self, *, after: str = "", limit: int = 100, name: str = "") -> tuple[list[dict[str, Any]], str]:
         """Nodes in the order of their names.
@@ -172,8 +168,6 @@ class NodeFigures:
             self._held = self._watch.version, found
         return found
 
-    # --- all nodes ---------------------------------------------------------------------------------------------------
-
     @property
     def by_class(self) -> Mapping[tuple[str, str], ClassFigures]:
         """Figures by device class and node pool, as of the last `refresh`."""
@@ -216,8 +210,6 @@ class NodeFigures:
                     ClassFigures(1, int(use > 0), float(use))
                 )
         return _NodeSummary(classes, bool(utilization.of(name).weighted.problems))
-
-    # --- inside ------------------------------------------------------------------------------------------------------
 
     def node_pool(self, labels: Mapping[str, str]) -> str:
         """The pool of a node with these labels; empty without one of the labels."""

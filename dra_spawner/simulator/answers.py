@@ -68,8 +68,6 @@ class Answers:
         self._answers: Cache[tuple[int, bool], ShapeAnswer] = Cache(sizes.answers)
         self._found: Cache[int, _ShapeVerdicts] = Cache(sizes.fitting_classes)
 
-    # --- what is kept ------------------------------------------------------------------------------------------------
-
     def forget_answers(self) -> None:
         """Forget the answers about all nodes: something has changed."""
         if self._answers:
@@ -95,8 +93,6 @@ class Answers:
         if found is None or found.partition is not partition:
             found = self._found.keep(shape.id, _ShapeVerdicts(shape, partition, self._features, self._sizes))
         return found
-
-    # --- questions about a class of nodes ----------------------------------------------------------------------------
 
     def on_node(self, name: str, shape: ClaimShape, explain: bool) -> tuple[ClassVerdict, Reason | None]:
         """The verdict on a node, and why the claims do not fit, if that is asked for."""
@@ -164,8 +160,6 @@ class Answers:
             verdict = single_device.verdicts.keep(key, self._search(view, found.shape, self._judge.counters()))
         return verdict
 
-    # --- searches ----------------------------------------------------------------------------------------------------
-
     def _search(self, view: NodeView, shape: ClaimShape, counters: CounterCache) -> ClassVerdict:
         """Search on a node; raises SearchStopped when the budget is exceeded."""
         if self.limits is None:
@@ -182,8 +176,6 @@ class Answers:
                 return self._judge.explain(view, shape.prepared, counters, budget)
         except SearchStopped:
             return None
-
-    # --- questions about all nodes -----------------------------------------------------------------------------------
 
     def on_all_nodes(self, shape: ClaimShape, explain: bool, entangled: frozenset[str]) -> ShapeAnswer:
         """The verdicts of one attempt on all nodes.
@@ -258,8 +250,6 @@ class Answers:
 
 
 class _ShapeVerdicts:
-    """Verdicts for one shape in one partition."""
-
     __slots__ = ("fitting", "partition", "shape", "single_device")
 
     def __init__(self, shape: ClaimShape, partition: NodeClasses, features: Features, sizes: CacheSizes) -> None:

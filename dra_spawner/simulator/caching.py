@@ -48,8 +48,6 @@ class CacheSizes:
 
     Attributes
     ----------
-    shapes
-        Claim shapes.
     claim_keys
         Keys of claim objects, from which shapes are recognised.
     partitions

@@ -119,7 +119,6 @@ class TrackedClaim:
     def allocated(
         self, devices: tuple[AllocatedDevice, ...], node_selector: NodeSelector | None = None
     ) -> TrackedClaim:
-        """The claim with these devices."""
         status = replace(self.claim.status, devices=devices, node_selector=node_selector)
         return replace(self, claim=replace(self.claim, status=status), is_protected=True)
 
@@ -134,8 +133,6 @@ class TrackedClaim:
 
 @dataclass(frozen=True, slots=True)
 class ClaimTemplate:
-    """A ResourceClaimTemplate."""
-
     name: str
     namespace: str
     pattern: ResourceClaim

@@ -87,7 +87,6 @@ def decode(obj: object, number: int = 0) -> ClusterObject | BrokenObject | None:
 
 
 def decode_all(objects: Iterable[object]) -> list[ClusterObject | BrokenObject]:
-    """Decode all objects that matter."""
     decoded = (decode(obj, number) for number, obj in enumerate(objects, start=1))
     return [item for item in decoded if item is not None]
 

@@ -60,8 +60,6 @@ class ClusterState:
         self.claims_reserved_for: Groups[tuple[str, ConsumerReference], ObjectKey] = Groups(journal)
         self.anti_affinity_pods: Groups[str, ObjectKey] = Groups(journal)
 
-    # --- nodes, slices, classes, templates -------------------------------------------------------------------------
-
     def put_node(self, node: SchedulableNode) -> None:
         """Add or replace a node; pods that have a place there are on it at once."""
         known = self.nodes.get(node.name)
@@ -92,16 +90,12 @@ class ClusterState:
     def put_template(self, template: ClaimTemplate) -> None:
         self.templates.put(ObjectKey(template.namespace, template.name), template)
 
-    # --- objects that make no sense --------------------------------------------------------------------------------
-
     def put_broken(self, broken: BrokenObject) -> None:
         """Keep an object aside; a slice's pool counts as invalid until the slice makes sense."""
         self.broken.put((broken.kind, broken.key), broken)
         substitute = stand_in(broken) if broken.kind is Kind.RESOURCE_SLICE else None
         if substitute is not None:
             self.put_slice(substitute)
-
-    # --- pods ------------------------------------------------------------------------------------------------------
 
     def put_pod(self, pod: Pod, *, mirrored: bool = False) -> None:
         """Add or replace a pod; a finished pod needs no resources.
@@ -162,8 +156,6 @@ class ClusterState:
         state = self.nodes.get(pod.node_name)
         if state is not None:
             self.nodes.put(pod.node_name, state.without_pods((pod,)))
-
-    # --- claims ----------------------------------------------------------------------------------------------------
 
     def put_claim(self, tracked: TrackedClaim) -> None:
         """Add or replace a claim, with its devices and consumers."""

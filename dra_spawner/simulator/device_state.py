@@ -84,8 +84,6 @@ class DeviceState:
         self._partitions = NodePartitions(self._nodes, self._places, self._pools, self._allocated, sizes)
         self._answers = Answers(self._judge, self._partitions, self._classes, self._places, features, quirks, sizes)
 
-    # --- what there is ---------------------------------------------------------------------------------------------
-
     @property
     def nodes(self) -> Mapping[str, Node]:
         return MappingProxyType(self._nodes)
@@ -111,8 +109,6 @@ class DeviceState:
     def allocated(self) -> AllocatedState:
         """Devices of all claims together; read only."""
         return self._allocated
-
-    # --- questions -------------------------------------------------------------------------------------------------
 
     def limit_searches(self, limits: SearchLimits | None) -> None:
         """Limit the cost of searches; None for no limit. A search beyond it raises SearchStopped."""
@@ -195,8 +191,6 @@ class DeviceState:
         """
         return self._answers.token(node_name, self._shapes.shape(claims, self._classes))
 
-    # --- changes ---------------------------------------------------------------------------------------------------
-
     def record(self, claim_key: Hashable, results: Iterable[AllocatedDevice | DeviceResult]) -> None:
         """Record the devices of a claim.
 
@@ -266,8 +260,6 @@ class DeviceState:
         before = self._classes[name]
         self._set_class(name, None)
         self.journal.record(partial(self._set_class, name, before))
-
-    # --- how changes are made and undone -----------------------------------------------------------------------------
 
     def _hold(self, claim_key: Hashable, held: Held) -> None:
         self._holders.by_key[claim_key] = held

@@ -20,8 +20,6 @@ def extended_resource_claim(pod: Pod, names: Iterable[str], classes: Mapping[str
 
     Parameters
     ----------
-    names
-        These resources.
     classes
         The class behind each.
     """

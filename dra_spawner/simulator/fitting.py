@@ -61,8 +61,6 @@ class PodFit:
 
     Attributes
     ----------
-    pod
-        The pod.
     nodes
         Answer by node; nodes with equal devices share one, so allocations are those of one of them.
     general
@@ -189,8 +187,6 @@ class Fitting:
                 names = [name for name in named if name in names]
         return names
 
-    # --- all nodes at once -----------------------------------------------------------------------------------------
-
     def _general_problem(self) -> NodeVerdict | None:
         pod = self.pod
         if pod.is_gated:
@@ -211,8 +207,6 @@ class Fitting:
     @cached_property
     def _classes(self) -> Mapping[str, DeviceClass]:
         return classes_by_resource(self._state.devices.classes.values())
-
-    # --- what decides besides devices ------------------------------------------------------------------------------
 
     def _besides_devices(self, name: str) -> NodeVerdict:
         state = self._state.nodes.get(name)
@@ -258,8 +252,6 @@ class Fitting:
             if broken.kind is Kind.POD and broken.node_name == node_name:
                 return _unknown(str(broken))
         return None
-
-    # --- devices ---------------------------------------------------------------------------------------------------
 
     def _to_allocate(self, by_devices: frozenset[str]) -> list[ResourceClaim]:
         """Unallocated claims; on a node where devices provide extended resources, with a claim for these."""

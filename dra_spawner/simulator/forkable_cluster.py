@@ -84,8 +84,6 @@ class ForkableCluster:
         """
         self._state.devices.limit_searches(limits)
 
-    # --- what there is ---------------------------------------------------------------------------------------------
-
     @property
     def nodes(self) -> Mapping[str, NodeState]:
         """Nodes with the pods bound to them, by name."""
@@ -113,20 +111,16 @@ class ForkableCluster:
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
-        """Device classes by name."""
         return self._state.devices.classes
 
     @property
     def broken(self) -> tuple[BrokenObject, ...]:
-        """Invalid objects."""
         return tuple(self._state.broken[key] for key in sorted(self._state.broken))
 
     @property
     def state(self) -> ClusterState:
         """The objects and their indexes; read only."""
         return self._state
-
-    # --- forks -----------------------------------------------------------------------------------------------------
 
     def fork(self) -> None:
         """Start a fork: changes from here on can be reverted. Forks nest."""
@@ -162,8 +156,6 @@ class ForkableCluster:
         if not self._forks:
             raise SnapshotError(SnapshotProblem.NO_FORK, "no fork is open")
         return self._forks.pop()
-
-    # --- objects come and go ---------------------------------------------------------------------------------------
 
     def apply(self, obj: object) -> BrokenObject | None:
         """Put an API object as JSON, new or changed.
@@ -226,7 +218,6 @@ class ForkableCluster:
         self.put(pod)
 
     def remove_pod(self, key: ObjectKey) -> None:
-        """Remove a pod as `remove` does."""
         self.remove(Kind.POD, key)
 
     def add_claim(self, claim: TrackedClaim) -> None:
@@ -234,5 +225,4 @@ class ForkableCluster:
         self.put(claim)
 
     def remove_claim(self, key: ObjectKey) -> None:
-        """Remove a claim as `remove` does."""
         self.remove(Kind.RESOURCE_CLAIM, key)

@@ -94,8 +94,6 @@ class NodeFit:
 
     Parameters
     ----------
-    pod
-        To be placed.
     nodes
         All nodes of the cluster, for pod affinity and topology spread.
     by_devices

@@ -48,8 +48,6 @@ def score_nodes(
 
     Parameters
     ----------
-    nodes
-        All nodes of the cluster.
     candidates
         Those the pod fits on.
     device_scores

@@ -57,12 +57,8 @@ class NodeTemplate:
 
     Attributes
     ----------
-    node
-        The node.
     slices
         Its own slices, whose ``nodeName`` is the node's; pools complete.
-    pods
-        Pods that come with it.
     claims
         Claims that were made for these pods.
     notes
@@ -82,8 +78,6 @@ class AddedNode:
 
     Attributes
     ----------
-    name
-        Its name.
     misfits
         Pods of the template that have no place on it, and why.
     """

@@ -76,7 +76,6 @@ class NodeState:
 
     @classmethod
     def of(cls, node: SchedulableNode, pods: Collection[Pod]) -> NodeState:
-        """State of a node with these pods."""
         requested: dict[str, int] = {}
         scoring_requested: dict[str, int] = {}
         for pod in pods:
@@ -89,7 +88,6 @@ class NodeState:
         return NodeState(node, self.pods, self.requested, self.scoring_requested)
 
     def with_pods(self, pods: Collection[Pod]) -> NodeState:
-        """The state with these pods besides."""
         return self._changed((*self.pods, *pods), pods, 1)
 
     def without_pods(self, pods: Collection[Pod]) -> NodeState:

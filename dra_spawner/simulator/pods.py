@@ -173,7 +173,6 @@ class Pod:
 
     @property
     def has_pod_affinity(self) -> bool:
-        """Whether it has affinity or anti-affinity to other pods."""
         return bool(
             self.required_affinity
             or self.required_anti_affinity

@@ -89,8 +89,6 @@ class NodeView:
 
 @dataclass(slots=True, eq=False)
 class _KnownPool:
-    """All slices of a pool."""
-
     slices: list[ResourceSlice]
     """In the order in which they came."""
     owner: str | None = None
@@ -104,8 +102,6 @@ class PoolViews:
 
     Attributes
     ----------
-    slices
-        By name.
     serials
         By name of a slice, a number that no other version of it ever has.
     """
@@ -129,8 +125,6 @@ class PoolViews:
             self._pools.setdefault(item.pool_id, _KnownPool([])).slices.append(item)
         for pool_id in self._pools:
             self._settle(pool_id)
-
-    # --- changes ---------------------------------------------------------------------------------------------------
 
     def put(self, item: ResourceSlice, place: int | None = None) -> Concerned:
         """Add a slice, or replace the one of this name.
@@ -158,8 +152,6 @@ class PoolViews:
         self.slices.discard(name)
         del self.serials[name]
         return self._places.pop(name), self._leave(item)
-
-    # --- questions -------------------------------------------------------------------------------------------------
 
     def view(self, node: Node) -> NodeView:
         """What the node sees."""
@@ -208,8 +200,6 @@ class PoolViews:
     def in_order(self) -> list[ResourceSlice]:
         """All slices in the order in which they count."""
         return sorted(self.slices.values(), key=lambda item: self._places[item.name])
-
-    # --- upkeep ----------------------------------------------------------------------------------------------------
 
     def _common_slices(self) -> Sequence[ResourceSlice]:
         if self._common is None:

@@ -41,8 +41,6 @@ def container_sum(
 
     Parameters
     ----------
-    containers
-        Requests of each container.
     init_containers
         Requests of each init container in order, and whether it keeps running beside the others (a sidecar).
     """

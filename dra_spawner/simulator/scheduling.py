@@ -97,16 +97,12 @@ class Unschedulable:
 
     Attributes
     ----------
-    node_count
-        Nodes of the cluster.
     verdicts
         By node name; nodes that were not even asked are missing.
     unasked
         Why these were not asked.
     general
         What rules out all nodes at once; empty if nothing does.
-    filters
-        The filters that refused.
     unavailable
         Claims that are allocated for other nodes.
     has_claims
@@ -126,7 +122,6 @@ class Unschedulable:
 
     @property
     def no_nodes(self) -> bool:
-        """Whether there is no node at all."""
         return self.node_count == 0
 
     def message(self, attempts: str = "") -> str:
@@ -170,8 +165,6 @@ class Attempt:
 
     Parameters
     ----------
-    view
-        The cluster as it is.
     question
         The pod and its claims.
     choose

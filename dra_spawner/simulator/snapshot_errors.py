@@ -38,13 +38,7 @@ class SnapshotError(Exception):
 
 
 class Undecided(Exception):
-    """It is not known whether a pod fits: what decides about it cannot be evaluated here, or makes no sense.
-
-    Attributes
-    ----------
-    verdict
-        On a node, or on all nodes.
-    """
+    """It is not known whether a pod fits: what decides about it cannot be evaluated here, or makes no sense."""
 
     def __init__(self, verdict: NodeVerdict) -> None:
         self.verdict = verdict

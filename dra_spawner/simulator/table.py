@@ -115,7 +115,6 @@ class Groups(Generic[K, V]):
         self._groups.put(key, (*self[key], value))
 
     def remove(self, key: K, value: V) -> None:
-        """Remove a value from its group."""
         left = tuple(item for item in self[key] if item != value)
         if left:
             self._groups.put(key, left)

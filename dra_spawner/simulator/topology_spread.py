@@ -19,8 +19,6 @@ __all__ = ["TopologySpread"]
 
 @dataclass(frozen=True, slots=True)
 class _Domains:
-    """The domains of one constraint."""
-
     constraint: SpreadConstraint
     counts: Mapping[str, int]
     """Matching pods by the label's value."""

@@ -121,7 +121,6 @@ class Utilization:
         )
 
     def _claims(self, node_name: str) -> Iterator[ResourceClaim | str]:
-        """Claims of the pods on a node."""
         for pod in self._snapshot.nodes[node_name].pods:
             for reference in pod.claims:
                 if reference.is_needed:

@@ -38,8 +38,6 @@ WeightOf = Callable[[Device], Fraction]
 
 @dataclass(frozen=True, slots=True)
 class PoolUtilization:
-    """A pool of a node."""
-
     id: PoolId
     used: Fraction = _ZERO
     """Weight of what is in use."""

@@ -121,8 +121,6 @@ def refusal_of_kubernetes_error(what: str, status: int, message: str, log: Logge
     ----------
     what
         The refused object, for the log.
-    status
-        HTTP status.
     message
         ``message`` of the Status object.
     """

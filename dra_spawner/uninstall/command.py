@@ -26,8 +26,6 @@ _ROUNDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class UninstallOptions:
-    """Options of the command line."""
-
     kubeconfig: str = ""
     context: str = ""
     namespaces: tuple[str, ...] = ()
@@ -89,8 +87,6 @@ async def _connected(address: ClusterAddress) -> KubernetesApi:
 
 
 class _Uninstallation:
-    """One run of the command."""
-
     def __init__(self, options: UninstallOptions, api: KubernetesApi, progress: Progress) -> None:
         self._options = options
         self._troubles = Troubles()

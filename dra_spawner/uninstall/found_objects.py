@@ -46,8 +46,6 @@ class FoundObject:
     ----------
     owners
         Uids of its owners.
-    consumers
-        Consumers of a claim.
     is_going
         Whether it is terminating: deleted, and still held by a finalizer or its node.
     """
@@ -66,7 +64,6 @@ class FoundObject:
 
     @classmethod
     def of(cls, kind: ApiKind, obj: JsonObject) -> FoundObject:
-        """Reduce an API object."""
         metadata = obj["metadata"]
         reserved = (obj.get("status") or {}).get("reservedFor") or () if kind.plural == "resourceclaims" else ()
         return cls(
@@ -116,7 +113,6 @@ class FoundPod:
 
     @classmethod
     def of(cls, kind: ApiKind, obj: JsonObject) -> FoundPod:
-        """Reduce a pod of the API."""
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         entries = spec.get("resourceClaims") or ()
         made = status.get("resourceClaimStatuses") or ()
@@ -166,7 +162,6 @@ class FoundLease:
 
     @classmethod
     def of(cls, kind: ApiKind, obj: JsonObject) -> FoundLease:
-        """Reduce a Lease of the API."""
         spec = obj.get("spec") or {}
         return cls(
             FoundObject.of(kind, obj),

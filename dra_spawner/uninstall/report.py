@@ -39,7 +39,6 @@ class UninstallReport:
     problems: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The report as JSON."""
         return {
             "dryRun": self.dry_run,
             "removed": [{**_named(each.object), "reason": each.reason} for each in self.removed],
@@ -62,7 +61,6 @@ class UninstallReport:
         }
 
     def text(self) -> str:
-        """The report as text."""
         would = "would be " if self.dry_run else ""
         users = [each for each in self.left if not each.is_administrators]
         by_hand = [each for each in self.left if each.is_administrators]

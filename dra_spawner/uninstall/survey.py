@@ -147,7 +147,6 @@ class Survey:
         ]
 
     async def still_there(self, objects: Iterable[FoundObject]) -> list[FoundObject]:
-        """The objects that still exist."""
         wanted = {found.uid: found for found in objects}
         there: list[FoundObject] = []
         for kind in sorted({found.kind for found in wanted.values()}):

@@ -11,7 +11,6 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command of this package."""
     command = commands.add_parser(
         "uninstall",
         help="remove from a cluster what this project wrote to it",

@@ -11,8 +11,6 @@ from dra_spawner.json_types import JsonObject
 
 
 class WatchEventType(StrEnum):
-    """Type of a change."""
-
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
@@ -20,8 +18,6 @@ class WatchEventType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """One change of one object."""
-
     type: WatchEventType
     resource_type: ResourceType
     object: JsonObject

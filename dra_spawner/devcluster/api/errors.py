@@ -16,8 +16,6 @@ class ApiError(Exception):
 
     Parameters
     ----------
-    status_code
-        HTTP status.
     reason
         Kubernetes' machine-readable reason (``NotFound``, ``AlreadyExists``, ``Conflict``, ``Invalid`` ...); may be
         empty.

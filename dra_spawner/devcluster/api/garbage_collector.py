@@ -22,8 +22,6 @@ Reference = tuple[ResourceType, str, str]
 
 
 class _Owner(StrEnum):
-    """State of an owner."""
-
     SOLID = "solid"
     DANGLING = "dangling"
     WAITING = "waiting"  # deleted in the foreground: removed after its dependents

@@ -36,7 +36,6 @@ class ObjectTable:
         self._objects[namespace, name] = obj
 
     def remove(self, namespace: str, name: str) -> None:
-        """Remove an existing object."""
         del self._objects[namespace, name]
         names = self._names[namespace]
         del names[bisect_right(names, name) - 1]

@@ -24,8 +24,6 @@ class PatchError(ValueError):
 
     Parameters
     ----------
-    message
-        The error.
     well_formed
         False if it applies to no object (status 400); True if only this object is the reason (422).
     """

@@ -374,7 +374,6 @@ class Store:
         self._finish_update(resource_type, current, {**current, "metadata": metadata}, dry_run=False)
 
     def remove_namespace(self, namespace: JsonObject) -> None:
-        """Remove a terminated namespace."""
         self._remove(NAMESPACES, namespace, dry_run=False)
 
     def _replace(
@@ -420,7 +419,6 @@ class Store:
         return self._objects.put(resource_type, new)
 
     def _remove(self, resource_type: ResourceType, last: JsonObject, *, dry_run: bool) -> JsonObject:
-        """Remove an object."""
         return last if dry_run else self._objects.remove(resource_type, last)
 
 

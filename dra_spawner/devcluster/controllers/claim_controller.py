@@ -89,8 +89,6 @@ class ClaimController(Controller):
                 self._queue.forget(key)
         return self._queue.seconds_until_due()
 
-    # --- queueing ----------------------------------------------------------------------------------------------
-
     def _pod_changed(self, before: JsonObject | None, after: JsonObject | None) -> None:
         pod = after or before
         assert pod is not None
@@ -120,8 +118,6 @@ class ClaimController(Controller):
     def _add_pods(self, index: dict[_Name, dict[str, None]], name: _Name) -> None:
         for pod in index.get(name, ()):
             self._queue.add((_Kind.POD, name[0], pod))
-
-    # --- pods --------------------------------------------------------------------------------------------------
 
     def _sync_pod(self, namespace: str, name: str) -> None:
         """Create missing claims of a pod; add a pod that was bound without the scheduler to its claims' consumers."""
@@ -201,8 +197,6 @@ class ClaimController(Controller):
             new["status"].setdefault("reservedFor", []).append(consumer)
 
         self.store.modify(RESOURCECLAIMS, *_name(claim), change, "status")
-
-    # --- claims ------------------------------------------------------------------------------------------------
 
     def _sync_claim(self, namespace: str, name: str) -> None:
         """Remove consumers that are gone; deallocate an unused claim, and delete it if its pod has ended."""
@@ -303,7 +297,6 @@ def _claim_status(pod: JsonObject, entry_name: str) -> JsonObject | None:
 
 
 def _claim_names(pod: JsonObject) -> Iterator[str]:
-    """The claims of a pod, named or generated."""
     for entry in pod["spec"].get("resourceClaims") or ():
         status = _claim_status(pod, entry["name"]) if "resourceClaimTemplateName" in entry else None
         name = entry.get("resourceClaimName") or (status or {}).get("resourceClaimName")

@@ -23,13 +23,6 @@ class Controller(ABC):
     """Reconciles the store's objects with a rule.
 
     Without a loop (in tests), call `attach`, and then `step` until nothing is due.
-
-    Parameters
-    ----------
-    store
-        The objects.
-    clock
-        For retries.
     """
 
     def __init__(self, store: Store, clock: Clock) -> None:

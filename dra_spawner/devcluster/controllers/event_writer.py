@@ -22,8 +22,6 @@ class EventWriter:
 
     Parameters
     ----------
-    store
-        Of the events.
     component
         Name of the reporting component.
     """

@@ -17,13 +17,7 @@ LONGEST_DELAY = timedelta(seconds=1000)
 
 
 class WorkQueue(Generic[K]):
-    """Keys in the order of their addition; failed ones return after a delay that doubles.
-
-    Parameters
-    ----------
-    now
-        The time.
-    """
+    """Keys in the order of their addition; failed ones return after a delay that doubles."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

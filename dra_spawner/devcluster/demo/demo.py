@@ -61,8 +61,6 @@ class DemoOptions:
         Port of JupyterHub; 0 for any free port.
     kubeconfig
         Kubeconfig of an existing cluster, in place of the embedded one.
-    namespace
-        Namespace of servers.
     image
         Image of servers on an existing cluster; empty for KubeSpawner's default. Unused on the embedded cluster.
     open_browser

@@ -13,7 +13,6 @@ __all__ = ["add_commands"]
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command of this package."""
     command = commands.add_parser(
         "demo",
         help="try everything on this machine: a cluster, JupyterHub, five profiles",

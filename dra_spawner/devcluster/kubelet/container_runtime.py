@@ -77,8 +77,6 @@ class RunningContainer(Protocol):
 
 
 class ContainerRuntime(Protocol):
-    """Starts containers."""
-
     #: Whether pods need directories and environments.
     runs_processes: bool
 

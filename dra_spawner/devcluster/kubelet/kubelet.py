@@ -48,8 +48,6 @@ class Kubelet:
 
     Parameters
     ----------
-    api
-        The API, as an administrator.
     nodes
         Node objects to register at the start; see `node_agent.node_manifest` for a short way to make one.
     runtime
@@ -111,7 +109,6 @@ class Kubelet:
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """The served nodes."""
         return tuple(self._agent.nodes)
 
     async def start(self) -> None:
@@ -178,8 +175,6 @@ class Kubelet:
                 path = self._directories.log(pod, container, state.restart_count)
                 return path.read_text(errors="replace") if path.exists() else ""
         return None
-
-    # --- pods -----------------------------------------------------------------------------------------------------
 
     async def _watch_forever(self) -> None:
         delay = _FIRST_RETRY_SECONDS

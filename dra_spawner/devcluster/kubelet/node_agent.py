@@ -99,7 +99,6 @@ def complete_node(node: JsonObject, clock: Clock) -> JsonObject:
 
 
 def ready_conditions(clock: Clock) -> list[JsonObject]:
-    """Conditions of a healthy node."""
     now = timestamp(clock.now())
     pressures = [
         ("MemoryPressure", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -171,7 +170,6 @@ class NodeAgent:
                     log.warning("Heartbeat failed: node=%s error=%s", name, error)
 
     async def add_image(self, name: str, image: str) -> None:
-        """Record that the node has an image."""
         node = self.nodes.get(name)
         if node is None:
             return

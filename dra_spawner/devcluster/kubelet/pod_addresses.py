@@ -12,8 +12,6 @@ _WILDCARD = re.compile(r"(?<![\w.:])(?:0\.0\.0\.0|\[::\])(?![\w.])")
 
 
 class PodAddresses(Protocol):
-    """Allocates addresses to pods."""
-
     def acquire(self) -> str: ...
 
     def release(self, address: str) -> None: ...

@@ -118,8 +118,6 @@ class ContainerState:
 
 @dataclass(slots=True)
 class PodState:
-    """State of a pod on a node."""
-
     host_ip: str
     start_time: datetime
     containers: Sequence[ContainerState]

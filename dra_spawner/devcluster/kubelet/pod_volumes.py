@@ -34,14 +34,6 @@ class Mount:
 
 @dataclass(frozen=True, slots=True)
 class NodeDirectories:
-    """Directories of a node.
-
-    Attributes
-    ----------
-    root
-        Parent of all directories.
-    """
-
     root: Path
 
     def pod(self, pod: JsonObject) -> Path:

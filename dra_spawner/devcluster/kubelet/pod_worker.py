@@ -103,8 +103,6 @@ class PodWorker:
             if self._services.runtime.runs_processes:
                 self._services.directories.remove_pod(self.pod)
 
-    # --- life ---------------------------------------------------------------------------------------------------
-
     async def _live(self) -> None:
         try:
             if await self._start():
@@ -220,8 +218,6 @@ class PodWorker:
             else:
                 return
 
-    # --- end ----------------------------------------------------------------------------------------------------
-
     @property
     def _terminating(self) -> bool:
         return self._gone or bool(self.pod["metadata"].get("deletionTimestamp"))
@@ -282,8 +278,6 @@ class PodWorker:
                 self._path(), grace_period_seconds=0, uid=self.pod["metadata"]["uid"], missing_ok=True
             )
         )
-
-    # --- talking to the API server --------------------------------------------------------------------------------
 
     @property
     def _name(self) -> str:

@@ -158,8 +158,6 @@ class ClusterCache:
                 return "this scheduler cannot decide about volumes for one pod only", Filter.NOT_MODELLED
         return "", Filter.VOLUME_BINDING
 
-    # --- updates ---------------------------------------------------------------------------------------------------
-
     def _put(self, resource_type: ResourceType, obj: JsonObject) -> None:
         key = _key(obj)
         self._remove(resource_type, key)

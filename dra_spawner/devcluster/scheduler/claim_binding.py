@@ -67,7 +67,6 @@ def delete_special_claim(store: Store, namespace: str, name: str) -> None:
 
 
 def deallocate(store: Store, claim: ResourceClaim) -> None:
-    """Deallocate a claim."""
 
     def change(obj: JsonObject) -> None:
         for field in ("allocation", "reservedFor", "devices"):

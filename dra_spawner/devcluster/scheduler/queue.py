@@ -37,8 +37,6 @@ class Waiting(StrEnum):
 
 @dataclass(slots=True)
 class Entry:
-    """One pod in the queue."""
-
     key: PodKey
     uid: str
     priority: int
@@ -54,13 +52,7 @@ class Entry:
 
 
 class SchedulingQueue:
-    """Pods by priority, then by arrival.
-
-    Parameters
-    ----------
-    now
-        The time.
-    """
+    """Pods by priority, then by arrival."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -122,7 +114,6 @@ class SchedulingQueue:
         self._wait(entry, Waiting.CHANGE, filters)
 
     def failed(self, entry: Entry) -> None:
-        """The attempt failed."""
         self._wait(entry, Waiting.ERROR_BACKOFF, frozenset())
 
     def changed(self, filters: frozenset[Filter] | None = None) -> None:

@@ -45,8 +45,6 @@ class Scheduler(Controller):
 
     Parameters
     ----------
-    store
-        The objects.
     clock
         For back-off and time stamps.
     random
@@ -105,8 +103,6 @@ class Scheduler(Controller):
                 raise
         return self._queue.seconds_until_due()
 
-    # --- the queue -------------------------------------------------------------------------------------------------
-
     def _pod_noted(self, obj: JsonObject, previous: JsonObject | None) -> None:
         key, spec = _key(obj), obj["spec"]
         phase = obj.get("status", {}).get("phase")
@@ -136,8 +132,6 @@ class Scheduler(Controller):
             if pod is not None and any((pod.namespace, each.claim) == claim for each in pod.claims):
                 self._queue.gate(entry, self._is_gated(entry.key))
                 self._queue.changed_for(entry)
-
-    # --- one attempt -----------------------------------------------------------------------------------------------
 
     def _schedule(self, entry: Entry) -> None:
         obj = self.store.find(PODS, *entry.key)

@@ -66,7 +66,6 @@ _NULLABLE: Final = frozenset(["optional_type", QUANTITY.name, SEMVER.name, DEVIC
 
 
 def type_of(name: str, *params: CelType) -> CelType:
-    """A type with parameters."""
     return CelType(name, params, open=any(param.open for param in params))
 
 
@@ -86,7 +85,6 @@ def optional_of(value: CelType) -> CelType:
 
 
 def variable(name: str) -> CelType:
-    """A type variable."""
     return CelType(name, is_param=True, open=True)
 
 

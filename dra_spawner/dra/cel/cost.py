@@ -71,7 +71,6 @@ def size_of(value: Value) -> int:
 
 
 def one(args: Sequence[Value], result: Value) -> int:
-    """One step."""
     return 1
 
 

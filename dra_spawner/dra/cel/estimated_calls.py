@@ -36,7 +36,6 @@ class Argument:
 
     @property
     def size(self) -> Size:
-        """Size of the value."""
         return self.known_size or UNKNOWN
 
 
@@ -51,7 +50,6 @@ Estimator: TypeAlias = Callable[[Sequence[Argument]], CallEstimate]
 
 
 def call_estimate(overload: Overload, target: Argument | None, args: Sequence[Argument]) -> CallEstimate:
-    """The estimate for one overload of a call."""
     if target is not None:
         args = (target, *args)
     if overload.function == "sort":

@@ -99,7 +99,6 @@ def _pairs(value: Value) -> Iterable[tuple[Value, Value]]:
 
 
 def _elements(value: Value) -> Iterable[Value]:
-    """Elements, or keys."""
     if type(value) is list:
         return value
     if isinstance(value, dict):

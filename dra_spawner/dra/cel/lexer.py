@@ -12,8 +12,6 @@ __all__ = ["Token", "TokenKind", "position_error", "tokenize"]
 
 
 class TokenKind(StrEnum):
-    """The kinds of tokens."""
-
     DOUBLE = "double"
     UINT = "uint"
     INT = "int"

@@ -27,8 +27,6 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal:
-    """A constant."""
-
     offset: int
     value: Value
 

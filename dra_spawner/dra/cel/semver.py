@@ -66,8 +66,6 @@ class Semver:
 
         Parameters
         ----------
-        text
-            A version.
         normalize
             Also accept a leading ``v``, one or two parts instead of three, and leading zeros.
 

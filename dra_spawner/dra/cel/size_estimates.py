@@ -106,7 +106,6 @@ class Path:
 
     @classmethod
     def start(cls, name: str) -> Path:
-        """The path of a variable."""
         return cls([name], 1, 1)
 
     @property

@@ -170,7 +170,6 @@ class _Ground:
 def _listed(
     published: PublishedShapes, replicas: Collection[str], counts: Collection[str], name: str
 ) -> dict[str, Shape]:
-    """The listed choices, by name."""
     if name:
         choice = find_choice(name, published.shapes)
         return {choice: published.shapes[choice]} if choice is not None else {}

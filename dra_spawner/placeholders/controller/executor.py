@@ -59,8 +59,6 @@ class ActionExecutor:
     ----------
     api
         See `docs/placeholders.md` for the rights its account needs.
-    settings
-        Settings of all placeholders.
     may_act
         Called before each request; raises if this process must not act (any more).
     new_name

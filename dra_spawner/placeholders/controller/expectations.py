@@ -72,8 +72,6 @@ class Expectations:
         self.deleting: frozenset[ObjectKey] = frozenset()
         self.version = 0
 
-    # --- deletions and reservations ----------------------------------------------------------------------------------
-
     def expect_deletions(self, actions: Iterable[Action]) -> None:
         """Count exactly the placeholders that these actions delete as terminating."""
         deleting = frozenset(each.key for each in actions if isinstance(each, DeletePlaceholder))
@@ -82,7 +80,6 @@ class Expectations:
             self.version += 1
 
     def expect_reservation(self, action: ReservePlaceholder) -> None:
-        """Count a placeholder as reserved."""
         self.reserved[action.placeholder] = Reservation(action.pod.name, action.until, action.since)
 
     def forget_reservation(self, action: ReservePlaceholder) -> None:
@@ -90,10 +87,7 @@ class Expectations:
         self.reserved.pop(action.placeholder, None)
 
     def forget_ended_reservations(self, now: datetime) -> None:
-        """Forget reservations that are over."""
         self.reserved = {key: each for key, each in self.reserved.items() if now < each.until}
-
-    # --- creations ---------------------------------------------------------------------------------------------------
 
     def keep_creations(self, unmet: Iterable[Expectation], seconds: float) -> None:
         """Remember created pods that were not seen in time; after `seconds` they count as gone."""

@@ -48,8 +48,6 @@ class LaunchWaits:
     ----------
     namespaces
         Of users' servers.
-    now
-        The time.
     """
 
     def __init__(self, watch: ClusterWatch, namespaces: Namespaces, *, now: Callable[[], datetime]) -> None:

@@ -26,8 +26,6 @@ _NO_KIND: Final = "none"
 
 
 class LeadPhase(StrEnum):
-    """Phase of a new node."""
-
     #: It is Ready.
     READY = "ready"
     #: All devices of its kind are published.
@@ -54,8 +52,6 @@ class NodeLeadTimes:
         Nodes with the same value are of one kind.
     drivers_of
         Returns the drivers of a kind.
-    now
-        The time.
     """
 
     def __init__(

@@ -92,17 +92,7 @@ class ControllerCounts:
 
 
 class PlaceholderController:
-    """Manages placeholders while its process leads, and reads them on a standby too.
-
-    Parameters
-    ----------
-    watch
-        Of the cluster.
-    decisions
-        Log of decisions.
-    now
-        The time.
-    """
+    """Manages placeholders while its process leads, and reads them on a standby too."""
 
     def __init__(
         self,
@@ -137,11 +127,8 @@ class PlaceholderController:
         self.counts = ControllerCounts()
         decisions.on_append(self._count)
 
-    # --- policy -------------------------------------------------------------------------------------------------------
-
     @property
     def is_on(self) -> bool:
-        """Whether any placeholders are configured."""
         return bool(self.settings.replicas)
 
     @property
@@ -168,7 +155,6 @@ class PlaceholderController:
         return next(iter(self.names_of(shape)), "")
 
     def problems(self) -> tuple[str, ...]:
-        """All problems of placeholders, as sentences."""
         if not self.is_on:
             return ()
         found = [f"{each}." for each in self._wanted.problems]
@@ -214,8 +200,6 @@ class PlaceholderController:
         by_shape = _names(published, by_choice)
         return _Wanted(published, has_devices, policy, tuple(problems), by_choice, by_shape)
 
-    # --- view ---------------------------------------------------------------------------------------------------------
-
     @property
     def latest(self) -> Decisions | None:
         """The last decisions of this process; None if it does not lead."""
@@ -240,8 +224,6 @@ class PlaceholderController:
             scheduler_says=self.watch.scheduler_says,
             searches=self._searches,
         )
-
-    # --- while it leads -----------------------------------------------------------------------------------------------
 
     async def lead(self, may_act: Callable[[], None]) -> None:
         """Manage placeholders until cancelled.
@@ -347,7 +329,6 @@ class PlaceholderController:
         self.counts.denials[denial] += 1
 
     def _drivers_of(self, kind: str) -> Collection[str]:
-        """The drivers of a kind of node."""
         return self.latest.planner_state.drivers.get(kind, ()) if self.latest is not None else ()
 
     def _wake(self) -> None:

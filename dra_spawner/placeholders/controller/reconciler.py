@@ -95,14 +95,10 @@ class Reconciler:
 
     Attributes
     ----------
-    watch
-        Of the cluster.
     policy
         Returns the present policy.
     executor
         Carries out actions.
-    decisions
-        Log of decisions.
     namespaces
         Namespaces that are read; None means all.
     name_of

@@ -31,10 +31,6 @@ class ReservationLog:
 
     Attributes
     ----------
-    decisions
-        Log of decisions.
-    now
-        The time.
     name_of
         See `Reconciler`.
     """
@@ -46,7 +42,6 @@ class ReservationLog:
     """Time of the last entry, and number of equal answers since then."""
 
     def answered(self, shape: Shape, namespace: str, pod: str, reservation: ReservedPlacement) -> None:
-        """Log an answer."""
         placement = reservation.placement
         match placement.kind:
             case PlacementKind.WARM | PlacementKind.FRESH:

@@ -71,8 +71,6 @@ class Reservations:
     ----------
     reconciler
         Of this process; it has view, executor, expectations and back-off.
-    lasting
-        Duration of a reservation.
     """
 
     reconciler: Reconciler

@@ -31,8 +31,6 @@ class ShapesSource:
 
     Parameters
     ----------
-    namespace
-        The hub's.
     name
         Of the ConfigMap.
     on_change
@@ -106,8 +104,6 @@ class ShapesSource:
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
-
-    # --- called by the informer ------------------------------------------------------------------------------------
 
     def put(self, obj: JsonObject) -> None:
         """Take a new version of the ConfigMap."""

@@ -205,8 +205,6 @@ class ReservePlaceholder:
     ----------
     claims
         All of its claims. A placeholder without devices has none: the scheduler preempts it for the pod.
-    pod
-        The server's.
     since, until
         The reservation's begin, and the time by which the pod must be there.
     """

@@ -55,7 +55,6 @@ def _not_proven(view: View, policy: Policy, ending: frozenset[ObjectKey]) -> Ite
 
 
 def _devices(view: View, placeholder: Placeholder) -> str:
-    """Its devices, for a message."""
     claims = [view.snapshot.claims[key] for key in placeholder.claims if key in view.snapshot.claims]
     names = [str(each.id) for claim in claims for each in claim.claim.status.devices or ()]
     return f" ({', '.join(sorted(names))})" if names else ""

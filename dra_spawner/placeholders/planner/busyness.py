@@ -57,7 +57,6 @@ class NodesBusyness:
         self._known: dict[str, Busyness] = {}
 
     def of(self, name: str) -> Busyness:
-        """Of one node."""
         known = self._known.get(name)
         if known is None:
             known = self._known[name] = self._of(name)

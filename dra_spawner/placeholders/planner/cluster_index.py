@@ -34,8 +34,6 @@ class Namespaces:
 
     Attributes
     ----------
-    servers
-        Namespaces of users' servers.
     placeholders
         Namespaces of placeholders and warm claims. Labels elsewhere are not believed.
     pullers
@@ -100,8 +98,6 @@ class ClusterIndex:
         Pods that pull images, by node.
     waiting
         Users' servers without a node.
-    users_of_node
-        Users' servers by node.
     naming
         Users' servers and placeholders by each claim that they name.
     warm_claims
@@ -110,10 +106,6 @@ class ClusterIndex:
         Creation time by node.
     labelled
         Names of nodes by each of this project's labels.
-    slices_of_node
-        ResourceSlices by node.
-    slices_of_pool
-        All ResourceSlices by pool.
     failed_fits
         By pending pod: as it is, and as if all nodes were ready.
     busyness
@@ -199,7 +191,6 @@ class ClusterIndex:
         self.busyness.trim(len(self._claims.items) + len(self.slices_of_pool) + _SPARE)
 
     def failed_fits_of(self, pod: Pod) -> FailedFits:
-        """Those of a pending pod."""
         return self._failed_fits_of(pod)[1]
 
     def failed_fits_once_ready(self, pod: Pod) -> FailedFits:
@@ -212,8 +203,6 @@ class ClusterIndex:
         if known is None or known[0] is not pod:
             known = self.failed_fits[key] = pod, FailedFits(), FailedFits()
         return known
-
-    # --- pods --------------------------------------------------------------------------------------------------------
 
     def _take_pod(self, key: ObjectKey, pod: Pod | None) -> None:
         if pod is None:
@@ -251,8 +240,6 @@ class ClusterIndex:
             self._touch(pod.node_name)
         for claim in _named(pod):
             _remove(self.naming, claim, pod)
-
-    # --- nodes and slices -----------------------------------------------------------------------------------------
 
     def newest_nodes(self) -> list[str]:
         """Names of nodes, the newest first."""

@@ -51,7 +51,6 @@ class PlaceholderSettings:
 
 
 def claim_name(placeholder: str, entry: str) -> str:
-    """Name of a placeholder's claim."""
     return f"{placeholder}-{entry}"
 
 

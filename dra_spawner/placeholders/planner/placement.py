@@ -49,8 +49,6 @@ class Placement:
     ----------
     node
         Its node; empty if a new one is needed.
-    placeholder
-        The warm placeholder.
     preemption
         The placeholders to preempt.
     reason

@@ -18,8 +18,6 @@ class Judged:
 
     Attributes
     ----------
-    rules
-        From the policy.
     moment
         Of the cluster index. Nodes that have not changed since are not judged again.
     unsettled
@@ -49,8 +47,6 @@ class PlannerState:
         By kind of node (or name of a node without a kind): drivers whose complete pools were seen.
     outdated
         By outdated shape of placeholders: since when no choice has it.
-    creations
-        State of the limits on creations.
     pending_records
         By uid of a pending pod: what was done for it.
     avoided

@@ -159,8 +159,6 @@ class Policy:
 
     Attributes
     ----------
-    shapes
-        By id.
     replicas
         By id of a shape; other shapes only have placeholders for pending pods.
     is_complete

@@ -42,8 +42,6 @@ class Preemption:
 
     Attributes
     ----------
-    node
-        The pod's node.
     placeholders
         The victims, the fewest found.
     nominated_pods
@@ -61,8 +59,6 @@ class PendingUser:
 
     Attributes
     ----------
-    pod
-        The pod.
     reason
         Why it is pending, or what was done.
     needs_node
@@ -255,8 +251,6 @@ class _Preemptions:
         ----------
         node
             Where it fits now or after preemption; empty if that was done before.
-        done
-            What is done for it.
         """
         key, has_preemption = ObjectKey.of(pod), bool(done) or self.preemption_backoff.has_preemption(pod)
         where = f"on node {node}" if node else "where placeholders were preempted for it"
@@ -271,7 +265,6 @@ class _Preemptions:
         return PendingUser(key, reason, needs_node=True, has_preemption=has_preemption)
 
     def _preempt(self, pod: Pod, preemption: Preemption) -> PendingUser:
-        """Preempt placeholders for a pod."""
         if wants_devices(pod):
             preemption = replace(preemption, nominated_pods=_nominated_pods(self._view, preemption, self._pending))
         if not self.preemption_backoff.is_over(pod):

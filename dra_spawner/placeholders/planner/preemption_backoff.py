@@ -122,7 +122,6 @@ class PreemptionBackoff:
         return self._of(pod).tried
 
     def note_preemption(self, pod: Pod, node: str) -> PreemptionRecord:
-        """Record a preemption now."""
         last = self.preempted(pod)
         now = PreemptionRecord(self._view.now, min(last.times + 1, _MOST_TIMES) if last is not None else 1)
         self.pending_records[pod.uid] = replace(self._of(pod), preempted=now, tried=self.tried(pod) | {node})

@@ -24,8 +24,6 @@ def decide_numbers(
 
     Parameters
     ----------
-    pending_users
-        Users' pending pods.
     ending
         Placeholders that end in this round for other reasons.
     """

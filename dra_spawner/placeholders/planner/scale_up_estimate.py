@@ -54,8 +54,6 @@ def estimate_scale_up(
     ----------
     view
         Its snapshot can allocate the pod's claims.
-    drivers_of_kind
-        Drivers by kind of node.
     """
     unready = without_label(pod, names.IMAGES_READY)
     kinds: dict[str, list[str]] = {}

@@ -79,8 +79,6 @@ class SearchLedger:
         self._debts: dict[str, float] = {}
         self._halved = _LONG_AGO
 
-    # --- time --------------------------------------------------------------------------------------------------------
-
     def begin(self, now: datetime) -> None:
         """Begin a round."""
         self._now = now
@@ -96,8 +94,6 @@ class SearchLedger:
     def begin_part(self) -> None:
         """Begin a part of a round with a budget of its own."""
         self._left = MOST_OF_A_PART
-
-    # --- one search --------------------------------------------------------------------------------------------------
 
     def check(self, shape: int) -> None:
         """SearchStopped if claims of this shape are set aside. See `SearchLimits`."""
@@ -152,8 +148,6 @@ class SearchLedger:
     def _stopped(self, rest: _Rest) -> SearchStopped:
         seconds = round((rest.until - self._now).total_seconds())
         return SearchStopped(rest.steps, f"it is tried again in {seconds} s")
-
-    # --- whose turn it is --------------------------------------------------------------------------------------------
 
     @contextmanager
     def charged_to(self, pod: Pod) -> Iterator[None]:

@@ -93,8 +93,6 @@ class View:
     ----------
     snapshot
         The whole cluster. Decisions use trials in it and leave it unchanged.
-    now
-        The time.
     namespaces
         Namespaces of users' servers and placeholders, separate (`Namespaces`) or common; None means all.
     stale
@@ -171,8 +169,6 @@ class View:
         found = copy(self)
         found.own_shapes = own_shapes
         return found
-
-    # --- placeholders and users ------------------------------------------------------------------------------------
 
     @cached_property
     def placeholders_of_node(self) -> dict[str, list[Placeholder]]:
@@ -258,8 +254,6 @@ class View:
             is_ended=False,
         )
         return Placeholder(pod, pod.labels.get(names.SHAPE, ""), state, keys, reservation)
-
-    # --- nodes -----------------------------------------------------------------------------------------------------
 
     def age_of_node(self, name: str) -> timedelta:
         """Age of a node; zero if that is not known."""

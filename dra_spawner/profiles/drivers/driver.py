@@ -120,7 +120,6 @@ class Driver:
         yield from self.findings_of(Situation(choice, asked_claims(choice), published(facts)))
 
     def findings_of(self, situation: Situation) -> Iterator[Finding]:
-        """Findings about a situation."""
         for rule in self.rules:
             yield from rule(self, situation)
 
@@ -143,7 +142,6 @@ class Driver:
         return (request for request in claim.requests if self.serves(request.device_class, cluster))
 
     def serves(self, device_class: str, cluster: Published) -> bool:
-        """Whether the devices of a class are this driver's."""
         driver = cluster.driver_of_class(device_class)
         return driver == self.name if driver else device_class in self.class_types
 

@@ -22,8 +22,6 @@ _PLACEHOLDER = re.compile(r"\{[A-Za-z_][A-Za-z0-9_.]*\}")
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of an object."""
-
     shape: Shape
     required: bool = False
 

@@ -64,7 +64,6 @@ def intel_gas_problems(profile_list: object, intel_gas: object) -> list[Problem]
 
 
 def findings(choice: Choice, facts: ClusterFacts) -> Iterator[Finding]:
-    """Findings about a choice on a cluster."""
     try:
         wish = parse_intel_gas(choice.settings.get(TRAIT), choice.path_of_setting(TRAIT))
     except ProfileError as error:

@@ -31,8 +31,6 @@ class NodeGpus:
 
     Attributes
     ----------
-    node
-        Its name.
     cards
         In the order of their numbers.
     capacity

@@ -91,8 +91,6 @@ class ContainerWish:
 
     Attributes
     ----------
-    name
-        Of the container.
     count
         Number of different cards.
     need

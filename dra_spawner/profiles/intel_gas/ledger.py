@@ -49,8 +49,6 @@ class CardUse:
 
     Attributes
     ----------
-    tiles
-        Numbers of the used tiles.
     unknown_tiles
         Number of used tiles with unknown numbers.
     """
@@ -62,7 +60,6 @@ class CardUse:
     unknown_tiles: int = 0
 
     def with_container(self, need: Need, tiles: Iterable[int]) -> CardUse:
-        """The use with one container more."""
         known = frozenset(tiles)
         return CardUse(
             self.shares + 1,
@@ -88,13 +85,7 @@ class CardUse:
 
 @dataclass(frozen=True, slots=True)
 class ContainerCards:
-    """The cards of one container; empty without GPUs.
-
-    Attributes
-    ----------
-    need
-        Amounts of each card.
-    """
+    """The cards of one container; empty without GPUs."""
 
     cards: Cards = ()
     tiles: Tiles = ()
@@ -128,7 +119,6 @@ class Ledger:
 
     @classmethod
     def of(cls, assignments: Mapping[PodKey, Assignment]) -> Ledger:
-        """A ledger of these assignments."""
         return cls(dict(assignments))
 
     def __iter__(self) -> Iterator[PodKey]:

@@ -39,8 +39,6 @@ def affinity_mask(annotation: str, index: int, hierarchies: Sequence[str | None]
         Number of the container among those with GPUs.
     hierarchies
         ``ZE_FLAT_DEVICE_HIERARCHY`` of each container of the pod, with or without GPUs.
-    tiles_per_card
-        Of the node.
 
     Returns
     -------

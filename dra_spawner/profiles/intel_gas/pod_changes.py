@@ -35,8 +35,6 @@ class PodChanges:
     ----------
     limits
         Extended resources by container; requests are the same.
-    annotations
-        Of the pod.
     environment
         Variables by container.
     node

@@ -82,7 +82,6 @@ def gpu_count(container: Mapping[str, Any]) -> int:
 
 
 def rebuild(pods: Iterable[PodObject]) -> RebuiltLedger:
-    """The ledger of pods with cards."""
     found: dict[PodKey, Assignment] = {}
     gas_runs = False
     warnings: list[str] = []

@@ -35,13 +35,7 @@ _FEW_STEPS: Final = 200
 
 
 class Inventory:
-    """Answers about one cluster; what was found out is kept for the next choice.
-
-    Parameters
-    ----------
-    facts
-        Facts of the cluster.
-    """
+    """Answers about one cluster; what was found out is kept for the next choice."""
 
     def __init__(self, facts: ClusterFacts) -> None:
         self.facts = facts

@@ -25,11 +25,6 @@ _Capacity = frozenset[tuple[str, Quantity]]
 def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Inventory) -> Iterator[tuple[int, Finding]]:
     """Shares of one device with different parameters: most drivers prepare the first and refuse the second.
 
-    Parameters
-    ----------
-    choices
-        The claims of each choice.
-
     Yields
     ------
     tuple[int, Finding]

@@ -22,8 +22,6 @@ class Want:
     ----------
     reference
         ``request``, or ``request/alternative``.
-    request
-        Name of the request.
     devices
         What is asked for, decoded.
     """

@@ -76,7 +76,6 @@ class _HubHandler(HubOAuthenticated, SecureHandler):
 
     @property
     def wanted_scopes(self) -> frozenset[str]:
-        """Scopes, any of which is sufficient."""
         return self.web.read_scopes | self.web.manage_scopes
 
     async def prepare(self) -> None:

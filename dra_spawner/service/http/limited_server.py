@@ -26,12 +26,8 @@ class ServerLimits:
     connections
         Open at once. One more closes the connection whose request began the longest ago, so a probe is always answered.
         There is no limit by address: behind a proxy all clients have the same one.
-    header_bytes, body_bytes
-        Of one request.
     header_seconds
         For the header of a request, from the end of the request before.
-    body_seconds
-        For its body.
     answer_seconds
         Until the client has read the answer.
     """
@@ -72,7 +68,6 @@ class LimitedServer(HTTPServer):
 
     @property
     def open_connections(self) -> int:
-        """Number of open connections."""
         return len(self._deadlines)
 
     def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:

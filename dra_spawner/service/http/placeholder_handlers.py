@@ -100,9 +100,6 @@ def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
     return {"rule": safeguard.rule, "reason": safeguard.reason, "holds_everything": safeguard.holds_everything}
 
 
-# --- placeholders ----------------------------------------------------------------------------------------------------
-
-
 def placeholders_json(controller: PlaceholderController, context: ServiceContext) -> list[dict[str, Any]]:
     """Each placeholder, by node and name."""
     view = controller.view()
@@ -179,9 +176,6 @@ def _last_decisions(context: ServiceContext) -> dict[str, Decision]:
 
 def _iso(moment: datetime) -> str:
     return moment.isoformat()
-
-
-# --- profiles --------------------------------------------------------------------------------------------------------
 
 
 async def profiles_json(context: ServiceContext, name: str = "") -> list[dict[str, Any]]:

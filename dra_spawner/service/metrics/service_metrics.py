@@ -26,8 +26,6 @@ def register(context: ServiceContext) -> None:
 
 
 class _ServiceCollector(Collector):
-    """Metrics of the service itself."""
-
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 

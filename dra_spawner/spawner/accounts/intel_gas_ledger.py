@@ -45,10 +45,6 @@ class GivenCards:
 
     Attributes
     ----------
-    chosen
-        Node and cards.
-    tiles_per_card
-        There.
     time
         Nanoseconds since 1970, later than those of all servers before.
     """

@@ -110,8 +110,6 @@ def _names(objects: Iterable[JsonObject] | None) -> frozenset[str] | None:
     return frozenset(f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in objects)
 
 
-# --- gates -----------------------------------------------------------------------------------------------------------
-
 _CLASS: Final = {"deviceClassName": "probe.example.com"}
 
 

@@ -51,8 +51,6 @@ class Reading(Generic[T]):
 
     Parameters
     ----------
-    read
-        Reads it.
     is_kept
         Whether the last value is kept for who asks later.
     """

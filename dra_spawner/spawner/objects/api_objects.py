@@ -36,7 +36,6 @@ class ApiObject:
 
     @property
     def api_version(self) -> str:
-        """Group and version."""
         return str(self.manifest["apiVersion"])
 
     @property
@@ -54,7 +53,6 @@ class ApiObject:
         return resource_path(self.api_version, self.plural, namespace)
 
     def path(self, namespace: str) -> str:
-        """Path of the object itself."""
         return resource_path(self.api_version, self.plural, namespace, self.name)
 
 

@@ -112,8 +112,6 @@ class Sweep:
         Where to look; ``None`` means every namespace (``enable_user_namespaces``).
     older_than
         Younger objects that do not say otherwise may belong to a start that is under way.
-    now
-        The time.
 
     Attributes
     ----------

@@ -31,8 +31,6 @@ class Server:
     ----------
     groups
         The user's, in the hub.
-    labels, annotations
-        Of all of its objects.
     """
 
     user: str

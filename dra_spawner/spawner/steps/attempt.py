@@ -152,8 +152,6 @@ class Attempt:
         ``device_claims``, parsed; placeholders are not filled in.
     path
         Where they stand, for messages.
-    values
-        Values of placeholders.
     plan
         The claims, compiled.
     objects

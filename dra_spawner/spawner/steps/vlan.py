@@ -217,9 +217,6 @@ def _refusal_of_error(error: KubernetesError, log: Logger) -> SpawnRefused:
     return refusal_of_kubernetes_error(f"ConfigMap {VLANS_CONFIG_MAP}", error.status, error.message, log)
 
 
-# --- the sweep -------------------------------------------------------------------------------------------------------
-
-
 def begin_sweeping_vlans(spawner: SpawnerSettings) -> None:
     """Begin one sweep for the hub, or for its namespace, if its configuration has VLANs to give."""
     try:

@@ -58,7 +58,6 @@ class ObjectEncoder:
         return b"{" + self._members(obj) + b"}"
 
     def whole(self, obj: JsonObject) -> bytes:
-        """The whole object."""
         kind = to_json({"kind": obj["kind"], "apiVersion": obj["apiVersion"]})
         return kind[:-1] + b"," + self._members(obj) + b"}"
 

@@ -62,7 +62,6 @@ def parse_json(text: bytes, what: str) -> Any:
 
 
 async def object_body(request: web.Request, kind: str) -> JsonObject:
-    """The object in the body of a request."""
     if request.content_type not in ("application/json", "application/octet-stream"):  # the latter: none stated
         raise unsupported_media_type()
     body = parse_json(await request.read(), "body")

@@ -49,8 +49,6 @@ class ResourceHandler:
 
     Parameters
     ----------
-    store
-        The objects.
     logs
         Source of ``pods/<name>/log``.
     """
@@ -105,8 +103,6 @@ class ResourceHandler:
             "the server does not allow this method on the requested resource",
             {},
         )
-
-    # --- reading -------------------------------------------------------------------------------------
 
     async def _read(self, request: web.Request, target: Target) -> web.StreamResponse:
         if target.name and not request.query_string:
@@ -209,8 +205,6 @@ class ResourceHandler:
             lines = text.splitlines(keepends=True)
             text = "".join(lines[max(0, len(lines) - int(tail)) :])
         return web.Response(text=text)
-
-    # --- writing -------------------------------------------------------------------------------------
 
     async def _create(self, request: web.Request, target: Target) -> web.Response:
         if target.resource_type.namespaced and target.namespace is None:

@@ -28,8 +28,6 @@ class ApiServer:
 
     Parameters
     ----------
-    store
-        The objects.
     token
         The clients' bearer token, also accepted in the path (`url_with_token`); safe for URLs.
     logs

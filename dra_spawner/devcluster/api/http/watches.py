@@ -119,7 +119,6 @@ class WatchHub:
         return sum(map(len, self._watches.values()))
 
     def close(self) -> None:
-        """End all watches."""
         self._unsubscribe()
         for watches in self._watches.values():
             for watch in watches:

@@ -99,7 +99,6 @@ def check_qualified_name(text: str, field: str) -> list[FieldError]:
 
 
 def check_label_value(text: str, field: str) -> list[FieldError]:
-    """A label's value."""
     return _format_errors(text, field, MOST_LABEL_CHARACTERS, _VALUE, _VALUE_TEXT)
 
 

@@ -264,7 +264,6 @@ def _check_valid_range(limits: JsonObject, capacity: Quantity, default: Quantity
 
 
 def check_taint(taint: JsonObject, field: str) -> list[FieldError]:
-    """A device taint."""
     errors = check_qualified_name(taint.get("key", ""), f"{field}.key")
     errors += check_label_value(taint.get("value", ""), f"{field}.value")
     effect = taint.get("effect", "")
