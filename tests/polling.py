@@ -18,7 +18,7 @@ _LONGEST_SHOWN: Final = 5000
 
 @overload
 async def eventually(
-    check: Callable[[], Awaitable[T]],
+    check: Callable[[], Awaitable[T | None]],
     what: str,
     within_seconds: float = 60,
     *,
@@ -29,7 +29,7 @@ async def eventually(
 
 @overload
 async def eventually(
-    check: Callable[[], T],
+    check: Callable[[], T | None],
     what: str,
     within_seconds: float = 60,
     *,
@@ -83,7 +83,7 @@ async def eventually(
 
 
 def eventually_sync(
-    check: Callable[[], T],
+    check: Callable[[], T | None],
     what: str,
     within_seconds: float = 60,
     *,

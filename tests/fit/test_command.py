@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner.cli import main
+from dra_spawner.json_types import JsonObject
 from tests.fit.inputs import api_list, claim, device_class, fit, gpu, gpu_slice, node
 
 CLUSTER = [
@@ -157,7 +158,7 @@ def test_the_command_itself():
     assert done.stdout.startswith("team/wanted fits nowhere\n")
 
 
-STEPS = {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi"}}
+STEPS: JsonObject = {"default": "5Gi", "validRange": {"min": "5Gi", "step": "5Gi"}}
 IN_STEPS = [device_class(), node("n1"), gpu_slice("n1", gpu(shared=True, **STEPS))]
 
 
@@ -186,7 +187,7 @@ def endless(name: str = "endless"):
     found = claim()
     found["metadata"]["name"] = name
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-    requests = [{"name": f"r{at}", "exactly": dict(exactly)} for at in range(20)]
+    requests: list[JsonObject] = [{"name": f"r{at}", "exactly": dict(exactly)} for at in range(20)]
     requests[9]["exactly"]["selectors"] = [{"cel": {"expression": "device.driver == 'nobody'"}}]
     found["spec"] = {"devices": {"requests": requests}}
     return found

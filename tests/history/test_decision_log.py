@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from dra_spawner.history.decision_log import Decision, DecisionLog
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def decision(number: int, **fields: str) -> Decision:
+def decision(number: int, **fields: Any) -> Decision:
     return Decision(NOW + timedelta(seconds=number), "evict", f"Pod p{number}", "Because.", **fields)
 
 

@@ -21,6 +21,7 @@ from tests.integration.devices import classes, node_with
 from tests.integration.faulty_hub import hub_behind_proxy
 from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work
 from tests.polling import eventually
+from tests.presence import present
 from tests.spawner.hub_side import HubSide
 from tests.spawner.service_stand_in import ServiceStandIn, service_of_the_hub
 
@@ -39,6 +40,8 @@ class KeptPlaces:
         Through which the hub's requests go, and not those of the reconciler.
     world
         The reconciler and what it sees; None before `keeping`.
+    shape
+        Of the servers whose places are kept; there is none before `keeping`.
     """
 
     def __init__(self, cluster: ClusterUnderTest, proxy: FaultProxy, side: HubSide, service: ServiceStandIn) -> None:
@@ -47,8 +50,12 @@ class KeptPlaces:
         self.side = side
         self.service = service
         self.world: PlaceholderWorld | None = None
-        self.shape: Shape | None = None
+        self._shape: Shape | None = None
         self._users: dict[str, User] = {}
+
+    @property
+    def shape(self) -> Shape:
+        return present(self._shape)
 
     def user(self, name: str = "ada") -> User:
         """The same each time, as in a hub."""
@@ -69,7 +76,7 @@ class KeptPlaces:
     @contextlib.asynccontextmanager
     async def keeping(self, number: int, most: int | None = None) -> AsyncIterator[PlaceholderWorld]:
         """Keep so many places for servers as they are configured now, and promise them to who asks."""
-        shape = self.shape = await self.shape_of_servers()
+        shape = self._shape = await self.shape_of_servers()
         async with at_work(self.cluster, (shape, ReplicaRange(number, most or number + 20))) as world:
             self.world = world
             world.reservations.lasting = timedelta(seconds=8)
@@ -80,7 +87,6 @@ class KeptPlaces:
 
     async def _promise(self, question: dict[str, Any]) -> Any:
         assert self.world is not None
-        assert self.shape is not None
         if question["shape"] != self.shape.id:
             return web.json_response({"message": "not published"}, status=404)
         return await self.promise_to(question["pod"], question["namespace"])
@@ -88,7 +94,6 @@ class KeptPlaces:
     async def promise_to(self, pod: str, namespace: str = "") -> dict[str, Any]:
         """What the service answers a pod."""
         assert self.world is not None
-        assert self.shape is not None
         promise = await self.world.reservations.place(self.shape, namespace or self.cluster.namespace, pod)
         self.world.reconciler.wake()
         placement = promise.placement

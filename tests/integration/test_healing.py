@@ -13,6 +13,7 @@ from prometheus_client import REGISTRY
 
 from dra_spawner import names
 from dra_spawner.kube.api import resource_path
+from dra_spawner.spawner.spawn_refusal import SpawnRefused
 from dra_spawner.spawner.steps.device_trouble import TroubleKind
 from dra_spawner.spawner.steps.pod_watch import PodWatch
 from tests.cluster.fault_proxy import Fault
@@ -22,6 +23,7 @@ from tests.integration.faulty_hub import Faulty, faulty_on
 from tests.integration.kept_places import IMAGE, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
 from tests.polling import eventually
+from tests.presence import present
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -161,6 +163,7 @@ async def test_the_second_failure_ends_the_start(cluster):
             f"server started. Then: Device {other_device} on node {other_node} does not work any more. Please try again "
             "later, or tell your administrator."
         )
+        assert isinstance(error, SpawnRefused)
         assert error.reason == ("error" if jupyterhub.version_info < (6,) else "device-failed")
         assert more_than(before) == {"claim-lost": 1.0}
         assert faulty.requests().count("create pods") == 2
@@ -286,7 +289,7 @@ async def test_a_warm_claim_that_fails_is_not_kept(cluster):
             await hanging_pod(cluster, other_than=first["metadata"]["uid"])
             assert "resourceClaimTemplateName" in (await places.pod())["spec"]["resourceClaims"][0]
             await cluster.wait_gone(cluster.path("resourceclaims", kept.name))
-            cluster.fake_runtime.exit(cluster.namespace, "jupyter-ada", "slow", 0)
+            present(cluster.fake_runtime).exit(cluster.namespace, "jupyter-ada", "slow", 0)
             assert await starting is None
             await world.until(lambda: len(world.warm(places.shape)) == 1)
             assert any("lost track of device" in each for each in places.said())

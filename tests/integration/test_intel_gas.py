@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -14,12 +15,14 @@ import pytest
 from dra_spawner.devcluster.kubelet.node_agent import node_manifest
 from dra_spawner.kube.api import KubernetesApi, resource_path
 from dra_spawner.profiles.intel_gas import parse_intel_gas
+from dra_spawner.profiles.intel_gas.language import GpuWish
 from dra_spawner.profiles.intel_gas.pods import rebuild
 from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards, GpuLedger, LedgerUnavailable, NoCards
 from dra_spawner.spawner.hub_wide import forget_hub
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import hub_behind_proxy
+from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 from tests.spawner.hub_side import HubSide
 
@@ -80,8 +83,9 @@ async def gpus(cluster: ClusterUnderTest) -> AsyncIterator[GpuHub]:
         forget_hub()
 
 
-def annotations(pod: dict[str, Any]) -> dict[str, str]:
-    return pod["metadata"].get("annotations", {})
+def annotations_of(pod: dict[str, Any]) -> dict[str, str]:
+    found: dict[str, str] = pod["metadata"].get("annotations", {})
+    return found
 
 
 async def test_a_server_gets_limits_cards_tiles_mask_and_its_node(gpus: GpuHub):
@@ -102,7 +106,7 @@ async def test_a_server_gets_limits_cards_tiles_mask_and_its_node(gpus: GpuHub):
         "gpu.intel.com/memory.max": "2147483648",
         "gpu.intel.com/tiles": "2",
     }
-    found = annotations(pod)
+    found = annotations_of(pod)
     assert found["gas-container-cards"] == "card3,card5"
     assert found["gas-container-tiles"] == "card3:gt0,card5:gt0"
     assert found["gas-deny"] == "card9"
@@ -120,12 +124,12 @@ async def test_a_server_gets_limits_cards_tiles_mask_and_its_node(gpus: GpuHub):
 async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restarts(gpus: GpuHub):
     await gpus.cluster.publish(node("node-a"))
     half = {"millicores": 500}
-    assert [annotations(await gpus.start(name, half))["gas-container-cards"] for name in ("ada", "bob")] == [
+    assert [annotations_of(await gpus.start(name, half))["gas-container-cards"] for name in ("ada", "bob")] == [
         "card0"
     ] * 2
-    assert annotations(await gpus.start("eve"))["gas-container-cards"] == "card1"
+    assert annotations_of(await gpus.start("eve"))["gas-container-cards"] == "card1"
     forget_hub()
-    assert annotations(await gpus.start("dan"))["gas-container-cards"] == "card1", "rebuilt from the pods"
+    assert annotations_of(await gpus.start("dan"))["gas-container-cards"] == "card1", "rebuilt from the pods"
     rebuilt = rebuild(await gpus.pods())
     assert rebuilt.warnings == ()
     assert {card: use.millicores for card, use in rebuilt.ledger.uses()["node-a"].items()} == {
@@ -134,7 +138,7 @@ async def test_servers_share_cards_until_they_are_full_even_after_the_hub_restar
     }
     await gpus.stop("bob")
     forget_hub()
-    assert annotations(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
+    assert annotations_of(await gpus.start("zoe"))["gas-container-cards"] == "card0", "given back"
 
 
 async def test_starts_at_the_same_time_get_different_cards(gpus: GpuHub):
@@ -142,19 +146,19 @@ async def test_starts_at_the_same_time_get_different_cards(gpus: GpuHub):
     names = ["ada", "bob", "eve", "dan"]
     gpus.side.spawner_config.intel_gas = {"millicores": 1000}
     pods = await asyncio.gather(*(gpus.start(name) for name in names))
-    assert {annotations(pod)["gas-container-cards"] for pod in pods} == {"card0", "card1", "card2", "card3"}
-    times = [int(annotations(pod)["gas-ts"]) for pod in pods]
+    assert {annotations_of(pod)["gas-container-cards"] for pod in pods} == {"card0", "card1", "card2", "card3"}
+    times = [int(annotations_of(pod)["gas-ts"]) for pod in pods]
     assert len(set(times)) == 4
 
 
 async def test_without_room_a_pod_has_plain_limits_and_waits_for_the_scheduler(gpus: GpuHub, caplog):
     await gpus.cluster.publish(node("node-a"))
     pod = await gpus.start("ada", {"millicores": 600})
-    assert annotations(pod)["gas-container-cards"] == "card0"
+    assert annotations_of(pod)["gas-container-cards"] == "card0"
     await gpus.start("bob", {"millicores": 600})
     # 800 of 2000 are free on the node, and not 700 on any card.
     pod = await gpus.start("eve", {"millicores": 700})
-    assert "gas-container-cards" not in annotations(pod)
+    assert "gas-container-cards" not in annotations_of(pod)
     assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "700"
     assert "no room on the cards of 1 nodes" in caplog.text
 
@@ -184,7 +188,7 @@ async def test_servers_that_are_being_started_take_room_on_their_node(embedded_c
     for name in ("ada", "bob"):
         pod = unborn(name, cluster.namespace)
         pod["spec"]["containers"][0]["resources"]["requests"] = {"cpu": 5.0}
-        given = await ledger.give(cluster.admin, parse_intel_gas({"count": 1}), pod, timedelta(minutes=1))
+        given = await ledger.give(cluster.admin, wish_of({"count": 1}), pod, timedelta(minutes=1))
         assert isinstance(given, GivenCards)
         nodes.append(given.chosen.node)
     assert nodes == ["node-a", "node-b"]
@@ -203,12 +207,12 @@ async def test_where_gas_chose_for_a_pod_it_chooses_for_all(gpus: GpuHub):
     await gpus.cluster.publish(by_gas)
     wish = {"count": 2, "tiles": 1, "xe_link": True, "allow": ["card0", "card1"], "hierarchy": "FLAT"}
     pod = await gpus.start("ada", wish)
-    found = {name: value for name, value in annotations(pod).items() if name.startswith("gas-")}
+    found = {name: value for name, value in annotations_of(pod).items() if name.startswith("gas-")}
     assert found == {"gas-allow": "card0,card1", "gas-allocate-xelink": "true"}
     assert "affinity" not in pod["spec"]
     assert "ZE_AFFINITY_MASK" not in {entry["name"] for entry in pod["spec"]["containers"][0]["env"]}
     pod = await gpus.start("bob", {"count": 1, "scheduler": "none"})
-    assert annotations(pod)["gas-container-cards"] == "card0"
+    assert annotations_of(pod)["gas-container-cards"] == "card0"
 
 
 async def test_the_scheduler_counts_extended_resources(gpus: GpuHub):
@@ -233,13 +237,13 @@ async def test_the_scheduler_counts_extended_resources(gpus: GpuHub):
 async def test_a_start_works_when_the_ledger_cannot_be_read(gpus: GpuHub, resource, fault):
     await gpus.cluster.publish(node("node-a"))
     first = await gpus.start("first", {"count": 1, "scheduler": "gas"})  # the reflector lists pods, too
-    assert "gas-ts" not in annotations(first)
+    assert "gas-ts" not in annotations_of(first)
     forget_hub()
     gpus.proxy.fail(fault, verb="list", resource=resource, times=None)
     pod = await gpus.start("ada", {"millicores": 500, "scheduler": "none"})
     assert gpus.proxy.count("list", resource)
     assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "500"
-    assert "gas-container-cards" not in annotations(pod)
+    assert "gas-container-cards" not in annotations_of(pod)
 
 
 async def test_a_hook_that_replaces_annotations_does_not_lose_the_cards(gpus: GpuHub):
@@ -249,7 +253,7 @@ async def test_a_hook_that_replaces_annotations_does_not_lose_the_cards(gpus: Gp
 
     await gpus.cluster.publish(node("node-a"))
     gpus.side.spawner_config.modify_pod_hook = hook
-    found = annotations(await gpus.start("ada", {"count": 1}))
+    found = annotations_of(await gpus.start("ada", {"count": 1}))
     assert (found["own"], found["gas-container-cards"]) == ("yes", "card0")
 
 
@@ -259,22 +263,25 @@ async def test_a_failed_start_gives_its_cards_back(gpus: GpuHub):
     with pytest.raises(Exception, match="invalid"):
         await gpus.start("ada", {"millicores": 1000})
     gpus.proxy.heal()
-    assert annotations(await gpus.start("bob"))["gas-container-cards"] == "card0"
+    assert annotations_of(await gpus.start("bob"))["gas-container-cards"] == "card0"
 
 
 # The ledger itself, on a cluster
 
 
-class Quiet:
+class Quiet(logging.Logger):
     """Collects what is logged."""
 
     def __init__(self) -> None:
+        super().__init__("quiet")
         self.lines: list[str] = []
 
-    def _note(self, text: str, *values: object) -> None:
-        self.lines.append(text % values)
+    def handle(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
 
-    info = warning = exception = _note
+
+def wish_of(intel_gas: dict[str, Any]) -> GpuWish:
+    return present(parse_intel_gas(intel_gas))
 
 
 def unborn(name: str, namespace: str) -> dict[str, Any]:
@@ -289,7 +296,7 @@ async def test_reservations_that_nobody_takes_up_are_cleaned(embedded_cluster: C
     now = datetime(2026, 1, 1, tzinfo=UTC)
     log = Quiet()
     ledger = GpuLedger(cluster.namespace, log, now=lambda: now, chance=random.Random(1).random)
-    wish = parse_intel_gas({"millicores": 1000})
+    wish = wish_of({"millicores": 1000})
     minute = timedelta(minutes=1)
     given = await ledger.give(cluster.admin, wish, unborn("ada", cluster.namespace), minute)
     assert isinstance(given, GivenCards)
@@ -319,7 +326,7 @@ async def test_a_ledger_that_cannot_read_says_so_and_one_that_could_goes_on(embe
     cluster = embedded_cluster
     await cluster.start_kubelet(fake=True)
     await cluster.publish(node("node-a"))
-    wish = parse_intel_gas({"millicores": 1000})
+    wish = wish_of({"millicores": 1000})
     log = Quiet()
     ledger = GpuLedger(cluster.namespace, log)
     async with faulty_api(cluster) as (proxy, api):
@@ -331,6 +338,7 @@ async def test_a_ledger_that_cannot_read_says_so_and_one_that_could_goes_on(embe
         proxy.fail(Fault.answer(500), verb="list", resource="pods", times=None)
         assert await ledger.clean_up(api) == ()
         given = await ledger.give(api, wish, unborn("bob", cluster.namespace), timedelta(1))
+    assert isinstance(given, GivenCards)
     assert given.chosen.containers[0].cards == ("card1",), "ada has the other"
     assert "older view" in log.lines[-1]
 
@@ -352,7 +360,7 @@ async def test_gpus_of_other_namespaces_count_where_they_may_be_seen(embedded_cl
         },
     }
     await cluster.admin.create(resource_path("v1", "pods", "elsewhere"), other)
-    wish = parse_intel_gas({"millicores": 500})
+    wish = wish_of({"millicores": 500})
     pod = unborn("ada", cluster.namespace)
     assert isinstance(await GpuLedger(cluster.namespace, Quiet()).give(cluster.admin, wish, pod, timedelta(1)), NoCards)
     async with faulty_api(cluster) as (proxy, api):

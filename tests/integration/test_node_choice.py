@@ -20,6 +20,7 @@ from dra_spawner.simulator.preemption import best_preemptions, preemption_candid
 from dra_spawner.simulator.scheduling import Attempt, ClusterView, Placement, SchedulingQuestion, Unschedulable
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.scheduling_script import scheduled
+from tests.presence import present
 
 STEPS = 50
 # On all nodes from the start: one that has to be pulled would change the scores a moment later.
@@ -118,8 +119,8 @@ class Expectation:
             self.message = decision.message(resolution.message)
             if resolution.preemption is not None:
                 candidates, _ = preemption_candidates(attempt, decision)
-                for each in best_preemptions(candidates):
-                    self.victims[each.node_name] = {victim.name for victim in each.victims}
+                for preemption in best_preemptions(candidates):
+                    self.victims[preemption.node_name] = {victim.name for victim in preemption.victims}
 
     def _choose(self, options: Any) -> NodeState:
         self.best = [state.node.name for state in options]
@@ -150,7 +151,7 @@ async def refusals(cluster: ClusterUnderTest, chance: random.Random, candidates:
         decided = await cluster.wait_for(path, lambda obj: scheduled(obj) is not None)
         found = decided["spec"].get("nodeName")
         if found is None:
-            message = scheduled(decided)["message"]
+            message = present(scheduled(decided))["message"]
             assert (expected.best, expected.message) == ([], message), candidate
             refused.append(message)
         else:
@@ -176,13 +177,7 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
     await cluster.start_kubelet(fake=True, events=False, clock=ScaledClock(speed=100))
     ranks = {f"{cluster.namespace}-{value}": value for value in (-5, 0, 5, 100)}
     for name, value in ranks.items():
-        rank = {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": name},
-            "value": value,
-        }
-        await cluster.publish(rank)
+        await cluster.publish(priority_class(name, value))
     made = [node_manifest(f"node-{number}", capacity={"cpu": "4"}, images=[IMAGE]) for number in range(3)]
     await cluster.publish(*({"apiVersion": "v1", "kind": "Node", **each} for each in made))
     preempted = 0
@@ -211,6 +206,10 @@ async def test_real_scheduler_preempts_whom_we_would(real_cluster: ClusterUnderT
     assert preempted > 2
 
 
+def priority_class(name: str, value: int) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
 class SameSecond(ScaledClock):
     """All that a test does happens within a second: heartbeats differ, start times of pods do not."""
 
@@ -236,9 +235,7 @@ async def test_victims_of_equal_priority_and_start(
     for cluster in clusters:
         await cluster.start_kubelet(fake=True, events=False, clock=SameSecond())
         for name, value in ranks.items():
-            meta = {"name": f"{cluster.namespace}-{name}"}
-            rank = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta, "value": value}
-            await cluster.publish(rank)
+            await cluster.publish(priority_class(f"{cluster.namespace}-{name}", value))
         node = node_manifest("node", capacity={"cpu": "8"}, images=[IMAGE])
         await cluster.publish({"apiVersion": "v1", "kind": "Node", **node})
     present: dict[str, tuple[int, int]] = {}

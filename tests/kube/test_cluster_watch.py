@@ -179,7 +179,8 @@ class RandomChanges:
 
 
 async def test_everything_is_seen(cluster: ClusterUnderTest):
-    api, changes = cluster.admin, []
+    api = cluster.admin
+    changes: list[object] = []
     for name in NODES:
         await api.create(resource_path("v1", "nodes"), node(name))
         await api.create(resource_path("resource.k8s.io/v1", "resourceslices"), gpu_slice(name))
@@ -364,7 +365,8 @@ async def test_object_that_makes_no_sense_costs_its_own_verdict(embedded_cluster
         watch = ClusterWatch(api)
         watch.put(Kind.NODE, node("n1"))
         # Not even the forms that decoding knows to refuse; what the API server never lets through.
-        for number, wrong in enumerate([{"spec": 7}, {"status": []}, {"metadata": {"labels": [1]}}]):
+        nonsense: list[JsonObject] = [{"spec": 7}, {"status": []}, {"metadata": {"labels": [1]}}]
+        for number, wrong in enumerate(nonsense):
             broken = {**node(f"broken{number}"), **wrong}
             broken["metadata"] = {**broken["metadata"], "name": f"broken{number}"}
             watch.put(Kind.NODE, broken)

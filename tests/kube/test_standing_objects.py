@@ -24,6 +24,7 @@ from dra_spawner.spawner.objects.standing_objects import (
     users_of,
 )
 from tests.cluster.under_test import ClusterUnderTest
+from tests.presence import present
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOW + timedelta(hours=1)
@@ -72,7 +73,7 @@ async def test_the_first_makes_it_and_the_last_removes_it(cluster):
     path = shared.object.path(namespace)
     for nonce in ("a", "b", "a"):
         assert await hold(api, namespace, shared, nonce, LATER)
-    found = await there(cluster, shared)
+    found = present(await there(cluster, shared))
     assert users_of(found) == {"a": LATER, "b": LATER}
     assert found["metadata"]["labels"].items() >= STANDING_LABELS.items()
     assert not await forget_users(api, path, ("a",), NOW)
@@ -84,20 +85,20 @@ async def test_the_first_makes_it_and_the_last_removes_it(cluster):
 async def test_a_start_between_the_last_look_and_the_removal_keeps_it(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await hold(api, namespace, shared, "a", LATER)
-    uid = (await there(cluster, shared))["metadata"]["uid"]
+    uid = present(await there(cluster, shared))["metadata"]["uid"]
     interrupted = Interrupted(api, lambda: hold(api, namespace, shared, "b", LATER))
     assert not await forget_users(interrupted, shared.object.path(namespace), ("a",), NOW)
-    found = await there(cluster, shared)
+    found = present(await there(cluster, shared))
     assert (found["metadata"]["uid"], users_of(found)) == (uid, {"b": LATER})
 
 
 async def test_a_start_just_after_the_removal_makes_it_anew(cluster):
     api, namespace, shared = cluster.admin, cluster.namespace, claim()
     await hold(api, namespace, shared, "a", LATER)
-    uid = (await there(cluster, shared))["metadata"]["uid"]
+    uid = present(await there(cluster, shared))["metadata"]["uid"]
     await forget_users(api, shared.object.path(namespace), ("a",), NOW)
     await hold(api, namespace, shared, "b", LATER)
-    assert (await there(cluster, shared))["metadata"]["uid"] != uid
+    assert present(await there(cluster, shared))["metadata"]["uid"] != uid
 
 
 async def test_first_starts_at_the_same_time_make_one(cluster):
@@ -105,7 +106,7 @@ async def test_first_starts_at_the_same_time_make_one(cluster):
     nonces = [f"n{number}" for number in range(12)]
     held = await asyncio.gather(*(hold(cluster.admin, cluster.namespace, shared, each, LATER) for each in nonces))
     assert all(held)
-    assert set(users_of(await there(cluster, shared))) == set(nonces)
+    assert set(users_of(present(await there(cluster, shared)))) == set(nonces)
 
 
 async def test_nobody_ever_loses_it(cluster):
@@ -117,9 +118,9 @@ async def test_nobody_ever_loses_it(cluster):
         for turn in range(6):
             nonce = f"n{number}-{turn}"
             await hold(cluster.admin, cluster.namespace, shared, nonce, LATER)
-            first = (await there(cluster, shared))["metadata"]
+            first = present(await there(cluster, shared))["metadata"]
             await asyncio.sleep(chance.random() / 50)
-            second = (await there(cluster, shared))["metadata"]
+            second = present(await there(cluster, shared))["metadata"]
             assert first["uid"] == second["uid"]
             assert not second.get("deletionTimestamp")
             await forget_users(cluster.admin, path, (nonce,), NOW)
@@ -198,10 +199,10 @@ async def test_a_sweep_takes_off_starts_that_are_over_and_have_no_pod(cluster):
     await cluster.publish(pod("runs"))
     after = NOW + timedelta(minutes=1)
     assert (await sweep(cluster, after)).errors == []
-    assert set(users_of(await there(cluster, shared))) == {"runs", "young"}
+    assert set(users_of(present(await there(cluster, shared)))) == {"runs", "young"}
     await forget_users(api, shared.object.path(namespace), ("young",), after)
     await sweep(cluster, after)
-    assert set(users_of(await there(cluster, shared))) == {"runs"}
+    assert set(users_of(present(await there(cluster, shared)))) == {"runs"}
     await api.delete(cluster.path("pods", "pod-runs"), grace_period_seconds=0)
     await cluster.wait_gone(cluster.path("pods", "pod-runs"))
     assert (await sweep(cluster, after)).done == [f"deleted resourceclaims {namespace}/shared-physics-gpu"]

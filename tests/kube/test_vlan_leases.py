@@ -15,7 +15,7 @@ from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
 from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
-from tests.kube.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, SteppedApi, VlanMachine
+from tests.kube.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, VlanMachine
 
 VlanMachine.TestCase.settings = settings(
     max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
@@ -76,9 +76,9 @@ def test_what_is_corrupt_is_never_written_over(alone: Alone):
 
 def test_a_storm_of_conflicts_ends_with_an_error(alone: Alone):
     alone.acquire("bob")
-    leases, updates = alone.machine.leases(), 0
+    updates = 0
 
-    async def overtaken(body: Any) -> Any:
+    def overtake() -> None:
         nonlocal updates
         updates += 1
         alone.store.update(
@@ -88,11 +88,10 @@ def test_a_storm_of_conflicts_ends_with_an_error(alone: Alone):
                 "data": {"7": f'[{{"owner": "{updates}"}}]'},
             },
         )
-        return await SteppedApi.replace(alone.machine.api, "", body)
 
-    leases._api.replace = lambda path, body: overtaken(body)
+    alone.machine.api.before_replace = overtake
     with pytest.raises(KubernetesError) as caught:
-        alone.run(leases.acquire(POLICY, "ada", server="default/ada-0", start="1", until=BEGIN))
+        alone.acquire("ada")
     assert caught.value.conflict
     assert updates == MAX_TRIES
     assert alone.data == {"7": f'[{{"owner": "{MAX_TRIES}"}}]'}, "the others' entries stay"

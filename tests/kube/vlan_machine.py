@@ -22,15 +22,17 @@ from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.devcluster.api.store import Store
+from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable, RequestTarget, error_from_status
 from dra_spawner.profiles.vlan_policy import parse_vlan_policy
 from dra_spawner.profiles.vlans import VlanRefused, leases_from_data
 from dra_spawner.spawner.accounts.vlan_leases import VlanLeases, pod_marks, vlan_pods
+from tests.presence import present
 
 NAMESPACE = "default"
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)
 START_SECONDS = 330
-POLICY = parse_vlan_policy({"range": "100-102", "mapping": {"mapped": 200}})
+POLICY = present(parse_vlan_policy({"range": "100-102", "mapping": {"mapped": 200}}))
 USERS = ("ada", "bob", "eve", "dan", "mapped")
 SERVERS = tuple(f"{user}-{number}" for user in USERS for number in range(2))
 
@@ -49,25 +51,29 @@ def pause() -> Generator[None, Outcome, Outcome]:
 
 
 @dataclass
-class SteppedApi:
-    """`KubernetesApi` on a store; each request waits for its turn and its outcome."""
+class SteppedApi(KubernetesApi):
+    """On a store instead of a connection; each request waits for its turn and its outcome."""
 
     store: Store
     pods: dict[str, dict[str, Any]]
     writes: list[str] = field(default_factory=list)
+    before_replace: Callable[[], None] | None = None
+    """What somebody else does just before each update."""
 
     async def get(self, path: str, **_: Any) -> Any:
         return await self._request("get", path, lambda: self.store.get(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP))
 
     async def replace(self, path: str, body: Any, **_: Any) -> Any:
         self.writes.append("replace")
+        if self.before_replace is not None:
+            self.before_replace()
         return await self._request("update", path, lambda: self.store.update(CONFIGMAPS, body))
 
     async def create(self, path: str, body: Any, **_: Any) -> Any:
         self.writes.append("create")
         return await self._request("create", path, lambda: self.store.create(CONFIGMAPS, body, NAMESPACE))
 
-    async def list(self, path: str, *, label_selector: str) -> Any:
+    async def list(self, path: str, *, label_selector: str = "", **_: Any) -> Any:
         assert label_selector == "hub.jupyter.org/vlan"
         return await self._request("list", path, lambda: {"items": list(self.pods.values())})
 

@@ -85,11 +85,11 @@ class NodeSpace:
             lines += [f"mkdir -p /var/lib/{name}", f"mount --bind {directory}/{name} /var/lib/{name}"]
         lines.append("mount -t tmpfs -o mode=755 none /run")
         for name in _SYSCTLS:
-            path = Path("/proc/sys", name)
-            if path.exists():
-                mask = masks / path.name
-                mask.write_text(path.read_text())
-                lines.append(f"mount --bind {shlex.quote(str(mask))} {path}")
+            setting = Path("/proc/sys", name)
+            if setting.exists():
+                mask = masks / setting.name
+                mask.write_text(setting.read_text())
+                lines.append(f"mount --bind {shlex.quote(str(mask))} {setting}")
         # By this the kubelet sees that the machine was started again.
         (masks / "boot_id").write_text(f"{uuid.uuid4()}\n")
         lines.append(f"mount --bind {directory}/masks/boot_id /proc/sys/kernel/random/boot_id")

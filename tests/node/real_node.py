@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -299,15 +300,16 @@ class RealNode:
 
     # --- its own ----------------------------------------------------------------------------------------------------
 
+    def _socket(self, driver: str) -> Path:
+        return self._space.path(f"/run/{driver}.sock")
+
     def _configure(self, bridge: Bridge) -> None:
         directory = self.directory
         pools = self.options.pools
         if pools is None:
             pools = {name: example_pools(name, self.name) for name in (GPU_DRIVER, NIC_DRIVER)}
         for name, content in pools.items():
-            self.drivers[name] = DriverClient(
-                name, content, directory / f"{name}.json", lambda name=name: self._space.path(f"/run/{name}.sock")
-            )
+            self.drivers[name] = DriverClient(name, content, directory / f"{name}.json", partial(self._socket, name))
         self.containerd = Containerd(
             self._programs,
             self._space,

@@ -18,6 +18,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.presence import present
 
 from .devices import GPU_SHARE_CLASS
 from .images import PAUSE, QUICK_SERVER
@@ -51,7 +52,7 @@ class Kept:
 
     def share(self) -> AllocatedDevice:
         """What of which device the claim has at present."""
-        (share,) = self.world.watch.snapshot.claims[self.claim_key].claim.status.devices
+        (share,) = present(self.world.watch.snapshot.claims[self.claim_key].claim.status.devices)
         return share
 
     async def comes(self, name: str = "ada", **spec: Any) -> None:
@@ -94,7 +95,7 @@ async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> A
     async with placeholders(cluster, wanted) as world:
         await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
         reservation = await world.reservations.place(wanted, cluster.namespace, "ada")
-        placeholder = reservation.placement.placeholder.key
+        placeholder = present(reservation.placement.placeholder).key
         # No other one comes, whose devices a slow driver would be at work at in the end.
         readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
         world.policy = replace(world.policy, replicas={wanted.id: ReplicaRange(0, 0)}, readiness=readiness)

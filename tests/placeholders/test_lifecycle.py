@@ -47,7 +47,7 @@ def test_a_document_without_the_marks_is_refused() -> None:
         pytest.param(RESERVATION, ReservationState, {*ReservationEvent}, id="reservation"),
     ],
 )
-def test_every_state_is_reached_and_every_event_is_used(table, states, events) -> None:  # type: ignore[no-untyped-def]
+def test_every_state_is_reached_and_every_event_is_used(table, states, events):
     assert table.keys() == set(states)
     reached, new = set(), {next(iter(table))}
     while new:

@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.keys import FORMS, REQUEST_KEYS
 from tests.profiles.accepted import NETWORK
 
@@ -55,7 +56,7 @@ _wishes = {
     "tolerations": st.lists(tolerations, max_size=3),
 }
 alternatives = st.fixed_dictionaries({"device_class": classes}, optional=_wishes)
-requests = st.fixed_dictionaries(
+requests: st.SearchStrategy[JsonObject] = st.fixed_dictionaries(
     {"device_class": classes}, optional={**_wishes, "admin_access": st.booleans(), "optional": st.booleans()}
 ) | st.fixed_dictionaries(
     {

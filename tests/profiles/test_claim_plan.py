@@ -9,6 +9,7 @@ from dra_spawner.profiles import compile_device_claims, template_manifest
 from dra_spawner.profiles.claim_plan import product_selector
 from dra_spawner.profiles.claims import SharedBy
 from dra_spawner.profiles.standing_claims import NotInGroup, Scope, scope_of, standing_claim_manifest
+from tests.presence import present
 
 
 def device(**attributes):
@@ -51,7 +52,7 @@ def test_compiled_claim():
 
 def compiled(claim):
     (planned,) = compile_device_claims({"gpu": claim}).claims
-    return planned.spec["devices"]
+    return present(planned.spec)["devices"]
 
 
 def test_compiled_alternatives():
@@ -208,10 +209,10 @@ def test_a_claim_of_nothing_but_an_optional_device_goes_as_a_whole():
         }
     )
     assert [claim.name for claim in plan.claims] == ["gpu", "nic"]
-    assert [claim.name for claim in plan.fallback.claims] == ["nic"]
+    assert [claim.name for claim in present(plan.fallback).claims] == ["nic"]
     assert [each.name for each in plan.companions] == ["gpu-x"]
-    assert plan.fallback.companions == ()
-    assert plan.fallback.fallback is None
+    assert present(plan.fallback).companions == ()
+    assert present(plan.fallback).fallback is None
     assert compile_device_claims({"gpu": GPU, "nic": NIC}).fallback is None
 
 
@@ -240,7 +241,8 @@ def test_what_is_about_an_optional_device_alone_goes_with_it():
             }
         }
     )
-    devices = plan.fallback.claims[0].spec["devices"]
+    fallback = present(plan.fallback)
+    devices = present(fallback.claims[0].spec)["devices"]
     assert [request["name"] for request in devices["requests"]] == ["nic", "two", "disk"]
     assert devices["constraints"] == [
         {"matchAttribute": ROOT},
@@ -248,7 +250,7 @@ def test_what_is_about_an_optional_device_alone_goes_with_it():
         {"requests": ["nic", "disk"], "matchAttribute": ROOT},
     ]
     assert [config.get("requests") for config in devices["config"]] == [None, ["disk"]]
-    assert plan.fallback.container_claims() == {
+    assert fallback.container_claims() == {
         "notebook": [{"name": "a", "request": "nic"}],
         "sidecar": [{"name": "a"}],
     }
@@ -269,7 +271,7 @@ def test_pairs_are_sets_of_requests_with_a_constraint_each():
             }
         }
     )
-    devices = plan.claims[0].spec["devices"]
+    devices = present(plan.claims[0].spec)["devices"]
     assert [request["name"] for request in devices["requests"]] == ["disk", "gpu-0", "nic-0", "gpu-1", "nic-1"]
     assert devices["constraints"] == [
         {"requests": ["gpu-0", "nic-0"], "matchAttribute": ROOT},

@@ -5,6 +5,7 @@ import pytest
 from dra_spawner.dra.objects import DeviceClass
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.extended_resources import extended_resource_names, of_pod, of_settings
+from tests.presence import present
 
 GPU = "example.com/gpu"
 IMPLICIT = "deviceclass.resource.kubernetes.io/nic"
@@ -106,5 +107,6 @@ def test_the_plan_of_a_choice_carries_them_beside_its_claims():
         },
     }
     (listed,) = list_choices([profile], {})
-    assert [claim.name for claim in listed.choice.plan.claims] == ["nic"]
-    assert requests(listed.choice.plan.extended_resources.claim_spec(CLASSES)) == [("container-0-request-0", "gpu", 1)]
+    plan = present(listed.choice).plan
+    assert [claim.name for claim in plan.claims] == ["nic"]
+    assert requests(plan.extended_resources.claim_spec(CLASSES)) == [("container-0-request-0", "gpu", 1)]

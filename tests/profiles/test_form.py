@@ -19,6 +19,7 @@ from dra_spawner.profiles.offers import DeviceCatalog
 from dra_spawner.profiles.policy_choices import POLICY_KEYS
 from dra_spawner.profiles.profile_list import profile_list_problems
 from dra_spawner.profiles.user_options import user_options_problem
+from tests.presence import present
 
 SHARE = "gpu-share.example.com"
 NIC = "vlan-nic.example.com"
@@ -381,8 +382,9 @@ def test_the_documents_examples(catalog):
     assert profile_list_problems([limits]) == []
     (listed,) = list_choices([limits], {})
     classes = [DeviceClass("gpu", extended_resource_name="example.com/gpu")]
-    assert listed.choice.plan.extended_resources.claim_spec(classes) is not None
-    assert listed.choice.plan.extended_resources.claim_spec(()) is None
+    wanted = present(listed.choice).plan.extended_resources
+    assert wanted.claim_spec(classes) is not None
+    assert wanted.claim_spec(()) is None
 
 
 def test_the_document_has_all_keys():

@@ -4,6 +4,7 @@ import pytest
 
 from dra_spawner.profiles import AdminAccessRefused, ProfileError, compile_device_claims
 from dra_spawner.profiles.language import parse_device_claims
+from tests.presence import present
 from tests.profiles.accepted import ACCEPTED
 from tests.profiles.refused import REFUSED
 
@@ -150,7 +151,7 @@ def test_admin_access_is_for_administrators_of_the_hub(value, path):
         parse_device_claims(value)
     assert [problem.path for problem in caught.value.problems] == [f"device_claims{path}"]
     (claim,) = compile_device_claims(value, admin_access=True).claims
-    assert claim.spec["devices"]["requests"][0]["exactly"]["adminAccess"] is True
+    assert present(claim.spec)["devices"]["requests"][0]["exactly"]["adminAccess"] is True
 
 
 def test_admin_access_hides_no_other_problem():
@@ -170,9 +171,10 @@ def test_parameters_are_a_copy_and_wait_for_the_start_to_be_expanded():
 
 @pytest.mark.parametrize("text", ["x" * 10231, "é" * 1705])
 def test_parameters_may_be_as_long_as_the_api_takes(text):
-    value = {"a": {"requests": {"gpu": CLASS}, "config": [{"driver": "gpu.example.com", "parameters": {"a": text}}]}}
+    parameters = {"a": text}
+    value = {"a": {"requests": {"gpu": CLASS}, "config": [{"driver": "gpu.example.com", "parameters": parameters}]}}
     assert parse_device_claims(value)[0].config[0].parameters == {"a": text}
-    value["a"]["config"][0]["parameters"]["a"] += "é"
+    parameters["a"] += "é"
     assert [path for path, _, _ in problems_of(value)] == ["device_claims.a.config[0].parameters"]
 
 

@@ -19,7 +19,14 @@ from dra_spawner.profiles.templates import (
     value_problem,
 )
 
-VALUES = {"vlan": 42, "vlan_high": 0, "vlan_low": 42, "username": "ada", "servername": "", "address": "10.42.0.7/24"}
+VALUES: dict[str, str | int] = {
+    "vlan": 42,
+    "vlan_high": 0,
+    "vlan_low": 42,
+    "username": "ada",
+    "servername": "",
+    "address": "10.42.0.7/24",
+}
 
 
 @pytest.mark.parametrize(

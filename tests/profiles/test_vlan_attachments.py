@@ -7,9 +7,11 @@ import json
 import pytest
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles import ProfileError, compile_claims, compile_device_claims, parse_device_claims
 from dra_spawner.profiles.claim_templates import claim_placeholders, expand_claims, vlan_numbers
 from dra_spawner.profiles.vlan_attachments import SRIOV
+from tests.presence import present
 
 CNI_CLASS = {"device_class": "vlan-cni.networking.x-k8s.io"}
 VF_CLASS = {"device_class": "sriovnetwork.k8snetworkplumbingwg.io"}
@@ -86,7 +88,7 @@ def test_sriov_gets_a_definition_for_each_vlan():
 
 
 def test_an_unknown_driver_is_told_what_is_written():
-    vlan = {
+    vlan: JsonObject = {
         "id": "{vlan}",
         "driver": "nic.example.com",
         "parameters": {"vlan": "{vlan}", "who": "{username}", "as": "{vlan!s}"},
@@ -175,9 +177,10 @@ def test_one_interface_is_not_for_two_legs():
 def test_as_many_configurations_as_the_api_takes():
     config = {"driver": "x.example.com", "parameters": {}}
     leg = {**CNI_CLASS, "vlan": {"id": 1}}
-    value = {"a": {"requests": {"x": leg}, "config": [config] * 31}}
+    most = [config] * 31
+    value = {"a": {"requests": {"x": leg}, "config": most}}
     assert len(configs(value)) == 32
-    value["a"]["config"].append(config)
+    most.append(config)
     with pytest.raises(ProfileError, match="at most 32 in all"):
         parse_device_claims(value)
 
@@ -244,5 +247,5 @@ def test_values_may_make_parameters_too_long():
 def test_without_values_placeholders_are_seen_and_no_driver_takes_them():
     """What is compiled for a check: should it ever be sent, the driver refuses it, and nobody is in a wrong VLAN."""
     plan = compile_device_claims({"nic": {**CNI_CLASS, "vlan": {"id": "{vlan}"}}})
-    (config,) = plan.claims[0].spec["devices"]["config"]
+    (config,) = present(plan.claims[0].spec)["devices"]["config"]
     assert config["opaque"]["parameters"]["config"]["plugins"][0]["vlanId"] == "{vlan}"

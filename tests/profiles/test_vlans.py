@@ -8,12 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.problems import ProfileError
-from dra_spawner.profiles.vlan_policy import MappedVlan, OwnerKind, parse_vlan_policy
+from dra_spawner.profiles.vlan_policy import MappedVlan, OwnerKind, VlanPolicy, parse_vlan_policy
 from dra_spawner.profiles.vlans import (
     CLOCK_SKEW,
     Assignment,
     Holder,
+    Leases,
     LeasesCorrupt,
     VlanPod,
     VlanRefusal,
@@ -26,6 +28,7 @@ from dra_spawner.profiles.vlans import (
     release,
     vlan_owner,
 )
+from tests.presence import present
 
 NOW = datetime(2030, 1, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -34,15 +37,17 @@ LONG_AGO = NOW - timedelta(days=1)
 # The policy
 
 
+def policy_of(value: JsonObject) -> VlanPolicy:
+    return present(parse_vlan_policy(value))
+
+
 @pytest.mark.parametrize("nothing", [None, {}])
 def test_no_policy(nothing):
     assert parse_vlan_policy(nothing) is None
 
 
 def test_a_mapping_of_users():
-    policy = parse_vlan_policy(
-        {"mapping": {"ada": 42, "bob": {"id": 43, "address": "10.43.0.7/24", "gateway": "10.43.0.1"}}}
-    )
+    policy = policy_of({"mapping": {"ada": 42, "bob": {"id": 43, "address": "10.43.0.7/24", "gateway": "10.43.0.1"}}})
     assert policy.by is OwnerKind.USER
     assert policy.mapping["ada"] == MappedVlan(42)
     assert policy.mapping["bob"] == MappedVlan(43, (("address", "10.43.0.7/24"), ("gateway", "10.43.0.1")))
@@ -61,23 +66,23 @@ def test_a_mapping_of_users():
     ],
 )
 def test_ranges(value, vlans):
-    assert parse_vlan_policy({"range": value}).vlans == vlans
+    assert policy_of({"range": value}).vlans == vlans
 
 
 def test_what_is_excluded_or_set_aside_is_never_given():
-    policy = parse_vlan_policy({"range": "1-9", "exclude": ["2-3", 9], "mapping": {"ada": 5, "bob": 50}})
+    policy = policy_of({"range": "1-9", "exclude": ["2-3", 9], "mapping": {"ada": 5, "bob": 50}})
     assert policy.vlans == (1, 4, 6, 7, 8)
 
 
 def test_groups_are_those_of_the_mapping_in_its_order():
-    policy = parse_vlan_policy({"by": "group", "mapping": {"maths": 2, "physics": 1}})
+    policy = policy_of({"by": "group", "mapping": {"maths": 2, "physics": 1}})
     assert policy.groups == ("maths", "physics")
     assert policy.group_of({"physics", "maths", "other"}) == "maths"
     assert policy.group_of({"other"}) is None
 
 
 def test_null_takes_an_entry_away():
-    assert parse_vlan_policy({"mapping": {"ada": None, "bob": 4}, "range": None}).mapping == {"bob": MappedVlan(4)}
+    assert policy_of({"mapping": {"ada": None, "bob": 4}, "range": None}).mapping == {"bob": MappedVlan(4)}
 
 
 @pytest.mark.parametrize(
@@ -125,17 +130,18 @@ def test_refused_policies(value, path, allowed):
 
 
 def test_owners_by_user():
-    assert vlan_owner(parse_vlan_policy({"mapping": {"ada": 42}}), "ada", ()) == "ada"
-    assert vlan_owner(parse_vlan_policy({"range": 42}), "bob", ()) == "bob"
-    refused = vlan_owner(parse_vlan_policy({"mapping": {"ada": 42}}), "bob", ())
+    assert vlan_owner(policy_of({"mapping": {"ada": 42}}), "ada", ()) == "ada"
+    assert vlan_owner(policy_of({"range": 42}), "bob", ()) == "bob"
+    refused = vlan_owner(policy_of({"mapping": {"ada": 42}}), "bob", ())
     assert refused == VlanRefused(VlanRefusal.NOT_MAPPED, "No VLAN is set up for you. An administrator can do that.")
 
 
 def test_owners_by_group():
-    policy = parse_vlan_policy({"by": "group", "groups": ["maths", "physics"], "range": "1-2"})
+    policy = policy_of({"by": "group", "groups": ["maths", "physics"], "range": "1-2"})
     assert vlan_owner(policy, "ada", {"physics"}) == "physics"
     assert vlan_owner(policy, "ada", {"physics", "maths"}) == "maths"
     refused = vlan_owner(policy, "ada", {"art"})
+    assert isinstance(refused, VlanRefused)
     assert refused.reason is VlanRefusal.NO_GROUP
     assert refused.sentence == "This choice is for members of groups maths or physics; you are in no such group."
 
@@ -150,7 +156,7 @@ def holder(owner, server="hub/s", start="1", until=LATER, note=""):
 
 
 def take(leases, name, policy=None, server=None, start="1"):
-    return assign(leases, parse_vlan_policy(policy or RANGE), name, server or f"hub/{name}", start, LATER)
+    return assign(leases, policy_of(policy or RANGE), name, server or f"hub/{name}", start, LATER)
 
 
 def taken(leases, name, policy=None, **more):
@@ -160,7 +166,8 @@ def taken(leases, name, policy=None, **more):
 
 
 def test_each_owner_gets_a_vlan_of_its_own():
-    leases, given = {}, {}
+    leases: Leases = {}
+    given = {}
     for name in ("ada", "bob", "eve"):
         found = taken(leases, name)
         leases, given[name] = found.leases, found.vlan

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.service.context import Role
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.fault_proxy import Fault, FaultProxy, Request
@@ -127,7 +128,7 @@ async def test_a_leader_that_dies_while_it_acts(cluster: ClusterUnderTest, verb:
     """Another takes over what is there, makes what is missing, and clears away what is left over; the old one is quiet."""
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))
     await publish_shapes(cluster, SHAPES)
-    traits = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}, "orphan_seconds": 1.0}
     async with cluster.fault_proxy() as proxy:
         with death_at(proxy, verb, resource) as last:
             async with replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old:
@@ -177,7 +178,7 @@ def owned(service: Replica) -> bool:
 async def test_a_promise_outlives_who_gave_it(cluster: ClusterUnderTest) -> None:
     await prepare(cluster, *node("node-a", whole("gpu-0"), whole("gpu-1")))
     await publish_shapes(cluster, SHAPES)
-    traits = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}}
+    traits: JsonObject = {"placeholders": {"gpu-whole": {"min": 2, "max": 2}}}
     async with (
         cluster.fault_proxy() as proxy,
         replica(cluster, cluster.admin_kubeconfig_for(proxy.url), **traits) as old,

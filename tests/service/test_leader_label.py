@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,10 @@ async def prepared(cluster: ClusterUnderTest) -> None:
         await service_token(cluster.admin, cluster.namespace)
 
 
+def is_ready(service: Replica) -> bool:
+    return service.context.readiness().ready
+
+
 async def test_the_service_selects_the_leader_alone(cluster: ClusterUnderTest) -> None:
     await prepared(cluster)
     a, b = [await make_pod(cluster, name) for name in ("dra-spawner-a", "dra-spawner-b")]
@@ -85,7 +90,7 @@ async def test_the_service_selects_the_leader_alone(cluster: ClusterUnderTest) -
             leads = "dra-spawner-a" if first.context.role is Role.LEADER else "dra-spawner-b"
             await until_selected(cluster, leads)
             for each in (first, second):
-                await each.until(lambda each=each: each.context.readiness().ready, "both are ready")
+                await each.until(partial(is_ready, each), "both are ready")
                 assert each.context.problems() == ()
         # Nothing of the one that has ended is left.
         await second.until(lambda: second.context.role is Role.LEADER, "the other leads")

@@ -5,9 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from typing import Any
+
+import pytest
 
 from dra_spawner import names
 from dra_spawner.placeholders.controller import availability
+from dra_spawner.placeholders.planner.placement import Placement, find_placement
+from dra_spawner.placeholders.planner.policy import Policy
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.placeholders.planner.view import View
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.world import shape, user_pod
@@ -183,17 +190,16 @@ def is_attracting(service: Replica) -> bool:
 
 
 async def test_what_can_be_had_is_worked_out_once_for_all_who_ask(
-    embedded_cluster: ClusterUnderTest, monkeypatch
-) -> None:  # type: ignore[no-untyped-def]
+    embedded_cluster: ClusterUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cluster = embedded_cluster
     await prepare(cluster, *node("node-a", whole("gpu-0")))
     await publish_shapes(cluster, {"gpu-whole": GPU, "gpu-slice": PART, "gpu-slice/memory=small": PART})
     asked: list[str] = []
-    find = availability.find_placement
 
-    def counting(view, policy, wanted, *more):  # type: ignore[no-untyped-def]
+    def counting(view: View, policy: Policy, wanted: Shape, *more: Any) -> Placement:
         asked.append(wanted.id)
-        return find(view, policy, wanted, *more)
+        return find_placement(view, policy, wanted, *more)
 
     monkeypatch.setattr(availability, "find_placement", counting)
     async with replica(cluster, placeholders={"gpu-whole": {"min": 1}}) as service:

@@ -95,8 +95,7 @@ def test_rules_of_the_service_are_the_ones_that_are_used():
         for resource in RESOURCES.values()
         for verb in ("list", "watch")
     }
-    lease = {("Role", "coordination.k8s.io", "leases", "create")}
-    lease |= {
-        ("Role", "coordination.k8s.io", "leases", verb, DRASpawnerService().lease_name) for verb in ("get", "update")
-    }
+    lease: set[tuple[str, ...]] = {("Role", "coordination.k8s.io", "leases", "create")}
+    name = DRASpawnerService().lease_name
+    lease |= {("Role", "coordination.k8s.io", "leases", verb, name) for verb in ("get", "update")}
     assert rules == followed | lease | {("Role", "", "pods", "patch")}

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dra_spawner import names
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import resource_path
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, USER_NAMESPACES_RULES, grant, service_token
@@ -65,7 +66,7 @@ async def test_placeholders_make_way_for_them_with_the_rights_that_are_shipped(
     await prepare(cluster, *node("node-a", shareable("gpu-0")))
     await publish_shapes(cluster, {"gpu-slice": PART, "gpu-large": LARGE})
     kubeconfig = await account(cluster)
-    traits = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
+    traits: JsonObject = {"placeholders": {"gpu-slice": {"min": 4}}, "user_namespaces": True, "reservation_seconds": 5}
     async with replica(cluster, kubeconfig, **traits) as service:
         await service.until_warm(PART, 4)
         # A claim of another namespace is of no use; here is none to be had of its own without others' making way.

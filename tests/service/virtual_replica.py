@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ class _Api(VirtualTimeApi):
 
     async def watch(
         self, path: str, *, watch_seconds: int = 300, **options: Any
-    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+    ) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         try:
             async with asyncio.timeout(None) as limit:
                 self._watches[limit] = self._stamps.clock.now() + timedelta(seconds=watch_seconds)

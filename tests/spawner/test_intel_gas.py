@@ -15,6 +15,7 @@ from dra_spawner.profiles.intel_gas.ledger import ContainerCards
 from dra_spawner.spawner.accounts.intel_gas_ledger import GivenCards
 from dra_spawner.spawner.hub_wide import forget_hub
 from dra_spawner.spawner.spawn_refusal import SpawnRefused
+from tests.presence import present
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "intel-gas.md").read_text()
 
@@ -202,7 +203,7 @@ async def test_giving_back_what_was_not_given_is_nothing(nowhere):
 
 def test_examples_of_the_documentation_are_right():
     (example,) = re.findall(r"```yaml\n(.*?)```", DOCUMENT, re.DOTALL)
-    wish = parse_intel_gas(yaml.safe_load(example)["kubespawner_override"]["intel_gas"])
+    wish = present(parse_intel_gas(yaml.safe_load(example)["kubespawner_override"]["intel_gas"]))
     assert wish.containers[0].need.millicores == 500
     table = "".join(re.findall(r"^\| (`[^|]*) \|", DOCUMENT, re.MULTILINE)) + example
     assert [key for key in INTEL_GAS_KEYS if f"{key}" not in table] == []

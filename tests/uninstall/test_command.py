@@ -114,13 +114,13 @@ def versions(objects: dict[str, Json]) -> dict[str, str]:
 async def start_that_died(cluster: ClusterUnderTest, now: datetime) -> None:
     """What a start makes before its pod: template, companion, shared claim and companion, VLAN; and no pod."""
     metadata = {"namespace": cluster.namespace}
-    template = {
+    template: Json = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": {**metadata, "name": "jupyter-dead-gpu-0000", "labels": {**TEMPLATE_LABELS}},
         "spec": {"metadata": {"labels": {**TEMPLATE_LABELS}}, "spec": SPEC},
     }
-    claim = {
+    claim: Json = {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaim",
         "metadata": {**metadata, "name": "shared-everybody-gpu-0000"},
@@ -359,7 +359,7 @@ async def test_a_cluster_that_does_not_answer(cluster: ClusterUnderTest):
 async def test_a_claim_that_was_promised_by_a_service_of_old_goes(cluster: ClusterUnderTest):
     """A consumer that no controller knows would hold it, its device and its namespace for ever."""
     await prepare(cluster)
-    metadata = {
+    metadata: Json = {
         "name": "placeholder-s-1-gpu",
         "labels": {
             "app.kubernetes.io/managed-by": "dra-spawner",

@@ -5,7 +5,7 @@ What others write into objects as text of their own (labels and annotations with
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
@@ -98,8 +98,6 @@ class VirtualTimeApi(KubernetesApi):
         plain = await KubernetesApi.from_kubeconfig(kubeconfig)
         return cls(plain._connection.client, stamps=stamps, owns_client=True, **options)
 
-    async def watch(  # type: ignore[override]
-        self, path: str, **options: Any
-    ) -> AsyncIterator[tuple[WatchEventType, JsonObject]]:
+    async def watch(self, path: str, **options: Any) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         async for event_type, obj in super().watch(path, **options):
             yield event_type, self._stamps.translate(obj)

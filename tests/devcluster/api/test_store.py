@@ -16,6 +16,7 @@ from dra_spawner.devcluster.api.errors import ApiError
 from dra_spawner.devcluster.api.json_values import mutable_copy
 from dra_spawner.devcluster.api.pod_operations import bind_pod, evict_pod
 from dra_spawner.devcluster.api.store import Store
+from dra_spawner.json_types import JsonObject
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -71,9 +72,9 @@ def test_server_sets_metadata(store: Store) -> None:
 
 
 def test_callers_cannot_reach_into_the_store(store: Store) -> None:
-    given = {"metadata": {"name": "a"}, "data": {"k": "v"}}
-    created = store.create(types.CONFIGMAPS, given, "default")
-    given["data"]["k"] = "changed"  # type: ignore[index]
+    data = {"k": "v"}
+    created = store.create(types.CONFIGMAPS, {"metadata": {"name": "a"}, "data": data}, "default")
+    data["k"] = "changed"
     assert store.get(types.CONFIGMAPS, "default", "a")["data"] == {"k": "v"}
     with pytest.raises(TypeError, match="mutable_copy"):
         created["data"]["k"] = "changed"
@@ -393,7 +394,7 @@ def test_pending_pods_are_evicted_in_any_case(store: Store) -> None:
         pytest.param({"priorityClassName": "system-node-critical"}, 2000001000, "PreemptLowerPriority", id="system"),
     ],
 )
-def test_priority_is_resolved(store: Store, priority_class: dict[str, str], priority: int, policy: str) -> None:
+def test_priority_is_resolved(store: Store, priority_class: JsonObject, priority: int, policy: str) -> None:
     low = {"metadata": {"name": "low"}, "value": -10, "preemptionPolicy": "Never"}
     store.create(types.PRIORITYCLASSES, low)
     created = store.create(types.PODS, pod(**priority_class), "default")

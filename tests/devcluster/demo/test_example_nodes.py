@@ -25,6 +25,7 @@ from dra_spawner.dra.allocator import AllocatedState, Allocation, Allocator, Doe
 from dra_spawner.dra.objects import DeviceClass, Node, ResourceClaim, ResourceSlice
 from dra_spawner.dra.selectors import SelectorCache
 from tests.cluster.under_test import ClusterUnderTest
+from tests.presence import present
 
 SLICES = [ResourceSlice.from_json(each) for each in resource_slices()]
 CLASSES = [DeviceClass.from_json(each) for each in device_classes()]
@@ -111,7 +112,9 @@ def test_classes_select_their_devices_and_fail_on_none(device_class, node, devic
     (expression,) = next(each.selectors for each in CLASSES if each.name == device_class)
     cache = SelectorCache(list_attributes=False)
     verdicts = [
-        (part.node_name, cache.verdict(expression, device.description)) for part in SLICES for device in part.devices
+        (part.node_name, cache.verdict(present(expression), device.description))
+        for part in SLICES
+        for device in part.devices
     ]
     assert all(isinstance(verdict, bool) for _, verdict in verdicts)
     selected = Counter(name for name, verdict in verdicts if verdict)
@@ -124,10 +127,9 @@ def test_shares_come_in_steps_and_default_to_all():
         allocation = node.take(claim(GPU_SHARE_CLASS, memory=asked))
         assert allocation is not None
         (result,) = allocation.results
-        assert (result.id.device, str(result.consumed_capacity["memory"])) == ("gpu-0", consumed)
-    allocation = node.take(claim(GPU_SHARE_CLASS))
-    assert allocation is not None
-    assert str(allocation.results[0].consumed_capacity["memory"]) == "40Gi"
+        assert (result.id.device, str(present(result.consumed_capacity)["memory"])) == ("gpu-0", consumed)
+    (result,) = present(node.take(claim(GPU_SHARE_CLASS))).results
+    assert str(present(result.consumed_capacity)["memory"]) == "40Gi"
     assert node.take(claim(GPU_SHARE_CLASS, memory="1Gi")) is None
 
 
@@ -139,7 +141,7 @@ def test_as_many_partitions_as_a_gpu_has(name, each_gpu):
 
 def test_partitions_do_not_overlap():
     node = Devices(PARTITIONED_NODE)
-    assert node.take(claim(MIG_CLASS, profile("3g.20gb"))).results[0].id.device == "gpu-0-mig-3g20gb-9-0"
+    assert present(node.take(claim(MIG_CLASS, profile("3g.20gb")))).results[0].id.device == "gpu-0-mig-3g20gb-9-0"
     small = node.take_all(claim(MIG_CLASS, profile("1g.5gb")))
     # The slices 0 to 3 of the first GPU are taken.
     assert [device for device in small if device.startswith("gpu-0")] == [f"gpu-0-mig-1g5gb-19-{n}" for n in (4, 5, 6)]
@@ -149,7 +151,7 @@ def test_gpu_that_is_cut_cannot_be_had_whole():
     node = Devices(PARTITIONED_NODE)
     node.take(claim(MIG_CLASS, profile("1g.5gb")))
     assert node.take_all(claim(GPU_CLASS)) == ["gpu-1"]
-    assert node.take(claim(MIG_CLASS, profile("3g.20gb"))).results[0].id.device == "gpu-0-mig-3g20gb-9-4"
+    assert present(node.take(claim(MIG_CLASS, profile("3g.20gb")))).results[0].id.device == "gpu-0-mig-3g20gb-9-4"
 
 
 def test_whole_gpus_are_had_once():
@@ -160,6 +162,6 @@ def test_legs_are_limited_by_bandwidth_and_count():
     bandwidth = Devices("vlan-nics").take_all(claim(VLAN_NIC_CLASS, bandwidth="4G"))
     assert Counter(bandwidth) == {"nic-0": 2, "nic-1": 2}
     assert Counter(Devices("vlan-nics").take_all(claim(VLAN_NIC_CLASS, bandwidth="100M"))) == {"nic-0": 64, "nic-1": 64}
-    allocation = Devices("vlan-nics").take(claim(VLAN_NIC_CLASS))
-    consumed = {name: str(amount) for name, amount in allocation.results[0].consumed_capacity.items()}
+    (result,) = present(Devices("vlan-nics").take(claim(VLAN_NIC_CLASS))).results
+    consumed = {name: str(amount) for name, amount in present(result.consumed_capacity).items()}
     assert consumed == {"bandwidth": "1G", "vlans": "1"}

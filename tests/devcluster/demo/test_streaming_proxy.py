@@ -15,6 +15,8 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from tests.presence import present
+
 pytest.importorskip("configurable_http_proxy")
 
 MEBIBYTE = 1024 * 1024
@@ -73,7 +75,7 @@ class Target:
             answer.content_length = 10 * MEBIBYTE
         await answer.prepare(request)
         await answer.write(BLOCK)
-        request.transport.close()
+        present(request.transport).close()
         return answer
 
     async def upload(self, request: web.Request) -> web.Response:
@@ -104,7 +106,7 @@ async def target() -> AsyncIterator[tuple[Target, str]]:
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
-    yield target, f"http://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"
+    yield target, f"http://127.0.0.1:{runner.addresses[0][1]}"
     target.go_on.set()
     await runner.cleanup()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from dra_spawner import names
 from dra_spawner.devcluster.api.resource_types import (
     PODS,
@@ -55,8 +57,8 @@ def test_pod_that_finds_no_device_waits_for_one(cluster):
 
 def test_shares_are_rounded_and_add_up(cluster):
     cluster.add_node("a", shareable("gpu-0"))
-    share = {"device_class_name": SHARE_CLASS}
-    cluster.create(RESOURCECLAIMTEMPLATES, template("t12", "12Gi", **share), template("t11", "11Gi", **share))
+    share = partial(template, device_class_name=SHARE_CLASS)
+    cluster.create(RESOURCECLAIMTEMPLATES, share("t12", "12Gi"), share("t11", "11Gi"))
     cluster.create(PODS, pod("one", template="t12"), pod("two", template="t11"), pod("three", template="t12"))
     assert cluster.devices_of("one") == cluster.devices_of("two") == [("a", "gpu-0", {"memory": "15Gi"})]
     assert cluster.place("three") is None

@@ -14,7 +14,7 @@ from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.expectations import Expectation, Expectations
 from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import Action, AddConsumer, DeleteClaim, DeletePlaceholder
-from dra_spawner.placeholders.planner.placement import PlacementKind
+from dra_spawner.placeholders.planner.placement import Placement, PlacementKind, find_placement
 from dra_spawner.placeholders.planner.policy import ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
@@ -72,8 +72,12 @@ async def test_many_who_ask_at_once_are_told_the_same(
 ) -> None:
     await prepared.publish(*node("node-a", whole("gpu-0")))
     asked: list[Any] = []
-    find = reservations.find_placement
-    monkeypatch.setattr(reservations, "find_placement", lambda *question: asked.append(question) or find(*question))
+
+    def asking(*question: Any) -> Placement:
+        asked.append(question)
+        return find_placement(*question)
+
+    monkeypatch.setattr(reservations, "find_placement", asking)
     async with at_work(prepared, (GPU, ReplicaRange(0, 1))) as world:
         place = world.reservations.place
         await world.watch.wait_synced()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest_asyncio
 
 from dra_spawner import names
+from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placement import PlacementKind
@@ -18,6 +19,7 @@ from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, device_class, node_with, shareable, whole
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, at_work, claim_spec, shape
+from tests.presence import present
 
 WHOLE = {"gpu": claim_spec()}
 SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
@@ -49,6 +51,10 @@ def device_of(world: PlaceholderWorld, claim: str) -> Any:
     return tracked.claim.status.devices if tracked is not None else None
 
 
+def seen_claim(world: PlaceholderWorld, claim: str) -> ObservedObject:
+    return present(world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(world.cluster.namespace, claim)))
+
+
 def node_of(world: PlaceholderWorld, pod: str) -> str:
     found = world.watch.snapshot.pods.get(ObjectKey(world.cluster.namespace, pod))
     return found.node_name if found is not None else ""
@@ -65,7 +71,8 @@ async def test_hand_over(prepared: ClusterUnderTest) -> None:
         claim = reservation.claims["gpu"]
         device = device_of(world, claim)
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        await world.until(lambda: reservation.placement.placeholder.key not in world.watch.snapshot.pods)
+        taken = present(reservation.placement.placeholder).key
+        await world.until(lambda: taken not in world.watch.snapshot.pods)
         assert device_of(world, claim) == device
         await world.until(lambda: len(world.warm(gpu)) == 1)
 
@@ -88,7 +95,8 @@ async def test_hand_over_on_a_full_node(prepared: ClusterUnderTest) -> None:
         await world.user("eager", WHOLE, cpu="1")
         await world.named_user("ada", {"gpu": claim}, WHOLE, cpu="5")
         await world.until(lambda: node_of(world, "ada") == "node-a")
-        await world.until(lambda: reservation.placement.placeholder.key not in world.watch.snapshot.pods)
+        taken = present(reservation.placement.placeholder).key
+        await world.until(lambda: taken not in world.watch.snapshot.pods)
         end()
         assert without_device == []
         assert device_of(world, claim) == device
@@ -163,15 +171,8 @@ async def test_only_one_of_many_gets_a_claim(prepared: ClusterUnderTest) -> None
         given = [claim for each in reservations for claim in each.claims.values()]
         assert len(given) == len(set(given)) == 2
         for claim in given:
-            seen = world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(prepared.namespace, claim))
-            assert seen is not None
-        await world.until(
-            lambda: all(
-                names.RESERVED_FOR
-                in world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(prepared.namespace, claim)).labels
-                for claim in given
-            )
-        )
+            assert seen_claim(world, claim)
+        await world.until(lambda: all(names.RESERVED_FOR in seen_claim(world, claim).labels for claim in given))
 
 
 async def test_devices_as_extended_resources(prepared: ClusterUnderTest) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from dra_spawner import names
+from dra_spawner.history.decision_log import NumberedDecision
 from dra_spawner.kube.api import resource_path
 from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.placeholders.planner.policy import Grace, ReplicaRange
@@ -105,7 +106,7 @@ def yields(world: PlaceholderWorld) -> int:
     return sum(each.decision.code == "preempted" and "without it" in each.decision.reason for each in decisions(world))
 
 
-def decisions(world: PlaceholderWorld) -> list[Any]:
+def decisions(world: PlaceholderWorld) -> tuple[NumberedDecision, ...]:
     return world.decisions.newest(1000)
 
 

@@ -6,10 +6,11 @@ from dra_spawner import names
 from dra_spawner.placeholders.controller.scheduling_reasons import explain_scheduling
 from dra_spawner.placeholders.planner.actions import LabelNode
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
+from dra_spawner.placeholders.planner.shapes import Shape
 from tests.placeholders.planner.world import GPU, PLAIN, World
 
 
-def world(shape=GPU, count: int = 1) -> World:  # type: ignore[no-untyped-def]
+def world(shape: Shape = GPU, count: int = 1) -> World:
     return World(Policy({shape.id: shape}, {shape.id: ReplicaRange(count, 2 * count)}))
 
 

@@ -12,11 +12,13 @@ import pytest
 from dra_spawner import names
 from dra_spawner.devcluster.kubelet.container_runtime import ContainerLaunch, FakeContainer
 from dra_spawner.placeholders.planner.policy import Renewal, ReplicaRange
+from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.test_reconciler import WHOLE, device_of, node, node_of, prepared
 from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape, user_pod
+from tests.presence import present
 
 __all__ = ["prepared"]
 
@@ -42,7 +44,7 @@ async def reserved(world: PlaceholderWorld, cpu: int) -> tuple[ObjectKey, str]:
     return kept.key, reservation.claims["gpu"]
 
 
-def kept(cpu: int) -> tuple[object, ReplicaRange]:
+def kept(cpu: int) -> tuple[Shape, ReplicaRange]:
     return shape(WHOLE, cpu=str(cpu)), ReplicaRange(1, 1)
 
 
@@ -91,7 +93,7 @@ async def test_the_placeholder_stays_while_the_server_does_not_run(
     await prepared.publish(*node("node-a", whole("gpu-0")))
     async with at_work(prepared, kept(BESIDE)) as world:
         placeholder, claim = await reserved(world, BESIDE)
-        runtime, may_run = prepared.fake_runtime, threading.Event()
+        runtime, may_run = present(prepared.fake_runtime), threading.Event()
         start = runtime.start
 
         async def start_later(launch: ContainerLaunch) -> FakeContainer:

@@ -195,12 +195,9 @@ def test_one_that_waited_before_it_was_seen_counts_from_its_making() -> None:
 def test_what_is_no_launch_is_not_told_of() -> None:
     times = Times()
     times.pod("running", "there-before")
-    for name, more in (
-        ("placeholder", {"component": names.PLACEHOLDER}),
-        ("elsewhere", {"namespace": "evil"}),
-    ):
-        times.pod(name, **more)
-        times.pod(name, "there-before", **more)
+    for node in ("", "there-before"):
+        times.pod("placeholder", node, component=names.PLACEHOLDER)
+        times.pod("elsewhere", node, namespace="evil")
     times.pod("gone")
     times.watch.remove(Kind.POD, ObjectKey("hub", "gone"))
     times.pod("gone", "there-before", uid="2")

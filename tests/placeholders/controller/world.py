@@ -52,7 +52,7 @@ def user_pod(
     resources: Json = {"requests": {"cpu": cpu}, "limits": dict(limits or {})}
     if entries:
         resources["claims"] = [{"name": entry} for entry in entries]
-    container = {"name": "notebook", "image": image, "resources": resources}
+    container: Json = {"name": "notebook", "image": image, "resources": resources}
     spec: Json = {"containers": [container], "terminationGracePeriodSeconds": 0}
     if volumes:
         # A kubelet leaves out what no container mounts.

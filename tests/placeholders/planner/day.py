@@ -111,8 +111,8 @@ class Recipe(World):
             name = f"user-placeholder-{next(self._numbers)}"
             self._put(self._template(name))
             self._put(self._placeholder(name))
-        self.last = Decisions((), (), self.planner_state)
-        return self.last
+        self._last = Decisions((), (), self.planner_state)
+        return self._last
 
     def replacement_of(self, placeholder: Pod) -> tuple[Pod, tuple[TrackedClaim, ...]]:
         name = f"{placeholder.name}-again"

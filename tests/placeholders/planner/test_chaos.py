@@ -20,7 +20,18 @@ from dra_spawner.placeholders.planner.published_shapes import (
     read_config_map,
 )
 from tests.placeholders.planner.test_published_shapes import NONSENSE
-from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, SHARE, World, gpu_claim, share_claim, user_shape
+from tests.placeholders.planner.world import (
+    GPU,
+    IMAGE,
+    NAMESPACE,
+    PLAIN,
+    SHARE,
+    World,
+    gpu_claim,
+    share_claim,
+    user_shape,
+)
+from tests.presence import present
 
 BUDGET = Budget(per_second=0.2, burst=4, per_node=2)
 RENEWAL = Renewal(per_second=0.1, burst=10, whole_in=timedelta(minutes=10))
@@ -111,9 +122,9 @@ class Chaos:
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
-            kind = self.random.choice(({}, {"gpus": 2}, {"gpus": 1, "memory": "40Gi"}))
-            images = self.random.choice(((), None))
-            self.world.node(self.name("node"), cpu="6", **kind, **({"images": images} if images is not None else {}))
+            gpus, memory = self.random.choice(((0, ""), (2, ""), (1, "40Gi")))
+            images = self.random.choice(((), (IMAGE,)))
+            self.world.node(self.name("node"), "6", gpus, memory, images)
 
     def lose_node(self) -> None:
         if self.world.snapshot.nodes and self.random.random() < 0.5:
@@ -129,8 +140,8 @@ class Chaos:
         claims, shape = KINDS[kind]
         name = self.name("user")
         found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
-        if found.kind is PlacementKind.WARM and found.placeholder.claims:
-            assert found.placeholder.reservation is None
+        if found.kind is PlacementKind.WARM and (warm := present(found.placeholder)).claims:
+            assert warm.reservation is None
             claim = self.world.reservation(found, name)
             if self.random.random() < 0.2:
                 return  # a hub that died

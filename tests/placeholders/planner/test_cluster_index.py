@@ -35,6 +35,7 @@ def test_the_same_is_decided_as_by_who_knows_nothing(seed: int) -> None:
     chaos.world.__class__ = Compared
     while chaos.world.now - chaos.begun < timedelta(minutes=15):
         chaos.step()
+    assert isinstance(chaos.world, Compared)
     assert chaos.world.decided > 5
 
 

@@ -15,6 +15,7 @@ from dra_spawner.placeholders.planner.view import Reservation
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim, user_shape
+from tests.presence import present
 
 
 def test_a_pending_placeholder_beside_each_user_that_waits_for_a_node() -> None:
@@ -54,9 +55,9 @@ def test_who_has_no_head_room_may_ask_for_a_node_too() -> None:
 def test_a_node_is_not_ready_before_its_devices_are_published() -> None:
     world = hub((GPU, 1, 5))
     kind = {"node.kubernetes.io/instance-type": "gpu-node"}
-    world.node("a", gpus=1, **kind)
+    world.node("a", gpus=1, labels=kind)
     world.settle()
-    world.node("b", **kind)
+    world.node("b", labels=kind)
     world.settle()
     assert world.is_ready("a")
     assert not world.is_ready("b")
@@ -146,7 +147,7 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     assert world.placeholders_on("a") == 1
     found = placement(world, shape)
     assert found.kind is PlacementKind.WARM
-    reserved = {found.placeholder.key: Reservation("ada", world.now + timedelta(seconds=30))}
+    reserved = {present(found.placeholder).key: Reservation("ada", world.now + timedelta(seconds=30))}
     world.reserved = reserved
     world.user("bob", {"gpu": gpu_claim()})
     world.run(minutes=0.2)
@@ -156,7 +157,7 @@ def test_devices_as_extended_resources_count_and_are_kept() -> None:
     world.settle()
     assert world.where("ada") == "a"
     gone = ended(world, Cause.PREEMPTED)
-    assert {each.pod.name for each in gone} == {"ada"}
+    assert {present(each.pod).name for each in gone} == {"ada"}
     # And the one that waited beside bob, which would have taken the device.
     assert [each.key == found.placeholder.key for each in gone] == [True, False]
 

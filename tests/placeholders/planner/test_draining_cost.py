@@ -26,7 +26,7 @@ def full(*placeholders: int) -> World:
     world = World(Policy(shapes={HALF.id: HALF}, replicas={HALF.id: ReplicaRange(1, 100, floor=0)}))
     for number, count in enumerate(placeholders):
         name = f"node-{number:02}"
-        world.node(name, cpu="10" if number == 0 else str(5 * count), **{names.IMAGES_READY: names.TRUE})
+        world.node(name, cpu="10" if number == 0 else str(5 * count), labels={names.IMAGES_READY: names.TRUE})
         pods = [placeholder_pod(HALF, f"placeholder-{number:02}-{each}", SETTINGS) for each in range(count)]
         if number == 0:
             pods.append(user_manifest("ada", cpu="5"))

@@ -23,7 +23,7 @@ def hub(**nodes: int) -> World:
     """Nodes of one kind, by how many devices each has."""
     world = World(Policy(shapes={each.id: each for each in (PLAIN, GPU, TWO)}, node_kinds_are_all=True))
     for name, gpus in nodes.items():
-        world.node(name, gpus=gpus, **{"node.kubernetes.io/instance-type": "large"})
+        world.node(name, gpus=gpus, labels={"node.kubernetes.io/instance-type": "large"})
     world.settle()
     return world
 
@@ -76,7 +76,7 @@ def test_the_driver_is_down_everywhere(shape: Shape, restarted: bool) -> None:
 
 def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
     world = hub(a=2)
-    world.node("small", gpus=1, **{"node.kubernetes.io/instance-type": "small"})
+    world.node("small", gpus=1, labels={"node.kubernetes.io/instance-type": "small"})
     world.settle()
     lose_slice(world, "a")
     assert placement(world, TWO).kind is PlacementKind.SCALE_UP
@@ -85,7 +85,7 @@ def test_the_driver_is_down_on_all_nodes_of_the_kind_that_would_do() -> None:
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_pool_that_is_incomplete(restarted: bool) -> None:
     world = hub(a=2)
-    world.node("small", gpus=1, **{"node.kubernetes.io/instance-type": "small"})
+    world.node("small", gpus=1, labels={"node.kubernetes.io/instance-type": "small"})
     world.settle()
     (before,) = [each for each in world.snapshot.slices.values() if each.name == "a-gpus"]
     world.snapshot.put(replace(before, resource_slice_count=2))
@@ -112,7 +112,7 @@ def test_nodes_of_one_kind_differ() -> None:
 def test_zones_of_one_kind_differ() -> None:
     world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
     for zone in "abc":
-        world.node(f"in-{zone}", **{"node.kubernetes.io/instance-type": "large", "zone": zone})
+        world.node(f"in-{zone}", labels={"node.kubernetes.io/instance-type": "large", "zone": zone})
         world.user(f"in-{zone}", cpu="10", nodeSelector={"zone": zone}, requires_ready=False)
     world.settle()
     found = placement(world, user_shape(nodeSelector={"zone": "c"}))
@@ -122,7 +122,7 @@ def test_zones_of_one_kind_differ() -> None:
 def test_with_too_many_sorts_of_nodes_it_is_not_known() -> None:
     world = World(Policy(shapes={PLAIN.id: PLAIN}, node_kinds_are_all=True))
     for number in range(51):
-        world.node(f"node-{number:02}", **{"node.kubernetes.io/instance-type": "large", "rack": str(number)})
+        world.node(f"node-{number:02}", labels={"node.kubernetes.io/instance-type": "large", "rack": str(number)})
     assert placement(world, user_shape(cpu="11")).kind is PlacementKind.SCALE_UP
     world.remove_node("node-50")
     assert placement(world, user_shape(cpu="11")).kind is PlacementKind.NEVER

@@ -88,7 +88,7 @@ def test_what_its_kubelet_has_not_seen_yet_is_not_blamed() -> None:
     world.broken = frozenset(("a",))
     pod = only(world).pod
     world.snapshot.put(replace(pod, start_time=""))
-    world._start = lambda: None
+    world.kubelets_start = False
     world.run(minutes=10)
     assert not ended(world, Cause.BROKEN)
 
@@ -105,19 +105,12 @@ def test_a_device_that_is_not_healthy_is_offered_to_nobody() -> None:
 
 
 def test_health_is_read_from_the_status() -> None:
-    status = {
-        "phase": "Running",
-        "containerStatuses": [
-            {
-                "name": "placeholder",
-                "allocatedResourcesStatus": [
-                    {"name": "claim:gpu/main", "resources": [{"resourceID": "x", "health": "Unhealthy"}]}
-                ],
-            }
-        ],
-    }
+    resource = {"resourceID": "x", "health": "Unhealthy"}
+    allocated = [{"name": "claim:gpu/main", "resources": [resource]}]
+    containers = [{"name": "placeholder", "allocatedResourcesStatus": allocated}]
+    status = {"phase": "Running", "containerStatuses": containers}
     pod = Pod.from_json({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}, "status": status})
     assert pod.has_unhealthy_device
-    status["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"][0]["health"] = "Unknown"
+    resource["health"] = "Unknown"
     pod = Pod.from_json({"metadata": {"name": "p", "namespace": "n"}, "spec": {"containers": []}, "status": status})
     assert not pod.has_unhealthy_device

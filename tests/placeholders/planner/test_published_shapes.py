@@ -158,7 +158,24 @@ RICH = user_shape(
 )
 WRITTEN = published_config_map(PublishedShapes({"good": PLAIN, "rich": RICH}), "hub", {})
 CONTENT = json.loads(WRITTEN["data"]["shapes.json"])
-OTHERS = (None, True, 0, -1, 1.5, 2**70, "", "x", "-1", "1e999", "\x00", [], [None], {}, {"x": None}, {"": "x"})
+OTHERS: tuple[object, ...] = (
+    None,
+    True,
+    0,
+    -1,
+    1.5,
+    2**70,
+    "",
+    "x",
+    "-1",
+    "1e999",
+    "\x00",
+    [],
+    [None],
+    {},
+    {"x": None},
+    {"": "x"},
+)
 
 
 @given(st.sampled_from(places(CONTENT["shapes"][RICH.id])[1:]), st.sampled_from(OTHERS))
@@ -171,6 +188,6 @@ def test_whatever_a_hub_publishes_the_good_is_kept(path: tuple[Any, ...], other:
         Policy(), read_config_map(written), {"good": ReplicaRange(1, 2), "rich": ReplicaRange(1, 2)}
     )
     world = World(policy)
-    world.node("a", gpus=2, memory="40Gi", pool="a", zone="x")
+    world.node("a", gpus=2, memory="40Gi", labels={"pool": "a", "zone": "x"})
     world.settle()
     assert len(world.view().warm(PLAIN.id)) == 1

@@ -13,7 +13,7 @@ from tests.placeholders.planner.world import GPU, World, gpu_slice, user_shape
 
 def ready_node() -> World:
     world = hub((GPU, 1, 5))
-    world.node("a", gpus=1, **{"node.kubernetes.io/instance-type": "gpu-node"})
+    world.node("a", gpus=1, labels={"node.kubernetes.io/instance-type": "gpu-node"})
     world.settle()
     assert world.is_ready("a")
     return world
@@ -67,8 +67,8 @@ def test_a_node_of_no_kind_is_to_have_what_it_had() -> None:
     """Where no cloud labels nodes with their kind."""
     world = hub((GPU, 1, 5))
     kind = world.policy.readiness.kind_label
-    world.node("a", gpus=1, **{kind: ""})
-    world.node("b", **{kind: ""})
+    world.node("a", gpus=1, labels={kind: ""})
+    world.node("b", labels={kind: ""})
     world.settle()
     lose_devices(world, "a")
     world.run(minutes=2)
@@ -83,7 +83,7 @@ def test_a_node_that_comes_again_owes_nothing() -> None:
     """One of the same name may be another machine; and what is remembered does not grow with nodes that are gone."""
     world = hub((GPU, 1, 5))
     kind = world.policy.readiness.kind_label
-    world.node("a", gpus=1, **{kind: ""})
+    world.node("a", gpus=1, labels={kind: ""})
     world.settle()
     assert world.planner_state.drivers
     world.remove_node("a")

@@ -37,7 +37,7 @@ def full_hub(kept: int = 4) -> World:
 
 def pass_minutes(world: World, minutes: float, each_round: Callable[[], None] = lambda: None) -> list[PendingUser]:
     """What is said of the only server that waits, round by round."""
-    said = []
+    said: list[PendingUser] = []
     end = world.now + timedelta(minutes=minutes)
     while world.now < end:
         world.schedule()

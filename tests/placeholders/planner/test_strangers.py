@@ -24,9 +24,10 @@ from dra_spawner.placeholders.planner.placeholder_objects import (
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shape_definition import definition_of
 from dra_spawner.placeholders.planner.shapes import Shape, shape_id
-from dra_spawner.placeholders.planner.view import View
+from dra_spawner.placeholders.planner.view import View, without_label
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
+from dra_spawner.simulator.pods import Pod
 from tests.placeholders.planner.world import (
     GPU,
     IMAGE,
@@ -152,7 +153,7 @@ def for_pending_pod(world: World) -> list[str]:
 
 
 CLAIM = {"gpu": gpu_claim()}
-POOL = {"nodeSelector": {"pool": "gpu"}}
+POOL: dict[str, Any] = {"nodeSelector": {"pool": "gpu"}}
 TOLERATED = [{"key": "gpu", "operator": "Exists"}]
 
 
@@ -292,8 +293,12 @@ def test_a_stranger_s_claim_promises_nothing() -> None:
 
 def test_a_pod_is_looked_at_once_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    really = pod_shapes._asked
-    monkeypatch.setattr(pod_shapes, "_asked", lambda pod, sources: looked_at.append(pod.name) or really(pod, sources))
+
+    def looking(pod: Pod, label: str) -> Pod:
+        looked_at.append(pod.name)
+        return without_label(pod, label)
+
+    monkeypatch.setattr(pod_shapes, "without_label", looking)
     world = hub(GPU, 0)
     world.node("a")
     for number in range(20):

@@ -14,6 +14,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.placeholders.planner.device_hub import ended, hub, placement
 from tests.placeholders.planner.world import NAMESPACE, World, gpu_claim, user_shape
+from tests.presence import present
 
 BIG = user_shape({"gpu": gpu_claim()}, cpu="6")
 PLAIN = user_shape(cpu="6")
@@ -53,12 +54,12 @@ def test_the_placeholder_stays_until_the_containers_run() -> None:
     comes(world, claim)
     world.run(minutes=20)
     assert world.where("ada") == "a"
-    assert found.placeholder.key in world.view().placeholders
+    assert present(found.placeholder).key in world.view().placeholders
     assert not world.actions(DeletePlaceholder)
     assert world.snapshot.pods[ADA].uid in world.snapshot.claims[claim].owner_uids, "it goes with its pod"
     world.slow.clear()
     world.run(minutes=1)
-    assert [each.key for each in ended(world, Cause.HANDED_OVER)] == [found.placeholder.key]
+    assert [each.key for each in ended(world, Cause.HANDED_OVER)] == [present(found.placeholder).key]
     assert world.snapshot.claims[claim].claim.status.devices == device
     assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
 
@@ -74,7 +75,7 @@ def test_on_a_full_node_the_pod_is_a_consumer_first() -> None:
     assert kinds == [AddConsumer, DeletePlaceholder]
     (reserve,) = world.actions(AddConsumer)
     assert (reserve.claim, reserve.pod, reserve.owner, reserve.consumer) == (claim, ADA, True, True)
-    assert found.placeholder.key not in world.snapshot.pods
+    assert present(found.placeholder).key not in world.snapshot.pods
     world.refused.clear()
     world.settle()
     assert world.where("ada") == "a"
@@ -90,7 +91,7 @@ def test_it_never_goes_before_the_scheduler_has_found_no_room(cpu: str) -> None:
     comes(world, claim)
     world.pass_time(minutes=5)
     world.decide()
-    assert found.placeholder.key in world.view().placeholders
+    assert present(found.placeholder).key in world.view().placeholders
     assert [each.pod for each in world.actions(AddConsumer)] == [ADA], "the devices are the pod's, whatever comes"
 
 
@@ -102,7 +103,7 @@ def test_what_a_preempted_placeholder_keeps_is_its_pods(is_bound: bool) -> None:
     comes(world, claim)
     if is_bound:
         world.schedule()
-    world.snapshot.put(replace(world.snapshot.pods[found.placeholder.key], is_deleted=True))
+    world.snapshot.put(replace(world.snapshot.pods[present(found.placeholder).key], is_deleted=True))
     world.decide()
     (reserve,) = world.actions(AddConsumer)
     assert (reserve.claim, reserve.pod, reserve.consumer) == (claim, ADA, not is_bound)
@@ -120,7 +121,7 @@ def test_the_place_is_kept_anew_when_nobody_comes() -> None:
     found, claim = reserved(world)
     world.pass_time(seconds=31)
     world.run(minutes=3)
-    assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [present(found.placeholder).key]
     assert claim not in world.snapshot.claims
     assert [each.claim for each in world.actions(DeleteClaim)] == [claim]
     assert placement(world, BIG).kind is PlacementKind.WARM
@@ -149,7 +150,7 @@ def test_a_pod_that_has_ended_takes_nothing_over() -> None:
     assert not world.actions(DeletePlaceholder)
     world.pass_time(seconds=31)
     world.decide()
-    assert [each.key for each in ended(world, Cause.EXPIRED)] == [found.placeholder.key]
+    assert [each.key for each in ended(world, Cause.EXPIRED)] == [present(found.placeholder).key]
 
 
 def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
@@ -161,7 +162,7 @@ def test_a_pod_whose_room_was_taken_does_not_hold_what_it_cannot_use() -> None:
     refuse(world)
     comes(world, claim)
     world.decide()
-    assert found.placeholder.key not in world.snapshot.pods
+    assert present(found.placeholder).key not in world.snapshot.pods
     assert [each.name for each in world.snapshot.claims[claim].consumers] == ["ada"]
 
 
@@ -206,7 +207,7 @@ def test_what_cannot_end_on_a_lost_node_stops_nothing_elsewhere() -> None:
     world = one_node("10")
     (kept,) = world.view().placeholders.values()
     world.snapshot.put(replace(kept.pod, is_deleted=True))
-    assert safeguard_of(world.view(), world.policy).rule == "terminating"
+    assert present(safeguard_of(world.view(), world.policy)).rule == "terminating"
     obj = world.objects["Node", ObjectKey("", "a")]
     obj["status"]["conditions"] = [{"type": "Ready", "status": "Unknown"}]
     obj["spec"]["taints"] = [{"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}]

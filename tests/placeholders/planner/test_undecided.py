@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from dra_spawner.dra.search import Search
-from dra_spawner.placeholders.planner.actions import Cause, CreatePlaceholder
+from dra_spawner.placeholders.lifecycle import Cause
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.preemption import PendingUser
 from dra_spawner.placeholders.planner.undecided import Unknown
@@ -26,18 +27,18 @@ def selecting(expression: str) -> list[Json]:
     return [{"cel": {"expression": expression}}]
 
 
-def world_with(gpus: int = 1, placeholders: int = 0, **node: str) -> World:
+def world_with(gpus: int = 1, placeholders: int = 0) -> World:
     """A node with GPUs, some of which placeholders keep, and a class whose selector has no verdict."""
     world = hub((GPU, placeholders, 5))
     spec = {"selectors": selecting(EXPENSIVE)}
     world.snapshot.apply({"kind": "DeviceClass", "metadata": {"name": CLASS}, "spec": spec})
-    world.node("a", gpus=gpus, **node)
+    world.node("a", gpus=gpus)
     world.settle()
     assert world.placeholders_on("a") == placeholders
     return world
 
 
-def decided(world: World, **pod: str) -> PendingUser:
+def decided(world: World, **pod: Any) -> PendingUser:
     world.user("ada", {"gpu": gpu_claim(deviceClassName=CLASS)}, **pod)
     world.decide()
     assert world.last is not None

@@ -41,6 +41,7 @@ from dra_spawner.simulator.node_score import best_nodes
 from dra_spawner.simulator.nodes import NodeState
 from dra_spawner.simulator.pods import Pod
 from dra_spawner.simulator.snapshot import Snapshot
+from tests.presence import present
 from tests.simulator.changes import reserve, take_down_node
 from tests.simulator.preempting import place_by_preemption
 
@@ -89,10 +90,16 @@ def user_shape(claims: Mapping[str, Json] | None = None, cpu: str = "1", **spec:
 
 
 def node_objects(
-    name: str, cpu: str, gpus: int, memory: str, images: Iterable[str], created: str, **node_labels: str
+    name: str,
+    cpu: str,
+    gpus: int,
+    memory: str,
+    images: Iterable[str],
+    created: str,
+    labels: Mapping[str, str] | None = None,
 ) -> list[Json]:
     """A node and what its driver publishes; with ``memory`` its GPUs can be shared."""
-    named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **node_labels}
+    named = {"kubernetes.io/hostname": name, "node.kubernetes.io/instance-type": f"g{gpus}", **(labels or {})}
     node = {
         "kind": "Node",
         "metadata": {"name": name, "labels": named, "creationTimestamp": created},
@@ -142,7 +149,7 @@ class World:
         self.objects: dict[tuple[str, ObjectKey], Json] = {}
         self.log: list[tuple[datetime, Action]] = []
         self.preempted: list[str] = []
-        self.last: Decisions | None = None
+        self._last: Decisions | None = None
         self.pending_records: set[ObjectKey] = set()
         """Users' pods that waited when it was last decided."""
         self.problem = ""
@@ -152,6 +159,8 @@ class World:
         """Pods that the scheduler does not place, whatever the simulator thinks of them, with what it says."""
         self.slow: set[str] = set()
         """Pods whose containers do not run yet, although they have a node."""
+        self.kubelets_start = True
+        """Whether kubelets start what has come to their nodes."""
         self._numbers = itertools.count(1)
 
     # --- what happens in the cluster -------------------------------------------------------------------------------
@@ -163,10 +172,10 @@ class World:
         gpus: int = 0,
         memory: str = "",
         images: Iterable[str] = (IMAGE,),
-        **node_labels: str,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         """A node comes; with ``memory`` its GPUs can be shared."""
-        for obj in self.node_objects(name, cpu, gpus, memory, images, **node_labels):
+        for obj in self.node_objects(name, cpu, gpus, memory, images, labels):
             self._put(obj)
 
     def node_objects(
@@ -176,10 +185,10 @@ class World:
         gpus: int = 0,
         memory: str = "",
         images: Iterable[str] = (IMAGE,),
-        **node_labels: str,
+        labels: Mapping[str, str] | None = None,
     ) -> list[Json]:
         """A node and what its driver publishes."""
-        return node_objects(name, cpu, gpus, memory, images, created=self._stamp(), **node_labels)
+        return node_objects(name, cpu, gpus, memory, images, created=self._stamp(), labels=labels)
 
     def slice(self, node: str, gpus: int, memory: str = "") -> None:
         """A driver publishes a node's GPUs."""
@@ -265,12 +274,12 @@ class World:
         """One round, carried out."""
         view = self.view()
         self.pending_records = {ObjectKey.of(pod) for pod in view.pending_users}
-        self.last = decide(view, self.policy, self.planner_state)
-        self.planner_state = self.last.planner_state
-        for action in self.last.actions:
+        self._last = decided = decide(view, self.policy, self.planner_state)
+        self.planner_state = decided.planner_state
+        for action in decided.actions:
             self.log.append((self.now, action))
             self._carry_out(action)
-        return self.last
+        return decided
 
     def settle(self, seconds: float = 1.0) -> None:
         """Scheduler and decisions take turns until nothing is to be done any more."""
@@ -296,6 +305,11 @@ class World:
         """The pod, and its claims, that would be made if a placeholder went."""
         shape = self.policy.shapes[placeholder.labels[names.SHAPE]]
         return simulated_placeholder(shape, NAMESPACE, f"{placeholder.name}-again")
+
+    @property
+    def last(self) -> Decisions:
+        """Decisions of the newest round."""
+        return present(self._last)
 
     # --- what can be seen ------------------------------------------------------------------------------------------
 
@@ -342,7 +356,7 @@ class World:
     def _start(self) -> None:
         """Kubelets start what has come to their nodes."""
         for pod in list(self.snapshot.pods.values()):
-            if pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
+            if self.kubelets_start and pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
                 self.snapshot.put(replace(pod, phase="Running"))
 
     def _carry_out(self, action: Action) -> None:

@@ -8,7 +8,7 @@ from tests.profiles.drivers.bed import Json, attribute, attributes, capacity, sh
 def intel_gpu(address: str, *, memory: str = "24480Mi", kind: str = "gpu", healthy: bool = True) -> Json:
     """A GPU of the Flex series."""
     dashed = address.replace(":", "-").replace(".", "-")
-    device = {
+    device: Json = {
         "name": f"{dashed}-0x56c0",
         "attributes": attributes(
             model="Data Center GPU Flex 170",
@@ -112,7 +112,7 @@ def virtual_function(index: int) -> Json:
 
 def example_gpu(index: int, *, shareable: bool = False, root: str = "") -> Json:
     """A GPU of the example driver."""
-    device = {
+    device: Json = {
         "name": f"gpu-{index}",
         "attributes": attributes(
             index=index, uuid=f"gpu-{index:08x}", model="LATEST-GPU-MODEL", driverVersion="v1.0.0"

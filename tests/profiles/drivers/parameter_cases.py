@@ -35,7 +35,7 @@ def function(**fields: Any) -> Json:
     return {"apiVersion": f"{VF}/v1alpha1", "kind": "VfConfig", **fields}
 
 
-def plugin(kind: str = "macvlan", **fields: Any) -> Json:
+def plugin(kind: str | None = "macvlan", **fields: Any) -> Json:
     config = {"cniVersion": "1.0.0", "name": "net", "plugins": [{"type": kind, **fields}]}
     return {"apiVersion": "cni.networking.x-k8s.io/v1alpha1", "kind": "CNIConfig", "ifName": "net1", "config": config}
 

@@ -10,6 +10,7 @@ import pytest
 from dra_spawner.dra.selectors import SelectorCache
 from dra_spawner.profiles import compile_device_claims
 from dra_spawner.profiles.raw_spec import spec_requests
+from tests.presence import present
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.drivers.choices import found, rules_of
 from tests.profiles.drivers.documented_claims import DOCUMENTED, DocumentedClaim
@@ -51,6 +52,7 @@ def test_every_example_says_what_it_compiles_to_or_is_about_its_allocation():
 def selected(spec: dict[str, Any], bed: str) -> list[list[str]]:
     """For each request and alternative, the devices that its selectors select."""
     selectors = SelectorCache(list_attributes=True)
+    classes = present(FACTS[bed].device_classes)
     devices = [device for each in FACTS[bed].slices or () for device in each.devices]
     return [
         [
@@ -60,8 +62,7 @@ def selected(spec: dict[str, Any], bed: str) -> list[list[str]]:
                 selectors.verdict(selector["cel"]["expression"], device.description) is True
                 for selector in request.get("selectors", ())
             )
-            and FACTS[bed].device_classes is not None
-            and device.id.driver in str(FACTS[bed].device_classes[request["deviceClassName"]].selectors)
+            and device.id.driver in str(classes[request["deviceClassName"]].selectors)
         ]
         for _, request in spec_requests(spec)
     ]

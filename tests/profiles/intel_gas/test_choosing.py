@@ -10,20 +10,21 @@ from dra_spawner.profiles.intel_gas import parse_intel_gas
 from dra_spawner.profiles.intel_gas.choosing import choose, choose_on_node
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from dra_spawner.profiles.intel_gas.ledger import CardUse
+from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node, with_labels
 
 
 def cards_of(intel_gas, node=None, use=None, containers=None):
     """Cards of each container, or ``None``."""
-    wish = parse_intel_gas(intel_gas)
+    wish = present(parse_intel_gas(intel_gas))
     names = containers or [each.name for each in wish.containers]
-    found = choose_on_node(wish, node_gpus(node or gpu_node(cards="0.1.2.3")), use or {}, names)
+    found = choose_on_node(wish, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, names)
     return None if found is None else [",".join(each.cards) for each in found]
 
 
 def tiles_of(intel_gas, node=None, use=None):
-    wish = parse_intel_gas(intel_gas)
-    found = choose_on_node(wish, node_gpus(node or gpu_node(cards="0.1.2.3")), use or {}, ["notebook"])
+    wish = present(parse_intel_gas(intel_gas))
+    found = choose_on_node(wish, present(node_gpus(node or gpu_node(cards="0.1.2.3"))), use or {}, ["notebook"])
     return None if found is None else found[0].tiles
 
 
@@ -169,8 +170,8 @@ def test_two_pairs_with_links():
 
 
 def node_of(intel_gas, nodes, uses=None):
-    wish = parse_intel_gas(intel_gas)
-    found = choose(wish, [node_gpus(node) for node in nodes], uses or {}, ["notebook"])
+    wish = present(parse_intel_gas(intel_gas))
+    found = choose(wish, [present(node_gpus(node)) for node in nodes], uses or {}, ["notebook"])
     return found and found.node
 
 

@@ -7,6 +7,7 @@ import pytest
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.intel_gas.findings import findings, intel_gas_problems
+from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node
 
 OLD, NEW = "docker.io/intel/intel-gpu-plugin:0.32.1", "registry.example/intel-gpu-plugin:v0.34.0"
@@ -19,7 +20,7 @@ def found(settings, *nodes, gas_runs=None):
         [{"display_name": "GPU", "slug": "gpu", "kubespawner_override": settings}], {"device_claims": {}}
     )
     facts = ClusterFacts(nodes=nodes or None, gas_runs=gas_runs)
-    return [(each.rule, each.level, each.message) for each in findings(listed.choice, facts)]
+    return [(each.rule, each.level, each.message) for each in findings(present(listed.choice), facts)]
 
 
 def rules(*arguments, **options):
@@ -188,5 +189,5 @@ def test_what_the_language_refuses_is_told_at_its_place():
     assert intel_gas_problems(profiles[:0], {"count": 0})[0].path == "intel_gas.count"
     assert intel_gas_problems(lambda spawner: [], {"count": 1}) == []
     listed = list(list_choices(profiles, {"device_claims": {}}))
-    (finding,) = findings(listed[1].choice, ClusterFacts())
+    (finding,) = findings(present(listed[1].choice), ClusterFacts())
     assert (finding.path, finding.level) == (problem.path, "error")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from dra_spawner.profiles.intel_gas.labels import joined_label, node_gpus
 from dra_spawner.profiles.intel_gas.ledger import CardCapacity
 from dra_spawner.profiles.intel_gas.names import GpuResource
+from tests.presence import present
 from tests.profiles.intel_gas.gpus import gpu_node, with_labels
 
 
@@ -26,7 +27,7 @@ def test_long_lists_of_cards_are_put_together(numbers, size):
     value = ".".join(map(str, numbers))
     labels = chunked("gpu.intel.com/gpu-numbers", value, size)
     assert joined_label(labels, "gpu.intel.com/gpu-numbers") == value
-    gpus = node_gpus({"metadata": {"name": "a", "labels": labels}})
+    gpus = present(node_gpus({"metadata": {"name": "a", "labels": labels}}))
     assert gpus.cards == tuple(f"card{number}" for number in sorted(numbers))
 
 
@@ -34,14 +35,14 @@ def test_a_continuation_that_does_not_begin_with_z_makes_the_label_useless():
     assert joined_label({"x": "0.1", "x2": ".2"}, "x") is None
     node = gpu_node(gpu_numbers2=".2", cards="0.1")
     node["metadata"]["labels"]["gpu.intel.com/cards"] = "card0.card1"
-    gpus = node_gpus(node)
+    gpus = present(node_gpus(node))
     assert gpus.cards == ("card0", "card1")
     assert "continuation" in gpus.warnings[0]
 
 
 def test_cards_of_the_older_label():
     labels = {"gpu.intel.com/cards": "card1.card0"}
-    assert node_gpus({"metadata": {"name": "a", "labels": labels}}).cards == ("card0", "card1")
+    assert present(node_gpus({"metadata": {"name": "a", "labels": labels}})).cards == ("card0", "card1")
 
 
 @pytest.mark.parametrize("labels", [{}, {"gpu.intel.com/gpu-numbers": ""}, {"gpu.intel.com/gpu-numbers": "x"}])
@@ -50,15 +51,14 @@ def test_nodes_without_cards(labels):
 
 
 def test_capacity_is_divided_evenly():
-    gpus = node_gpus(gpu_node(cards="0.1.3", shares=7, memory=8 * 2**30, tiles=2))
+    gpus = present(node_gpus(gpu_node(cards="0.1.3", shares=7, memory=8 * 2**30, tiles=2)))
     assert gpus.capacity[GpuResource.I915] == CardCapacity(7, 1000, 8 * 2**30, 2)
     assert gpus.capacity[GpuResource.XE].shares == 0
 
 
 def test_groups_and_links():
-    gpus = node_gpus(
-        gpu_node(cards="0.2.10.11", numa_gpu_map="0-0.2_1-10.11", xe_links="0.0-1.1_2.0-3.0", pci_groups="0.2_10.11")
-    )
+    node = gpu_node(cards="0.2.10.11", numa_gpu_map="0-0.2_1-10.11", xe_links="0.0-1.1_2.0-3.0", pci_groups="0.2_10.11")
+    gpus = present(node_gpus(node))
     assert gpus.numa_groups == (("card0", "card2"), ("card10", "card11"))
     # Level Zero counts the cards there are: device 2 is card10.
     assert gpus.xe_links == ((("card0", 0), ("card2", 1)), (("card10", 0), ("card11", 0)))
@@ -77,7 +77,7 @@ def test_groups_and_links():
     ],
 )
 def test_labels_that_make_no_sense_are_told_and_left_out(label, value):
-    gpus = node_gpus(gpu_node(**{label: value}))
+    gpus = present(node_gpus(gpu_node(**{label: value})))
     assert gpus.cards == ("card0", "card1")
     assert (gpus.numa_groups, gpus.xe_links) == ((), ())
     assert value in gpus.warnings[0]
@@ -96,17 +96,17 @@ def test_labels_that_make_no_sense_are_told_and_left_out(label, value):
     ],
 )
 def test_what_telemetry_disables(labels, cards, tiles):
-    gpus = node_gpus(with_labels(gpu_node(cards="0.1.2.3", pci_groups="0.1_2.3"), **labels))
+    gpus = present(node_gpus(with_labels(gpu_node(cards="0.1.2.3", pci_groups="0.1_2.3"), **labels)))
     assert (gpus.disabled_cards, gpus.disabled_tiles) == (cards, tiles)
 
 
 def test_labels_that_only_look_like_telemetrys_do_nothing():
     node = gpu_node()
     node["metadata"]["labels"] |= {"gas-disable-card0": "true", "example.com/gas-disable-card1": "true"}
-    assert node_gpus(node).disabled_cards == frozenset()
+    assert present(node_gpus(node)).disabled_cards == frozenset()
 
 
 def test_what_telemetry_prefers():
     node = with_labels(gpu_node(), **{"gas-prefer-gpu": "card1", "gas-tile-preferred-card1": "gt1"})
-    gpus = node_gpus(node)
+    gpus = present(node_gpus(node))
     assert (gpus.preferred_card, gpus.preferred_tiles) == ("card1", (("card1", 1),))

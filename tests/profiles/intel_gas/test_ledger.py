@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.intel_gas.choosing import choose
 from dra_spawner.profiles.intel_gas.cleanup import next_cleanup, stale_assignments
 from dra_spawner.profiles.intel_gas.labels import node_gpus
 from dra_spawner.profiles.intel_gas.language import ContainerWish, GpuWish
 from dra_spawner.profiles.intel_gas.ledger import Assignment, CardUse, ContainerCards, Ledger, Need
-from dra_spawner.profiles.intel_gas.names import Policy
+from dra_spawner.profiles.intel_gas.names import GpuResource, Policy
 from dra_spawner.profiles.intel_gas.pod_changes import changes_with_cards
 from dra_spawner.profiles.intel_gas.pods import node_of, read_pod, rebuild
+from tests.presence import present
 from tests.profiles.intel_gas.gpus import container, gpu_node, gpu_pod
 
 # What pods say
@@ -83,7 +85,7 @@ def test_pods_of_which_nothing_is_known(pod, warning):
 def test_a_wrong_count_is_told_and_the_cards_count_all_the_same():
     read = read_pod(gpu_pod("ada", container(i915=1), gas_container_cards="card0,card1"))
     assert read.warnings == ("pod lab/ada: container notebook asks for 1 cards and has 2",)
-    assert read.assignment.containers[0].cards == ("card0", "card1")
+    assert present(read.assignment).containers[0].cards == ("card0", "card1")
 
 
 def test_a_pod_that_is_not_bound_yet_is_where_its_affinity_pins_it():
@@ -141,8 +143,8 @@ def test_use_adds_up_with_tiles_known_and_unknown():
 # Whatever happens
 
 NODES = [
-    node_gpus(gpu_node("node-a", "0.1.2", shares=3, memory=1000)),
-    node_gpus(gpu_node("node-b", "0.1", shares=3, memory=1000)),
+    present(node_gpus(gpu_node("node-a", "0.1.2", shares=3, memory=1000))),
+    present(node_gpus(gpu_node("node-b", "0.1", shares=3, memory=1000))),
 ]
 needs = st.builds(Need, st.sampled_from([0, 100, 400, 500, 1000]), st.sampled_from([0, 300, 1000]), st.integers(0, 2))
 containers = st.lists(st.tuples(st.integers(1, 3), needs), min_size=1, max_size=3)
@@ -150,7 +152,7 @@ starts = st.tuples(st.just("start"), st.integers(0, 9), containers, st.sampled_f
 stops = st.tuples(st.just("stop"), st.integers(0, 9))
 
 
-def created_pod(name, wish, chosen, names, time):
+def created_pod(name, wish, chosen, names, time) -> JsonObject:
     """The pod as the hub would create it."""
     changes = changes_with_cards(wish, chosen, names, {}, 2, time)
     made = [{"name": name, "resources": {"limits": dict(changes.limits.get(name, {}))}} for name in names]
@@ -161,7 +163,8 @@ def created_pod(name, wish, chosen, names, time):
 @settings(max_examples=150, deadline=None)
 @given(st.lists(starts | stops, max_size=25))
 def test_kept_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
-    kept, pods = Ledger(), {}
+    kept = Ledger()
+    pods: dict[str, JsonObject] = {}
     capacity = {gpus.node: gpus.capacity for gpus in NODES}
     for time, step in enumerate(steps, 1):
         name = f"user-{step[1]}"
@@ -184,11 +187,11 @@ def test_kept_and_rebuilt_ledgers_are_equal_and_no_card_is_overcommitted(steps):
         assert rebuilt.ledger.uses() == kept.uses()
         for node, cards in kept.uses().items():
             for use in cards.values():
-                assert use.within(capacity[node]["i915"])
+                assert use.within(capacity[node][GpuResource.I915])
                 assert use.unknown_tiles == 0
         tiles = [
             (assignment.node, card, tile)
-            for assignment in map(kept.get, kept)
+            for assignment in (present(kept.get(pod)) for pod in kept)
             for each in assignment.containers
             for card, numbers in each.tiles
             for tile in numbers

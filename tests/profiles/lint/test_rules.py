@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from dra_spawner.json_types import JsonObject
 from dra_spawner.profiles.choices import list_choices
 from dra_spawner.profiles.facts import ClusterFacts
 from dra_spawner.profiles.findings import Level
 from dra_spawner.profiles.lint import RULES, check_choices
+from tests.presence import present
 from tests.profiles.drivers.bed import Bed
 from tests.profiles.drivers.beds import FACTS
 from tests.profiles.lint.choices import check, found, profile
@@ -199,8 +201,8 @@ def test_a_field_that_the_cluster_drops(field, request_):
 def test_other_fields_that_the_cluster_drops():
     claims = {"gpu": {"first_available": {"a": GPU}}}
     assert found(claims, ClusterFacts(dropped_fields=frozenset(["firstAvailable"]))) == [("error", "field-dropped")]
-    claims = {"x": {"requests": {"gpu": GPU}, "constraints": [{"distinct_attribute": ROOT}]}}
-    (finding,) = check([profile(claims)], ClusterFacts(dropped_fields=frozenset(["distinctAttribute"])))
+    constrained = {"x": {"requests": {"gpu": GPU}, "constraints": [{"distinct_attribute": ROOT}]}}
+    (finding,) = check([profile(constrained)], ClusterFacts(dropped_fields=frozenset(["distinctAttribute"])))
     assert finding.path == f"{CLAIMS}.x.constraints[0]"
 
 
@@ -218,7 +220,9 @@ def test_without_a_cluster_unguarded_reads_are_remarked():
 
 
 def test_raw_specs_have_limits_of_their_own():
-    alternatives = [{"name": f"a{number}", "deviceClassName": "gpu.nvidia.com"} for number in range(9)]
+    alternatives: list[JsonObject] = [
+        {"name": f"a{number}", "deviceClassName": "gpu.nvidia.com"} for number in range(9)
+    ]
     alternatives[0]["adminAccess"] = True
     claims = {"gpu": {"spec": {"devices": {"requests": [{"name": "gpu", "firstAvailable": alternatives}]}}}}
     findings = check([profile(claims)])
@@ -278,14 +282,15 @@ def test_extended_resources_need_a_class_or_a_plugin():
     facts = FACTS["a100-efa"]
     limits = {"extra_resource_limits": {"nvidia.com/gpu": "1"}}
     assert found({}, facts, **limits) == [("warning", "extended-resource")]
-    (node,) = facts.nodes
+    (node,) = present(facts.nodes)
+    classes = present(facts.device_classes)
     plugin = {**node, "status": {**node["status"], "allocatable": {"nvidia.com/gpu": "8"}}}
     assert found({}, replace(facts, nodes=(plugin,)), **limits) == []
-    gpu = replace(facts.device_classes["gpu.nvidia.com"], extended_resource_name="nvidia.com/gpu")
-    mapped = replace(facts, device_classes={**facts.device_classes, gpu.name: gpu})
+    gpu = replace(classes["gpu.nvidia.com"], extended_resource_name="nvidia.com/gpu")
+    mapped = replace(facts, device_classes={**classes, gpu.name: gpu})
     assert found({}, mapped, **limits) == []
     assert found({}, mapped, extra_resource_limits={"nvidia.com/gpu": "9"}) == [("error", "never-fits")]
-    both = replace(mapped, nodes=(*mapped.nodes, {**plugin, "metadata": {**plugin["metadata"], "name": "plugin"}}))
+    both = replace(mapped, nodes=(node, {**plugin, "metadata": {**plugin["metadata"], "name": "plugin"}}))
     assert found({}, both, **limits) == []
     assert found({"gpu": GPU}, mapped, **limits) == []
     assert found({"gpu": GPU}, both, **limits) == [("warning", "extended-beside-claims")]

@@ -12,6 +12,7 @@ from tornado.web import Application, RequestHandler
 
 from dra_spawner.service.http.limited_server import LimitedServer, ServerLimits
 from tests.adversary.raw_client import RawClient, request
+from tests.polling import eventually
 
 SECONDS = 30.0
 
@@ -22,7 +23,7 @@ class _Hello(RequestHandler):
 
 
 class Running:
-    def __init__(self, server: LimitedServer, url: str) -> None:
+    def __init__(self, server: _Counting, url: str) -> None:
         self.server = server
         self.url = url
 
@@ -31,9 +32,7 @@ class Running:
         """One that the server has seen."""
         before = self.server.accepted
         async with RawClient(self.url) as client:
-            async with asyncio.timeout(SECONDS):
-                while self.server.accepted == before:  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
+            await eventually(lambda: self.server.accepted > before, "the server sees the client", SECONDS)
             yield client
 
 

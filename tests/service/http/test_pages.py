@@ -41,7 +41,7 @@ class Decisions(_Anybody, handlers.DecisionsHandler):
 
 
 class Faulty(_Anybody, handlers.StatusHandler):
-    def get(self) -> None:
+    async def get(self) -> None:
         raise RuntimeError("the password is secret")
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 from kubernetes_asyncio.client import ApiClient, Configuration
 
 from dra_spawner.devcluster.api.resource_types import RESOURCESLICES
 from dra_spawner.devcluster.demo.example_nodes import device_classes, resource_slices
 from dra_spawner.devcluster.embedded_cluster import EmbeddedCluster
+from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.profiles.claims import DeviceRequest
 from dra_spawner.spawner.devices.reader import NOW, DeviceReader
@@ -60,27 +62,29 @@ async def test_nobody_waits_long_and_all_wait_for_one_reading():
     silent.close()
 
 
+class CountingApi(KubernetesApi):
+    """Counts lists of slices."""
+
+    slice_lists = 0
+
+    async def list(self, path: str, **options: Any) -> JsonObject:
+        self.slice_lists += path.endswith("/resourceslices")
+        return await super().list(path, **options)
+
+
 async def test_all_who_ask_at_once_share_requests_that_were_begun_after_they_asked(tmp_path):
     """A change that comes before the question is in the answer, whoever's request was under way then."""
     async with EmbeddedCluster(tmp_path, run_pods=False) as cluster:
         cluster.publish(device_classes())
-        async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
-            reader, requests = DeviceReader(api), 0
-            read = api.list
-
-            async def counted(path, **more):
-                nonlocal requests
-                requests += path.endswith("/resourceslices")
-                return await read(path, **more)
-
-            api.list = counted
+        async with await CountingApi.from_kubeconfig(cluster.kubeconfig) as api:
+            reader = DeviceReader(api)
             early = asyncio.create_task(reader.objects())
             await asyncio.sleep(0)
             cluster.publish(resource_slices())
             late = await asyncio.gather(*(reader.objects() for _ in range(20)))
             await early
             assert {len(each.slices) for each in late} == {len(resource_slices())}
-            assert requests <= 2
+            assert api.slice_lists <= 2
             assert reader.slices.value is None, "large collections are not kept"
 
 

@@ -184,7 +184,7 @@ async def test_a_bug_is_answered_as_a_status(
 
 
 async def read_events(response: aiohttp.ClientResponse, count: int) -> list[Any]:
-    events = []
+    events: list[Any] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
         while len(events) < count:
             line = await response.content.readline()
