@@ -1,23 +1,10 @@
 """What an administrator copies is valid, and grants no more than is used."""
 
-import json
-from pathlib import Path
-
-import jsonschema
 import pytest
 import yaml
 
 from dra_spawner.profiles import profile_list_problems
-
-ROOT = Path(__file__).parents[1]
-SCHEMA = ROOT.parent / "shared" / "data" / "z2jh-values.schema.json"
-
-
-def problems(values):
-    """What the chart's schema has against values; what the chart's own defaults supply may be missing."""
-    schema = json.loads(SCHEMA.read_text())
-    errors = jsonschema.Draft7Validator(schema).iter_errors(values)
-    return [f"{'/'.join(map(str, error.path))}: {error.message}" for error in errors if error.validator != "required"]
+from tests.chart_values import ROOT, needs_schema, problems
 
 
 @pytest.fixture
@@ -25,18 +12,12 @@ def values():
     return yaml.safe_load((ROOT / "helm-values" / "minimal.yaml").read_text())
 
 
-@pytest.fixture
-def schema():
-    if not SCHEMA.exists():
-        pytest.skip("the schema of zero-to-jupyterhub's values is not beside this checkout")
-
-
-@pytest.mark.usefixtures("schema")
+@needs_schema
 def test_values_fit_the_chart(values):
     assert problems(values) == []
 
 
-@pytest.mark.usefixtures("schema")
+@needs_schema
 def test_the_schema_would_find_a_typo(values):
     values["singleuser"]["profilelist"] = []
     assert any("profilelist" in problem for problem in problems(values))

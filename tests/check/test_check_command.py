@@ -14,6 +14,7 @@ import yaml
 from dra_spawner.cli import main
 from dra_spawner.devcluster.demo.example_nodes import example_objects
 from dra_spawner.devcluster.demo.profiles import EXAMPLE_PROFILES
+from tests.check.output_schema import OUTPUT_SCHEMA
 
 ROOT = Path(__file__).parents[2]
 GPU = {"device_class": "gpu.example.com"}
@@ -110,57 +111,6 @@ def test_without_a_cluster_it_says_what_was_not_checked(run):
     assert code == 0
     assert "note: no cluster was given: device classes, devices, nodes and feature gates were not checked" in output
     assert output.endswith("nothing found in 1 choice; checked without a cluster\n")
-
-
-OUTPUT_SCHEMA = {
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["errors", "warnings", "infos", "source", "cluster", "notChecked", "general", "choices"],
-    "properties": {
-        **{name: {"type": "integer"} for name in ("errors", "warnings", "infos")},
-        "source": {"type": "string"},
-        "notChecked": {"type": "array", "items": {"type": "string"}},
-        "cluster": {
-            "type": ["object", "null"],
-            "additionalProperties": False,
-            "properties": {
-                "kubernetesVersion": {"type": ["string", "null"], "pattern": r"^\d+\.\d+$"},
-                "nodes": {"type": ["integer", "null"]},
-                "devices": {"type": ["integer", "null"]},
-                "drivers": {"type": ["array", "null"], "items": {"type": "string"}},
-                "droppedFields": {"type": ["array", "null"], "items": {"type": "string"}},
-            },
-        },
-        "general": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
-        "choices": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["path", "profile", "picks", "findings"],
-                "properties": {
-                    "path": {"type": "string"},
-                    "profile": {"type": "string"},
-                    "picks": {"type": "object", "additionalProperties": {"type": "string"}},
-                    "findings": {"type": "array", "items": {"$ref": "#/$defs/finding"}},
-                },
-            },
-        },
-    },
-    "$defs": {
-        "finding": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["level", "rule", "path", "message"],
-            "properties": {
-                "level": {"enum": ["error", "warning", "info"]},
-                "rule": {"type": "string", "pattern": "^[a-z0-9-]+$"},
-                "path": {"type": "string"},
-                "message": {"type": "string", "minLength": 1},
-            },
-        }
-    },
-}
 
 
 @pytest.mark.parametrize("objects", [True, False])

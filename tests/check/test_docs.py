@@ -8,7 +8,7 @@ import jsonschema
 
 from dra_spawner.profiles.lint import all_rules
 from dra_spawner.spawner import DRASpawner
-from tests.check.test_check_command import OUTPUT_SCHEMA
+from tests.check.output_schema import OUTPUT_SCHEMA
 
 TEXT = (Path(__file__).parents[2] / "docs" / "check.md").read_text()
 

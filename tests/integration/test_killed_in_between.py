@@ -22,9 +22,9 @@ from dra_spawner.kube.api import resource_path
 from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import node_with, shareable
+from tests.integration.handover_hub import PROFILE, Hub, prepare, service_kubeconfig
 from tests.integration.hub_process import eventually
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
-from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
 
 pytestmark = pytest.mark.timeout(240)
 

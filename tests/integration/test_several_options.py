@@ -10,7 +10,7 @@ from dra_spawner import names
 from dra_spawner.placeholders.planner.shape_definition import read_definition
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, shareable
-from tests.integration.test_handover import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
+from tests.integration.handover_hub import IMAGE, PRIORITY_CLASS, Hub, Json, messages, service_kubeconfig
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.test_node_choice import pod, refusals
+from tests.integration.node_choices import pod, refusals
 
 STEPS = 50
 

@@ -12,9 +12,9 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 
+from .kept_placeholders import kept
 from .objects import environment
 from .real_node import RealNode
-from .test_handovers import kept
 
 AWAY_SECONDS = 60.0
 #: Requests that were under way fail by then, and those who asked come back.

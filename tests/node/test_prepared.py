@@ -18,8 +18,8 @@ from tests.placeholders.controller.world import PlaceholderWorld, shape
 
 from .devices import GPU_DRIVER, SHARED_NODE
 from .images import QUICK_SERVER
+from .kept_placeholders import SHARE, placeholders
 from .real_node import RealNode
-from .test_handovers import SHARE, placeholders
 
 WANTED = shape(SHARE, cpu="100m", image=QUICK_SERVER)
 START_SECONDS = 3

@@ -24,11 +24,11 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.placeholders.controller.world import PlaceholderWorld, shape
 
 from .images import PAUSE, QUICK_SERVER, program_image
+from .kept_placeholders import SHARE, kept, placeholders
 from .machine import Machine
 from .node_binaries import NodeBinaries
 from .objects import pod
 from .real_node import NodeOptions, RealNode
-from .test_handovers import SHARE, kept, placeholders
 
 pytestmark = pytest.mark.timeout(240)
 

@@ -1,4 +1,7 @@
-"""What the chaos happens to: a cluster with two replicas and a hub, whose clock jumps; and what must hold there."""
+"""What the chaos happens to: a cluster with two replicas and a hub, whose clock jumps; and what must hold there.
+
+Whole replicas of the service run in it, each with a network of its own that fails; other worlds have one reconciler or none.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.polling import eventually
 from tests.service.chaos_hub import Hub, Start
 from tests.service.chaos_observer import Observer, claims_named
-from tests.service.test_faults import writes
+from tests.service.replica import writes
 from tests.service.virtual_replica import VirtualReplica, VirtualTime
 
 #: Watches last 30 s, and nothing is decided on knowledge that is 60 s old.

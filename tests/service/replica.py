@@ -30,6 +30,7 @@ from dra_spawner.service.web_settings import WebSettings
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
 from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.fault_proxy import FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with
 from tests.placeholders.controller.world import IMAGE, claim_spec, user_pod
@@ -257,3 +258,11 @@ async def replica(
             await work
         server.stop()
         await server.close_all_connections()
+
+
+READS = ("get", "list", "watch")
+
+
+def writes(proxy: FaultProxy) -> list[Request]:
+    """Requests that change something, but for those of the election."""
+    return [each for each in proxy.requests if each.verb not in READS and each.resource != "leases"]

@@ -16,12 +16,11 @@ from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import IMAGE, shape
-from tests.service.replica import PRIORITY_CLASS, WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.service.replica import PRIORITY_CLASS, WHOLE, Replica, node, prepare, publish_shapes, replica, writes
 
 GPU = shape(WHOLE)
 PLAIN = shape({})
 SHAPES = {"gpu-whole": GPU, "plain": PLAIN}
-READS = ("get", "list", "watch")
 
 
 async def test_without_devices_the_rest_is_kept_and_the_cause_told_once(cluster: ClusterUnderTest, caplog: Any) -> None:
@@ -91,11 +90,6 @@ async def rest(service: Replica) -> None:
         lambda: service.controller.latest is not latest and not getattr(service.controller.latest, "actions", ()),
         "a round",
     )
-
-
-def writes(proxy: FaultProxy) -> list[Request]:
-    """Requests that change something, but for those of the election."""
-    return [each for each in proxy.requests if each.verb not in READS and each.resource != "leases"]
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ def service_values():
     return documents("service.yaml")[0]
 
 
-@pytest.mark.usefixtures("schema")
+@needs_schema
 def test_values_of_the_service_fit_the_chart(service_values):
     assert problems(service_values) == []
 

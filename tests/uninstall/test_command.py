@@ -23,7 +23,7 @@ from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects
 from dra_spawner.uninstall.command import UninstallOptions, run_uninstall
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.test_handover import PROFILE, Hub, prepare, service_kubeconfig
+from tests.integration.handover_hub import PROFILE, Hub, prepare, service_kubeconfig
 from tests.polling import eventually
 
 pytestmark = pytest.mark.timeout(240)

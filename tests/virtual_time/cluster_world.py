@@ -1,5 +1,6 @@
 """A cluster as the autoscaler stand-in and the users meet it, on a real control plane.
 
+Time jumps as in `tests.placeholders.planner.world`, but the scheduler, the API server and the watches are real.
 Nodes are objects that nobody runs, but their leases are renewed. Decisions are made on what a `ClusterWatch` shows;
 whatever is done is written to the API.
 """

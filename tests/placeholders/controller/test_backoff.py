@@ -22,56 +22,58 @@ def refusal(status: int = 403, message: str = "no") -> KubernetesError:
     return KubernetesError(RequestTarget("patch", "nodes", name="a"), status=status, reason=reason, message=message)
 
 
-class World:
+class Waits:
+    """A back-off and its clock."""
+
     def __init__(self) -> None:
         self.now = 0.0
         self.backoff = Backoff(5, 300, 10, clock=lambda: self.now)
 
 
 def test_tries_come_at_longer_and_longer_intervals() -> None:
-    world = World()
+    waits = Waits()
     tries = []
-    while world.now < 2000:
-        if world.backoff.allowed((LABEL,)):
-            tries.append(world.now)
-            world.backoff.failed(LABEL, refusal())
-        world.now += 1
+    while waits.now < 2000:
+        if waits.backoff.allowed((LABEL,)):
+            tries.append(waits.now)
+            waits.backoff.failed(LABEL, refusal())
+        waits.now += 1
     gaps = [after - before for before, after in pairwise(tries)]
     assert gaps[:7] == [5, 10, 20, 40, 80, 160, 300]
     assert set(gaps[7:]) == {300}
 
 
 def test_others_are_not_held_up() -> None:
-    world = World()
-    world.backoff.failed(LABEL, refusal())
-    assert world.backoff.allowed((LABEL, OTHER)) == (OTHER,)
+    waits = Waits()
+    waits.backoff.failed(LABEL, refusal())
+    assert waits.backoff.allowed((LABEL, OTHER)) == (OTHER,)
 
 
 def test_another_reason_makes_it_no_other_action() -> None:
-    world = World()
-    world.backoff.failed(CreatePlaceholder("s", "1 wanted"), refusal())
-    assert world.backoff.allowed((CreatePlaceholder("s", "2 wanted"),)) == ()
+    waits = Waits()
+    waits.backoff.failed(CreatePlaceholder("s", "1 wanted"), refusal())
+    assert waits.backoff.allowed((CreatePlaceholder("s", "2 wanted"),)) == ()
 
 
 def test_what_works_or_is_not_wanted_any_more_is_forgotten() -> None:
-    world = World()
-    world.backoff.failed(LABEL, refusal())
-    world.backoff.failed(OTHER, refusal(message="nor this"))
-    assert world.backoff.problems() == (
+    waits = Waits()
+    waits.backoff.failed(LABEL, refusal())
+    waits.backoff.failed(OTHER, refusal(message="nor this"))
+    assert waits.backoff.problems() == (
         "patch nodes 'a': 403 Forbidden: no",
         "patch nodes 'a': 403 Forbidden: nor this",
     )
-    world.backoff.worked(LABEL)
-    assert len(world.backoff.problems()) == 1
-    world.backoff.allowed(())
-    assert world.backoff.problems() == ()
+    waits.backoff.worked(LABEL)
+    assert len(waits.backoff.problems()) == 1
+    waits.backoff.allowed(())
+    assert waits.backoff.problems() == ()
 
 
 @pytest.mark.parametrize("status", [409, 503])
 def test_what_may_work_at_any_time_is_tried_at_once(status: int) -> None:
-    world = World()
-    assert world.backoff.failed(LABEL, refusal(status)) == ""
-    assert world.backoff.allowed((LABEL,)) == (LABEL,)
+    waits = Waits()
+    assert waits.backoff.failed(LABEL, refusal(status)) == ""
+    assert waits.backoff.allowed((LABEL,)) == (LABEL,)
 
 
 def failure(status: int) -> KubernetesError:
@@ -101,25 +103,25 @@ def reservation(pod: str) -> ReservePlaceholder:
 
 
 def test_a_refused_reservation_is_not_tried_again_at_once_whatever_rounds_want() -> None:
-    world = World()
+    waits = Waits()
     ada, eve = reservation("ada"), reservation("eve")
-    world.backoff.failed(ada, refusal())
-    world.backoff.allowed(())
-    assert world.backoff.problem_of(ada) == "patch nodes 'a': 403 Forbidden: no"
-    assert world.backoff.problem_of(eve) == ""
-    assert world.backoff.problems() == (), "what rounds want"
-    world.now = 5
-    assert world.backoff.problem_of(ada) == ""
-    world.backoff.failed(ada, refusal())
-    world.now = 14.9
-    assert world.backoff.problem_of(ada), "twice as long"
-    world.backoff.worked(ada)
-    assert world.backoff.problem_of(ada) == ""
+    waits.backoff.failed(ada, refusal())
+    waits.backoff.allowed(())
+    assert waits.backoff.problem_of(ada) == "patch nodes 'a': 403 Forbidden: no"
+    assert waits.backoff.problem_of(eve) == ""
+    assert waits.backoff.problems() == (), "what rounds want"
+    waits.now = 5
+    assert waits.backoff.problem_of(ada) == ""
+    waits.backoff.failed(ada, refusal())
+    waits.now = 14.9
+    assert waits.backoff.problem_of(ada), "twice as long"
+    waits.backoff.worked(ada)
+    assert waits.backoff.problem_of(ada) == ""
 
 
 def test_reservations_that_were_refused_long_ago_are_forgotten() -> None:
-    world = World()
+    waits = Waits()
     for number in range(1_000):
-        world.backoff.failed(reservation(f"user-{number}"), refusal())
-        world.now += 1
-    assert len(world.backoff._reservations) <= 11
+        waits.backoff.failed(reservation(f"user-{number}"), refusal())
+        waits.now += 1
+    assert len(waits.backoff._reservations) <= 11

@@ -20,10 +20,7 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.test_reconciler import WHOLE, node, node_of, prepared
-from tests.placeholders.controller.world import at_work, shape
-
-__all__ = ["prepared"]
+from tests.placeholders.controller.world import WHOLE, at_work, node, node_of, shape
 
 GPU = shape(WHOLE)
 

@@ -12,10 +12,7 @@ from dra_spawner.placeholders.planner.actions import Action, CreatePlaceholder
 from dra_spawner.placeholders.planner.policy import Policy, Renewal, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from tests.cluster.under_test import ClusterUnderTest
-from tests.placeholders.controller.test_reconciler import node, prepared
-from tests.placeholders.controller.world import at_work, shape
-
-__all__ = ["prepared"]
+from tests.placeholders.controller.world import at_work, node, shape
 
 GOOD = shape({})
 BAD = shape({}, cpu="900m")

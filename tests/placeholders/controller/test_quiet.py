@@ -10,10 +10,7 @@ from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from tests.cluster.fault_proxy import FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.test_reconciler import WHOLE, node, prepared
-from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape
-
-__all__ = ["prepared"]
+from tests.placeholders.controller.world import WHOLE, PlaceholderWorld, at_work, node, shape
 
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 

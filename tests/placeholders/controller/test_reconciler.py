@@ -4,60 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from typing import Any
-
-import pytest_asyncio
 
 from dra_spawner import names
-from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.expectations import Expectations
 from dra_spawner.placeholders.controller.reservations import Reservations
 from dra_spawner.placeholders.planner.placement import PlacementKind
 from dra_spawner.placeholders.planner.policy import ReplicaRange
-from dra_spawner.simulator.claims import ObjectKey
-from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
-from tests.integration.devices import classes, device_class, node_with, shareable, whole
-from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, PlaceholderWorld, at_work, claim_spec, shape
+from tests.integration.devices import device_class, shareable, whole
+from tests.placeholders.controller.world import (
+    IMAGE,
+    SHARE,
+    WHOLE,
+    at_work,
+    claim_spec,
+    device_of,
+    node,
+    node_of,
+    seen_claim,
+    shape,
+)
 from tests.presence import present
-
-WHOLE = {"gpu": claim_spec()}
-SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
-
-
-def node(name: str, *devices: dict[str, Any], images: tuple[str, ...] = (IMAGE,)) -> list[dict[str, Any]]:
-    objects = node_with(name, *devices)
-    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
-    return objects if devices else objects[:1]
-
-
-@pytest_asyncio.fixture
-async def prepared(cluster: ClusterUnderTest) -> ClusterUnderTest:
-    await cluster.start_kubelet(fake=True)
-    await cluster.publish(
-        *classes(),
-        {
-            "apiVersion": "scheduling.k8s.io/v1",
-            "kind": "PriorityClass",
-            "metadata": {"name": PRIORITY_CLASS},
-            "value": -10,
-        },
-    )
-    return cluster
-
-
-def device_of(world: PlaceholderWorld, claim: str) -> Any:
-    tracked = world.watch.snapshot.claims.get(ObjectKey(world.cluster.namespace, claim))
-    return tracked.claim.status.devices if tracked is not None else None
-
-
-def seen_claim(world: PlaceholderWorld, claim: str) -> ObservedObject:
-    return present(world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(world.cluster.namespace, claim)))
-
-
-def node_of(world: PlaceholderWorld, pod: str) -> str:
-    found = world.watch.snapshot.pods.get(ObjectKey(world.cluster.namespace, pod))
-    return found.node_name if found is not None else ""
 
 
 async def test_hand_over(prepared: ClusterUnderTest) -> None:

@@ -22,7 +22,7 @@ def why(found: World) -> list[str]:
 def relabel(found: World, node: str, **changes: str | None) -> None:
     named = {names.IMAGES_READY: changes.get("ready"), names.ATTRACT: changes.get("attract")}
     for label, value in named.items():
-        found._carry_out(LabelNode(node, label, value, "for the test"))
+        found.carry_out(LabelNode(node, label, value, "for the test"))
 
 
 def test_the_only_node_it_may_run_on() -> None:

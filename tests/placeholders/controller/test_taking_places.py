@@ -16,11 +16,17 @@ from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
-from tests.placeholders.controller.test_reconciler import WHOLE, device_of, node, node_of, prepared
-from tests.placeholders.controller.world import PlaceholderWorld, at_work, shape, user_pod
+from tests.placeholders.controller.world import (
+    WHOLE,
+    PlaceholderWorld,
+    at_work,
+    device_of,
+    node,
+    node_of,
+    shape,
+    user_pod,
+)
 from tests.presence import present
-
-__all__ = ["prepared"]
 
 #: A node has 8 CPUs: a server has room beside a placeholder, or has none.
 BESIDE, FULL = 3, 5

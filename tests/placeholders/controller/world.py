@@ -1,4 +1,7 @@
-"""A reconciler at work on a cluster under test, and users' pods as the spawner makes them."""
+"""A reconciler at work on a cluster under test, and users' pods as the spawner makes them.
+
+In real time, on an API server and a scheduler of their own: decisions are carried out by the executor, and seen by watches.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.observed import ObservedObject
 from dra_spawner.placeholders.controller.executor import ActionExecutor
 from dra_spawner.placeholders.controller.reconciler import Reconciler
 from dra_spawner.placeholders.controller.reservations import Reservations
@@ -21,8 +25,12 @@ from dra_spawner.placeholders.planner.hypothetical_pods import requiring_readine
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape, shape_of
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import node_with
 from tests.polling import eventually
+from tests.presence import present
 
 IMAGE = "example.com/notebook:1"
 PAUSE = PlaceholderSettings().image
@@ -171,3 +179,27 @@ async def at_work(
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+
+WHOLE = {"gpu": claim_spec()}
+SHARE = {"gpu": claim_spec("gpu-share.example.com", "10Gi")}
+
+
+def node(name: str, *devices: dict[str, Any], images: tuple[str, ...] = (IMAGE,)) -> list[dict[str, Any]]:
+    objects = node_with(name, *devices)
+    objects[0]["status"]["images"] = [{"names": [image], "sizeBytes": 1} for image in images]
+    return objects if devices else objects[:1]
+
+
+def device_of(world: PlaceholderWorld, claim: str) -> Any:
+    tracked = world.watch.snapshot.claims.get(ObjectKey(world.cluster.namespace, claim))
+    return tracked.claim.status.devices if tracked is not None else None
+
+
+def seen_claim(world: PlaceholderWorld, claim: str) -> ObservedObject:
+    return present(world.watch.observed(Kind.RESOURCE_CLAIM, ObjectKey(world.cluster.namespace, claim)))
+
+
+def node_of(world: PlaceholderWorld, pod: str) -> str:
+    found = world.watch.snapshot.pods.get(ObjectKey(world.cluster.namespace, pod))
+    return found.node_name if found is not None else ""

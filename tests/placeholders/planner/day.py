@@ -109,8 +109,8 @@ class Recipe(World):
         there = [pod for pod in self.snapshot.pods.values() if pod.labels[names.COMPONENT] == names.PLACEHOLDER]
         for _ in range(PLACEHOLDERS - len(there)):
             name = f"user-placeholder-{next(self._numbers)}"
-            self._put(self._template(name))
-            self._put(self._placeholder(name))
+            self.apply(self._template(name))
+            self.apply(self._placeholder(name))
         self._last = Decisions((), (), self.planner_state)
         return self._last
 
@@ -129,7 +129,7 @@ class Recipe(World):
         manifest["metadata"] |= {
             "labels": {names.COMPONENT: names.PLACEHOLDER},
             "uid": f"uid-{name}",
-            "creationTimestamp": self._stamp(),
+            "creationTimestamp": self.stamp(),
         }
         manifest["spec"]["priority"] = -10
         if self.claims:

@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.placement import PlacementKind, find_place
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
 from dra_spawner.placeholders.planner.view import is_labelled
-from tests.placeholders.planner.test_chaos import Chaos
+from tests.placeholders.planner.chaos import Chaos
 from tests.placeholders.planner.world import GPU, NAMESPACE, World, gpu_claim
 
 

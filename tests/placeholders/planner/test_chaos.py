@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest

@@ -47,7 +47,7 @@ def test_when_the_clock_is_set_back_readiness_does_not_wait_for_it() -> None:
     world.settle()
     obj = world.objects["Node", ObjectKey("", "a")]
     obj["status"]["images"] = []
-    world._put(obj)
+    world.apply(obj)
     world.settle()
     assert not world.is_ready("a")
     world.now -= timedelta(hours=2)
@@ -62,7 +62,7 @@ def test_placeholders_make_way_again_when_the_clock_was_set_back() -> None:
     world.settle()
     world.user("ada", {"gpu": gpu_claim()})
     key = ObjectKey(NAMESPACE, "ada")
-    world._label("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
+    world.relabel("Pod", key, {names.PREEMPTED_AT: str(int((world.now + timedelta(hours=1)).timestamp()))})
     world.settle()
     assert world.where("ada") == "a"
 
@@ -122,7 +122,7 @@ def test_the_charts_own_placeholders_do_not_make_a_node_busy() -> None:
         },
         "spec": {"nodeName": "a", "containers": [{"name": "c", "image": "p", "resources": {"requests": {"cpu": "5"}}}]},
     }
-    world._put(chart)
+    world.apply(chart)
     world.user("ada", nodeName="b")
     world.settle()
     found = find_placement(world.view(), world.policy, PLAIN, NAMESPACE)

@@ -11,7 +11,7 @@ from dra_spawner.placeholders.planner.cluster_index import ClusterIndex
 from dra_spawner.placeholders.planner.decide import decide
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.simulator.claims import ObjectKey
-from tests.placeholders.planner.test_chaos import Chaos
+from tests.placeholders.planner.chaos import Chaos
 from tests.placeholders.planner.world import GPU, NAMESPACE, PLAIN, World, gpu_claim
 
 

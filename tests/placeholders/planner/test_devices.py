@@ -223,7 +223,7 @@ def test_a_server_that_finds_no_place_where_placeholders_do_fills_no_cluster_wit
     world.settle()
     for name, shape, claims in (("ada", PLAIN, {}), ("eve", GPU, {"gpu": gpu_claim()})):
         world.user(name, claims, nodeSelector={"zone": "elsewhere"})
-        world._label("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: shape.id})
+        world.relabel("Pod", ObjectKey(NAMESPACE, name), {names.SHAPE: shape.id})
     world.run(minutes=5)
     assert sorted(name for name in world.pending if not name.startswith("placeholder")) == ["ada", "eve"]
     assert len(world.view().placeholders_of_shape[PLAIN.id]) == 2, "one is kept, one was made beside ada"

@@ -43,7 +43,7 @@ def drawn(*nodes: str, minimum: int | None = None, **policy: object) -> World:
 
 def placeholder(world: World, node: str, number: int) -> None:
     """A placeholder on just this node."""
-    world._create(PLAIN)
+    world.create_placeholder(PLAIN)
     key = max((each.key for each in world.view().placeholders.values() if each.is_pending), key=lambda key: key.name)
     assert world.snapshot.schedule(world.snapshot.pods[key], node).fits
 
@@ -216,7 +216,7 @@ def test_nodes_that_are_cordoned_are_no_room() -> None:
     world = drawn("UUUUU", "+++++", minimum=2)
     obj = world.objects["Node", ObjectKey("", "b")]
     obj["spec"]["unschedulable"] = True
-    world._put(obj)
+    world.apply(obj)
     world.settle()
     assert len(world.pending) == 2, "placeholders wait, so a node is asked for"
     assert world.placeholders_on("b") == 0

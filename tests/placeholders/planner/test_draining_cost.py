@@ -31,10 +31,10 @@ def full(*placeholders: int) -> World:
         if number == 0:
             pods.append(user_manifest("ada", cpu="5"))
         for pod in pods:
-            pod["metadata"] |= {"uid": pod["metadata"]["name"], "creationTimestamp": world._stamp()}
+            pod["metadata"] |= {"uid": pod["metadata"]["name"], "creationTimestamp": world.stamp()}
             pod["spec"]["nodeName"] = name
             pod["status"] = {"phase": "Running"}
-            world._put(pod)
+            world.apply(pod)
     world.planner_state = PlannerState.fresh(world.now)
     world.now += timedelta(hours=1)
     return world

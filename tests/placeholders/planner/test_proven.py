@@ -23,7 +23,7 @@ class SlowWorld(World):
         for pod in list(self.snapshot.pods.values()):
             if pod.node_name and not pod.start_time:
                 phase = "Pending" if pod.node_name in self.broken else "Running"
-                self.snapshot.put(replace(pod, start_time=self._stamp(), phase=phase))
+                self.snapshot.put(replace(pod, start_time=self.stamp(), phase=phase))
 
 
 def world_with(*nodes: str, broken: tuple[str, ...]) -> SlowWorld:

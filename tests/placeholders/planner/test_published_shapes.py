@@ -21,6 +21,7 @@ from dra_spawner.placeholders.planner.published_shapes import (
     within_bounds,
 )
 from dra_spawner.placeholders.planner.shapes import Shape
+from tests.placeholders.planner.nonsense_shapes import NONSENSE, node_terms
 from tests.placeholders.planner.world import GPU, PLAIN, SHARE, World, user_shape
 
 NAMES = ("gpu", "gpu/memory=large", "gpu/image=a,b", "gpu/memory=large,image=torch", "gpu/memory=large,image=a,b")
@@ -95,21 +96,6 @@ def test_what_an_object_cannot_hold_is_left_out() -> None:
     assert len([name for name in found.shapes if name.startswith("small/")]) == 10
     assert list(found.skipped) == ["big/*"]
     assert found.skipped["big/*"].startswith("40 combinations of several options are too many")
-
-
-def node_terms(**expression: Any) -> dict[str, Any]:
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
-
-
-NONSENSE = {
-    "quantity": Shape("bad", {}, ({"requests": {"cpu": "abc"}},), {}),
-    "no-requests": Shape("bad", {}, ({},), {}),
-    "no-container": Shape("bad", {}, (), {}),
-    "devices": Shape("bad", {"gpu": {"devices": "x"}}, ({"requests": {}},), {}),
-    "affinity": Shape("bad", {}, ({"requests": {}},), {"affinity": {"nodeAffinity": ""}}),
-    "host-network": Shape("bad", {}, ({"requests": {}},), {"hostNetwork": True}),
-}
 
 
 @pytest.mark.parametrize("bad", NONSENSE.values(), ids=NONSENSE.keys())

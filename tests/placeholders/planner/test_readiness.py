@@ -22,7 +22,7 @@ def ready_node() -> World:
 def lose_images(world: World, node: str) -> None:
     obj = world.objects["Node", ObjectKey("", node)]
     obj["status"]["images"] = []
-    world._put(obj)
+    world.apply(obj)
 
 
 def lose_devices(world: World, node: str) -> None:
@@ -95,7 +95,7 @@ def test_a_pool_of_which_a_part_is_missing_closes_the_node() -> None:
     world = ready_node()
     part = gpu_slice("a", 1, "")
     part["spec"]["pool"] |= {"generation": 2, "resourceSliceCount": 2}
-    world._put(part)
+    world.apply(part)
     world.decide()
     assert not world.is_ready("a")
 

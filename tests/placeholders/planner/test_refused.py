@@ -89,13 +89,13 @@ def test_and_without_the_right_to_label_the_pod(monkeypatch: pytest.MonkeyPatch)
     world = full_hub()
     world.refused["ada"] = SAYS
     world.user("ada", {"gpu": gpu_claim()})
-    executor = world._carry_out
+    executor = world.carry_out
 
     def refuse(action: Action) -> None:
         if not isinstance(action, LabelPod):
             executor(action)
 
-    monkeypatch.setattr(world, "_carry_out", refuse)
+    monkeypatch.setattr(world, "carry_out", refuse)
     pass_minutes(world, 10)
     assert [round(each / 10) for each in yields(world)] == [1, 4, 16]
 

@@ -61,7 +61,7 @@ def placeholder_waits(world: World) -> None:
         shapes={**world.policy.shapes, HUGE.id: HUGE},
         replicas={**world.policy.replicas, HUGE.id: ReplicaRange(1, 1)},
     )
-    world._create(HUGE)
+    world.create_placeholder(HUGE)
 
 
 @pytest.mark.parametrize(

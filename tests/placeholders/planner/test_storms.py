@@ -12,7 +12,7 @@ from dra_spawner.placeholders.lifecycle import Cause
 from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder, Hold
 from dra_spawner.placeholders.planner.policy import Policy, ReplicaRange
 from dra_spawner.placeholders.planner.shapes import Shape
-from tests.placeholders.planner.test_devices import ended, hub
+from tests.placeholders.planner.device_hub import ended, hub
 from tests.placeholders.planner.world import GPU, PLAIN, World, gpu_claim, user_shape
 
 OTHER = user_shape(cpu="900m")
@@ -115,7 +115,7 @@ def test_somebody_who_deletes_all_placeholders_does_not_make_the_service_busy() 
         world.schedule()
         world.decide()
         for key in world.view().placeholders:
-            world._remove_pod(key)
+            world.remove_pod(key)
         world.pass_time(seconds=0.1)
     assert made(world) <= 100 + 5 * 100
     assert world.last.planner_state.creations.is_exhausted

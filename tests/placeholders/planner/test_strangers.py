@@ -77,7 +77,7 @@ class SharedWorld(World):
         entries = []
         for entry, claim in (claims or {}).items():
             template = {"metadata": {"name": f"{name}-{entry}", "namespace": namespace}, "spec": {"spec": claim}}
-            self._put({"kind": "ResourceClaimTemplate", **template})
+            self.apply({"kind": "ResourceClaimTemplate", **template})
             entries.append({"name": entry, "resourceClaimTemplateName": f"{name}-{entry}"})
         if named:
             entries[0] = {"name": entries[0]["name"], "resourceClaimName": named}
@@ -91,8 +91,8 @@ class SharedWorld(World):
     def put(self, manifest: dict[str, Any], **metadata: Any) -> None:
         """Somebody makes an object."""
         name = manifest["metadata"]["name"]
-        manifest["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": self._stamp(), **metadata}
-        self._put(manifest)
+        manifest["metadata"] |= {"uid": f"uid-{name}", "creationTimestamp": self.stamp(), **metadata}
+        self.apply(manifest)
 
 
 def hub(shape: Shape, minimum: int, kind: type[World] = SharedWorld) -> Any:
@@ -108,8 +108,8 @@ def test_claims_of_other_namespaces_are_left_alone() -> None:
         elsewhere = placeholder_claims(GPU, "theirs", PlaceholderSettings(namespace="other-hub"))[0]
         ours = placeholder_claims(GPU, "orphan", PlaceholderSettings(namespace=NAMESPACE))[0]
         for claim in (elsewhere, ours):
-            claim["metadata"] |= {"uid": f"uid-{claim['metadata']['name']}", "creationTimestamp": world._stamp()}
-            world._put(claim)
+            claim["metadata"] |= {"uid": f"uid-{claim['metadata']['name']}", "creationTimestamp": world.stamp()}
+            world.apply(claim)
         assert {each.key.namespace for each in world.view().warm_claims()} == {NAMESPACE}
         world.run(minutes=3)
         deleted = [(str(each.claim), each.uid) for each in world.actions(DeleteClaim)]
@@ -246,10 +246,10 @@ def test_a_claim_that_is_there_says_what_its_pod_asks_for() -> None:
     pod["status"] = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "eve-gpu-1"}]}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "eve", "uid": "uid-eve", "controller": True}
     metadata = {"name": "eve-gpu-1", "namespace": STRANGER, "ownerReferences": [owner]}
-    world._put({"kind": "ResourceClaim", "metadata": metadata, "spec": CLAIM["gpu"]})
-    world._put(pod)
+    world.apply({"kind": "ResourceClaim", "metadata": metadata, "spec": CLAIM["gpu"]})
+    world.apply(pod)
     template = {"metadata": {"name": "eve-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
-    world._put({"kind": "ResourceClaimTemplate", **template})
+    world.apply({"kind": "ResourceClaimTemplate", **template})
     world.decide()
     assert for_pending_pod(world) == []
 
@@ -262,7 +262,7 @@ def test_a_template_that_comes_later_is_looked_at() -> None:
     world.decide()
     assert for_pending_pod(world) == []
     template = {"metadata": {"name": "ada-gpu", "namespace": STRANGER}, "spec": {"spec": large.claims["gpu"]}}
-    world._put({"kind": "ResourceClaimTemplate", **template})
+    world.apply({"kind": "ResourceClaimTemplate", **template})
     world.decide()
     assert for_pending_pod(world) == [f"{STRANGER}/ada"]
 

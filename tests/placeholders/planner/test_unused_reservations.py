@@ -119,7 +119,7 @@ def test_an_older_pod_of_that_name_does_not_forsake_it(before: float) -> None:
 def test_a_promise_of_which_it_is_not_known_when_it_was_given_lasts() -> None:
     world = hub("a")
     kept = reserved(world)
-    world._label("ResourceClaim", kept.claims[0], {names.RESERVED_SINCE: None})
+    world.relabel("ResourceClaim", kept.claims[0], {names.RESERVED_SINCE: None})
     world.user("ada", {"gpu": gpu_claim()})
     world.run(minutes=0.4)
     assert not causes(world)

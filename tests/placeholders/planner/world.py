@@ -1,5 +1,8 @@
 """A cluster in virtual time: nodes come and go, the scheduler is the simulator, decisions are carried out at once.
 
+It has no API server: the planner's decisions are tested on a snapshot, thousands of rounds in a second. What an API server
+adds is tested in `tests.placeholders.controller.world`.
+
 What an autoscaler, a kubelet and an image puller would do is done by the tests' steps.
 """
 
@@ -176,7 +179,7 @@ class World:
     ) -> None:
         """A node comes; with ``memory`` its GPUs can be shared."""
         for obj in self.node_objects(name, cpu, gpus, memory, images, labels):
-            self._put(obj)
+            self.apply(obj)
 
     def node_objects(
         self,
@@ -188,17 +191,17 @@ class World:
         labels: Mapping[str, str] | None = None,
     ) -> list[Json]:
         """A node and what its driver publishes."""
-        return node_objects(name, cpu, gpus, memory, images, created=self._stamp(), labels=labels)
+        return node_objects(name, cpu, gpus, memory, images, created=self.stamp(), labels=labels)
 
     def slice(self, node: str, gpus: int, memory: str = "") -> None:
         """A driver publishes a node's GPUs."""
-        self._put(gpu_slice(node, gpus, memory))
+        self.apply(gpu_slice(node, gpus, memory))
 
     def pull(self, node: str) -> None:
         """A node has all images."""
         obj = self.objects["Node", ObjectKey("", node)]
         obj["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
-        self._put(obj)
+        self.apply(obj)
 
     def remove_node(self, name: str) -> None:
         for pod in take_down_node(self.snapshot, name):
@@ -214,14 +217,14 @@ class World:
     ) -> None:
         """A user's pod is created: with claims of its own, or with claims that are there (by entry)."""
         manifest = user_manifest(name, (*(claims or ()), *(claim_names or ())), **kind)
-        manifest["metadata"] |= {"uid": f"uid-{name}-{next(self._numbers)}", "creationTimestamp": self._stamp()}
+        manifest["metadata"] |= {"uid": f"uid-{name}-{next(self._numbers)}", "creationTimestamp": self.stamp()}
         shape = shape_of(manifest, claims or {}, frozenset((names.IMAGES_READY,)))
         manifest["metadata"]["labels"][names.SHAPE] = shape.id
         manifest["spec"]["priority"] = 0
         entries = [{"name": entry, "resourceClaimName": claim} for entry, claim in (claim_names or {}).items()]
         for entry, spec in (claims or {}).items():
             template = f"{name}-{entry}"
-            self._put(
+            self.apply(
                 {
                     "kind": "ResourceClaimTemplate",
                     "metadata": {"name": template, "namespace": NAMESPACE},
@@ -231,11 +234,11 @@ class World:
             entries.append({"name": entry, "resourceClaimTemplateName": template})
         if entries:
             manifest["spec"]["resourceClaims"] = entries
-        self._put(manifest)
+        self.apply(manifest)
 
     def leave(self, name: str) -> None:
         """A user's server ends."""
-        self._remove_pod(ObjectKey(NAMESPACE, name))
+        self.remove_pod(ObjectKey(NAMESPACE, name))
 
     def schedule(self) -> None:
         """The scheduler places what fits: by its scores, preempting for CPU and memory, never for devices."""
@@ -278,7 +281,7 @@ class World:
         self.planner_state = decided.planner_state
         for action in decided.actions:
             self.log.append((self.now, action))
-            self._carry_out(action)
+            self.carry_out(action)
         return decided
 
     def settle(self, seconds: float = 1.0) -> None:
@@ -359,22 +362,23 @@ class World:
             if self.kubelets_start and pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
                 self.snapshot.put(replace(pod, phase="Running"))
 
-    def _carry_out(self, action: Action) -> None:
+    def carry_out(self, action: Action) -> None:
+        """Do what the executor would do."""
         match action:
             case CreatePlaceholder():
-                self._create(self.policy.shapes[action.shape], action.avoid)
+                self.create_placeholder(self.policy.shapes[action.shape], action.avoid)
             case DeletePlaceholder():
                 assert self.snapshot.pods[action.key].uid == action.uid
                 assert self.snapshot.pods[action.key].labels[names.COMPONENT] == names.PLACEHOLDER
-                self._remove_pod(action.key)
+                self.remove_pod(action.key)
             case LabelNode():
                 obj = self.objects["Node", ObjectKey("", action.node)]
                 obj["metadata"]["labels"].pop(action.label, None)
                 if action.value is not None:
                     obj["metadata"]["labels"][action.label] = action.value
-                self._put(obj)
+                self.apply(obj)
             case LabelPod():
-                self._label("Pod", action.key, {action.label: action.value})
+                self.relabel("Pod", action.key, {action.label: action.value})
             case AddConsumer():
                 claim = self.snapshot.claims[action.claim]
                 if action.owner:
@@ -385,22 +389,23 @@ class World:
                 assert self.snapshot.claims[action.claim].claim.uid == action.uid
                 self.snapshot.remove_claim(action.claim)
 
-    def _create(self, shape: Shape, avoid: Collection[str] = ()) -> None:
+    def create_placeholder(self, shape: Shape, avoid: Collection[str] = ()) -> None:
+        """A placeholder is created, with its claims."""
         name = f"placeholder-{next(self._numbers)}"
-        stamp = {"creationTimestamp": self._stamp()}
+        stamp = {"creationTimestamp": self.stamp()}
         for manifest in placeholder_claims(shape, name, SETTINGS):
             manifest["metadata"] |= {"uid": f"uid-{manifest['metadata']['name']}", **stamp}
-            self._put(manifest)
+            self.apply(manifest)
         pod = placeholder_pod(shape, name, SETTINGS, avoid)
         pod["metadata"] |= {"uid": f"uid-{name}", **stamp}
         pod["spec"]["priority"] = -10
-        self._put(pod)
+        self.apply(pod)
 
     def reserve(self, claim: ObjectKey, pod: str, until: datetime) -> None:
         """A user is promised a warm claim."""
         since, end = (str(int(each.timestamp())) for each in (self.now, until))
         written = {names.RESERVED_FOR: pod, names.RESERVED_SINCE: since, names.RESERVED_UNTIL: end}
-        self._label("ResourceClaim", claim, written)
+        self.relabel("ResourceClaim", claim, written)
 
     def reservation(self, placement: Placement, pod: str) -> str:
         """What `placeholders.placements` does: the warm claim is kept for a user.
@@ -417,14 +422,16 @@ class World:
             self.snapshot.put(replace(self.snapshot.claims[key], owner_uids=()))
         return kept.claims[0].name
 
-    def _label(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
+    def relabel(self, kind: str, key: ObjectKey, changes: Mapping[str, str | None]) -> None:
+        """Labels of a pod or a claim change; those with ``None`` go."""
         # The simulator's own objects say where a pod is and what a claim holds; only labels change.
         table: Any = self.snapshot.pods if kind == "Pod" else self.snapshot.claims
         item = table[key]
         merged = {name: value for name, value in {**item.labels, **changes}.items() if value is not None}
         self.snapshot.put(replace(item, labels=merged))
 
-    def _remove_pod(self, key: ObjectKey) -> None:
+    def remove_pod(self, key: ObjectKey) -> None:
+        """A pod goes, and with it the claims that it alone used and that are not reserved."""
         self.snapshot.remove_pod(key)
         obj = self.objects.pop(("Pod", key), None)
         # Claims of placeholders are owned by them and by those who took them over.
@@ -435,11 +442,13 @@ class World:
             if claim is not None and not users and reservation_of(claim) is None:
                 self.snapshot.remove_claim(name)
 
-    def _put(self, obj: Json) -> None:
+    def apply(self, obj: Json) -> None:
+        """An object is created, or changed."""
         broken = self.snapshot.apply(obj)
         assert broken is None, broken
         metadata = obj["metadata"]
         self.objects[obj["kind"], ObjectKey(metadata.get("namespace", ""), metadata["name"])] = obj
 
-    def _stamp(self) -> str:
+    def stamp(self) -> str:
+        """Now, as the API writes it."""
         return self.now.isoformat().replace("+00:00", "Z")

@@ -1,0 +1,144 @@
+"""A hub with its service, both processes of their own, which keeps placeholders ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from dra_spawner import names
+from tests.cluster.access import PLACEHOLDER_RULES, SERVICE_ACCOUNT, grant, service_token
+from tests.cluster.control_plane import write_kubeconfig
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import classes, node_with, shareable
+from tests.integration.hub_process import HubProcess
+from tests.integration.hub_with_service import CONFIG
+from tests.integration.service_process import free_url
+from tests.polling import eventually
+
+IMAGE = "this-machine/quick-server:1"
+PRIORITY_CLASS = "dra-spawner-placeholder"
+#: The shipped profile of this name: 10Gi of a GPU's memory.
+PROFILE = {"profile": "gpu-slice"}
+WANTED = 3
+Json = dict[str, Any]
+
+
+async def service_kubeconfig(cluster: ClusterUnderTest) -> Path:
+    """Of an account that may do what is shipped for the service."""
+    if cluster.kind == "embedded":
+        return cluster.admin_kubeconfig
+    token = await service_token(cluster.admin, cluster.namespace)
+    await grant(cluster.admin, cluster.namespace, PLACEHOLDER_RULES, SERVICE_ACCOUNT)
+    server = {"server": cluster.url, "certificate-authority": str(cluster.certificate_authority)}
+    return write_kubeconfig(cluster.directory / "service.kubeconfig", server, token, cluster.namespace)
+
+
+class Hub(HubProcess):
+    """A hub that manages the service as the shipped configuration says."""
+
+    def __init__(self, cluster: ClusterUnderTest, kubeconfig: Path, more: str = "") -> None:
+        directory = cluster.directory / "hub"
+        directory.mkdir()
+        settings = directory / "service_config.py"
+        settings.write_text(
+            f"c.DRASpawnerService.placeholders = {{'gpu-slice': {{'min': {WANTED}, 'max': 20}}}}\n"
+            "c.DRASpawnerService.lease_seconds = 3\n"
+            "c.DRASpawnerService.reservation_seconds = 10\n"
+        )
+        self.service_url = free_url()
+        text = f"""
+load_subconfig({str(CONFIG)!r})
+c.JupyterHub.services[-1]["url"] = {self.service_url!r}
+c.JupyterHub.services[-1]["command"] += ["--config", {str(settings)!r}]
+c.JupyterHub.services[-1]["environment"] |= {{"KUBECONFIG": {str(kubeconfig)!r}, "POD_NAMESPACE": {cluster.namespace!r}}}
+c.Authenticator.admin_users = {{"admin"}}
+# This machine may be busy with other things.
+c.DRASpawner.placement_wait_seconds = 20
+c.DRASpawner.k8s_api_request_timeout = 20
+c.JupyterHub.load_roles[0]["scopes"].append("tokens")
+"""
+        super().__init__(directory, cluster.hub_kubeconfig, cluster.namespace, text + more)
+        self.cluster = cluster
+
+    async def items(self, plural: str) -> list[Json]:
+        found: list[Json] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
+        return found
+
+    async def placeholders(self) -> list[Json]:
+        return [
+            pod
+            for pod in await self.items("pods")
+            if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
+
+    async def until_warm(self) -> None:
+        """Until as many places as are wanted can be taken over."""
+
+        async def all_warm() -> bool:
+            nodes = (await self.cluster.admin.list("/api/v1/nodes"))["items"]
+            ready = {node["metadata"]["name"] for node in nodes if names.IMAGES_READY in node["metadata"]["labels"]}
+            placed = [pod for pod in await self.placeholders() if pod["spec"].get("nodeName") in ready]
+            return len(placed) == WANTED
+
+        await eventually(all_warm, "placeholders are warm", within_seconds=40)
+
+    async def claim_of(self, user: str) -> Json:
+        pod = await self.cluster.admin.get(self.cluster.path("pods", f"jupyter-{user}"))
+        (entry,) = pod["spec"]["resourceClaims"]
+        name = entry.get("resourceClaimName") or pod["status"]["resourceClaimStatuses"][0]["resourceClaimName"]
+        return await self.cluster.admin.get(self.cluster.path("resourceclaims", name))
+
+    async def decisions(self) -> list[Json]:
+        """What the service decided, as an administrator reads it."""
+        await self.add_user("admin")
+        status, body = await self.request("POST", "/users/admin/tokens", {})
+        assert status == 201, body
+        headers = {"Authorization": f"token {body['token']}"}
+        url = f"{self.url}/services/dra-spawner/api/decisions?limit=1000"
+        async with aiohttp.ClientSession(headers=headers) as session, session.get(url) as answer:
+            assert answer.status == 200, await answer.text()
+            return (await answer.json())["items"]
+
+    async def service_process(self) -> int:
+        """Of the service at present."""
+
+        async def find() -> int:
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    parent = int((process / "stat").read_text().rpartition(")")[2].split()[1])
+                    command = (process / "cmdline").read_bytes()
+                except OSError:
+                    continue
+                if parent == self.process.pid and b"dra_spawner.service" in command:
+                    return int(process.name)
+            return 0
+
+        return await eventually(find, "the hub has started the service")
+
+    async def only_placeholders_are_left(self) -> None:
+        async def none() -> bool:
+            placeholders = await self.placeholders()
+            kept = {entry["resourceClaimName"] for pod in placeholders for entry in pod["spec"]["resourceClaims"]}
+            claims = {claim["metadata"]["name"] for claim in await self.items("resourceclaims")}
+            pods = await self.items("pods")
+            return not await self.items("resourceclaimtemplates") and claims <= kept and len(pods) == len(placeholders)
+
+        await eventually(none, "nothing but placeholders is left", within_seconds=120)
+
+
+async def prepare(cluster: ClusterUnderTest, *more: Json) -> None:
+    """Two nodes with twelve shares of 10Gi, and more nodes and slices; all have the image. And the shipped priority."""
+    priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": PRIORITY_CLASS}}
+    objects = [*node_with("node-a", shareable("gpu-0"), shareable("gpu-1")), *node_with("node-b", shareable("gpu-0"))]
+    objects += more
+    for each in objects:
+        if each["kind"] == "Node":
+            each["status"]["images"] = [{"names": [IMAGE], "sizeBytes": 1}]
+    await cluster.publish(*classes(), {**priority, "value": -10}, *objects)
+
+
+def messages(events: list[Json]) -> list[str]:
+    return [event["message"] for event in events]

@@ -1,0 +1,106 @@
+"""Placeholders on a real node, and one that is reserved."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from dra_spawner.dra.claims import AllocatedDevice
+from dra_spawner.placeholders.planner.policy import ReplicaRange
+from dra_spawner.placeholders.planner.shapes import Shape
+from dra_spawner.simulator.claims import ObjectKey
+from tests.cluster.under_test import ClusterUnderTest
+from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.presence import present
+
+from .devices import GPU_SHARE_CLASS
+from .images import PAUSE, QUICK_SERVER
+from .objects import claim_spec
+from .real_node import RealNode
+
+SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
+#: Longest that anything but the driver and the volume may take here.
+QUICK_SECONDS = 20.0
+
+
+@dataclass
+class Kept:
+    """A place that is kept, on a node, with room beside it or not."""
+
+    node: RealNode
+    cluster: ClusterUnderTest
+    world: PlaceholderWorld
+    cpu: str
+    placeholder: ObjectKey
+    claim: str
+    allocated: set[bool]
+
+    @property
+    def path(self) -> str:
+        return f"{self.cluster.namespace}/{self.claim}"
+
+    @property
+    def claim_key(self) -> ObjectKey:
+        return ObjectKey(self.cluster.namespace, self.claim)
+
+    def share(self) -> AllocatedDevice:
+        """What of which device the claim has at present."""
+        (share,) = present(self.world.watch.snapshot.claims[self.claim_key].claim.status.devices)
+        return share
+
+    async def comes(self, name: str = "ada", **spec: Any) -> None:
+        """The server's pod is created."""
+        entries = {"gpu": self.claim}
+        await self.world.named_user(name, entries, SHARE, cpu=self.cpu, image=QUICK_SERVER, **spec)
+
+    async def until_gone(self, seconds: float = QUICK_SECONDS) -> None:
+        await self.world.until(lambda: self.placeholder not in self.world.watch.snapshot.pods, seconds, "it goes")
+
+    def methods(self) -> list[str]:
+        """What the kubelet asked of the driver about the claim."""
+        return [each.method for each in self.node.gpus.calls(claim=self.path)]
+
+
+@contextlib.asynccontextmanager
+async def placeholders(
+    cluster: ClusterUnderTest, wanted: Shape, number: int = 1, **policy: Any
+) -> AsyncIterator[PlaceholderWorld]:
+    """Real decisions on the cluster: so many places of a shape are kept; `policy` is what of the policy is different."""
+    await cluster.publish(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": PRIORITY_CLASS},
+            "value": -10,
+        }
+    )
+    async with at_work(cluster, (wanted, ReplicaRange(number, number)), image=PAUSE) as world:
+        world.policy = replace(world.policy, **policy)
+        yield world
+
+
+@contextlib.asynccontextmanager
+async def kept(node: RealNode, cluster: ClusterUnderTest, *, is_full: bool) -> AsyncIterator[Kept]:
+    """A placeholder that runs on the node, and is promised to ada."""
+    cores = int(node.node()["status"]["allocatable"]["cpu"])
+    cpu = f"{cores * 600}m" if is_full else "100m"
+    wanted = shape(SHARE, cpu=cpu, image=QUICK_SERVER)
+    async with placeholders(cluster, wanted) as world:
+        await world.until(lambda: any(each.pod.is_running for each in world.warm(wanted)), QUICK_SECONDS)
+        reservation = await world.reservations.place(wanted, cluster.namespace, "ada")
+        placeholder = present(reservation.placement.placeholder).key
+        # No other one comes, whose devices a slow driver would be at work at in the end.
+        readiness = replace(world.policy.readiness, settle=timedelta(seconds=1))
+        world.policy = replace(world.policy, replicas={wanted.id: ReplicaRange(0, 0)}, readiness=readiness)
+        place = Kept(node, cluster, world, cpu, placeholder, reservation.claims["gpu"], set())
+
+        def note(_: object) -> None:
+            tracked = world.watch.snapshot.claims.get(place.claim_key)
+            if tracked is not None:
+                place.allocated.add(tracked.claim.is_allocated)
+
+        world.watch.on_change(note)
+        yield place

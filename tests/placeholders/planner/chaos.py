@@ -1,0 +1,250 @@
+"""Anything that can happen to a hub in a cluster, drawn at random, with what must hold after each step."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+from dra_spawner.placeholders.planner.actions import CreatePlaceholder, DeletePlaceholder
+from dra_spawner.placeholders.planner.placement import PlacementKind, find_placement
+from dra_spawner.placeholders.planner.planner_state import PlannerState
+from dra_spawner.placeholders.planner.policy import Budget, Grace, Policy, Renewal, ReplicaRange
+from dra_spawner.placeholders.planner.published_shapes import (
+    PublishedShapes,
+    policy_with,
+    published_config_map,
+    read_config_map,
+)
+from tests.placeholders.planner.nonsense_shapes import NONSENSE
+from tests.placeholders.planner.world import (
+    GPU,
+    IMAGE,
+    NAMESPACE,
+    PLAIN,
+    SHARE,
+    World,
+    gpu_claim,
+    share_claim,
+    user_shape,
+)
+from tests.presence import present
+
+BUDGET = Budget(per_second=0.2, burst=4, per_node=2)
+RENEWAL = Renewal(per_second=0.1, burst=10, whole_in=timedelta(minutes=10))
+KINDS = {
+    "plain": ({}, PLAIN),
+    "gpu": ({"gpu": gpu_claim()}, GPU),
+    "share": ({"gpu": share_claim("10Gi")}, SHARE),
+    "large": ({"gpu": share_claim("20Gi")}, user_shape({"gpu": share_claim("20Gi")})),
+}
+#: What the hub may publish of its profiles one after the other.
+PUBLISHED = tuple(
+    tuple(zip(shapes, (ReplicaRange(3, 6), ReplicaRange(1, 4), ReplicaRange(2, 5)), strict=False))
+    for shapes in (
+        (PLAIN, GPU, SHARE),
+        (user_shape(cpu="900m"), GPU, user_shape({"gpu": share_claim("5Gi")})),
+        (PLAIN, user_shape({"gpu": gpu_claim()}, cpu="900m")),
+    )
+)
+MOST_KEPT = 6
+
+
+def world() -> World:
+    policy = Policy(
+        shapes={shape.id: shape for shape, _ in PUBLISHED[0]},
+        replicas={shape.id: replicas for shape, replicas in PUBLISHED[0]},
+        budget=BUDGET,
+        renewal=RENEWAL,
+        grace=Grace(new_node=timedelta(minutes=2), freed_node=timedelta(minutes=2)),
+        newest=timedelta(minutes=10),
+    )
+    return World(policy)
+
+
+class Chaos:
+    """Does one random thing after the other."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.world = world()
+        self.number = 0
+        self.begun = self.world.now
+        self.restarts = 0
+        self.most_waiting = 0
+        self.handed: Counter[str] = Counter()
+
+    def name(self, prefix: str) -> str:
+        self.number += 1
+        return f"{prefix}-{self.number}"
+
+    def step(self) -> None:
+        happening = self.random.choices(
+            (
+                self.node,
+                self.lose_node,
+                self.user,
+                self.placed_user,
+                self.leave,
+                self.pull,
+                self.fail,
+                self.fail_all,
+                self.delete_all,
+                self.publish,
+                self.trouble,
+                self.restart,
+                self.wait,
+            ),
+            (3, 1, 3, 5, 8, 3, 1, 1, 1, 2, 1, 1, 6),
+        )[0]
+        happening()
+        if self.random.random() < 0.8:
+            self.world.schedule()
+        self.decide()
+        if self.random.random() < 0.8:
+            self.world.schedule()
+        self.world.pass_time(seconds=self.random.choice((0.2, 1, 3, 10)))
+
+    def decide(self) -> None:
+        """Moving and tidying up leave as many warm as must be; users, and what happens to nodes, may take more."""
+        view = self.world.view()
+        warm = {shape: {each.key for each in view.warm(shape)} for shape in self.world.policy.replicas}
+        decided = self.world.decide()
+        evicted = {
+            each.key for each in decided.actions if isinstance(each, DeletePlaceholder) and each.cause.is_eviction
+        }
+        for shape, keys in warm.items():
+            if keys & evicted:
+                assert len(keys - evicted) >= self.world.policy.replicas_of(shape).kept, decided.actions
+
+    def node(self) -> None:
+        if len(self.world.snapshot.nodes) < 8:
+            gpus, memory = self.random.choice(((0, ""), (2, ""), (1, "40Gi")))
+            images = self.random.choice(((), (IMAGE,)))
+            self.world.node(self.name("node"), "6", gpus, memory, images)
+
+    def lose_node(self) -> None:
+        if self.world.snapshot.nodes and self.random.random() < 0.5:
+            self.world.remove_node(self.random.choice(sorted(self.world.snapshot.nodes)))
+
+    def user(self) -> None:
+        claims, _ = KINDS[self.random.choice(sorted(KINDS))]
+        self.world.user(self.name("user"), claims)
+
+    def placed_user(self) -> None:
+        """As the spawner does: asks for a placement, gets a reservation, makes a pod that names the claim, or dies."""
+        kind = self.random.choice(("plain", "gpu", "share"))
+        claims, shape = KINDS[kind]
+        name = self.name("user")
+        found = find_placement(self.world.view(), self.world.policy, shape, NAMESPACE)
+        if found.kind is PlacementKind.WARM and (warm := present(found.placeholder)).claims:
+            assert warm.reservation is None
+            claim = self.world.reservation(found, name)
+            if self.random.random() < 0.2:
+                return  # a hub that died
+            self.world.user(name, claim_names={"gpu": claim})
+            self.handed[claim] += 1
+        else:
+            self.world.user(name, claims)
+
+    def leave(self) -> None:
+        users = sorted(self.world.view().users)
+        if users:
+            self.world.leave(self.random.choice(users).name)
+
+    def pull(self) -> None:
+        for name in sorted(self.world.snapshot.nodes):
+            self.world.pull(name)
+
+    def fail(self) -> None:
+        """The kubelet ends a placeholder, as its node is short of something."""
+        if kept := sorted(self.world.view().placeholders):
+            pod = self.world.snapshot.pods[self.random.choice(kept)]
+            self.world.snapshot.put(replace(pod, phase="Failed"))
+
+    def fail_all(self) -> None:
+        """None of them can run: a device plugin is broken everywhere."""
+        for key in self.world.view().placeholders:
+            pod = self.world.snapshot.pods[key]
+            if pod.node_name:
+                self.world.snapshot.put(replace(pod, phase="Failed"))
+
+    def delete_all(self) -> None:
+        """Somebody, or something, takes them for leftovers."""
+        for key, each in self.world.view().placeholders.items():
+            if each.reservation is None:
+                self.world.remove_pod(key)
+
+    def publish(self) -> None:
+        """The hub's profiles change, and back, and change; some make no sense."""
+        choices = {f"choice-{number}": each for number, each in enumerate(self.random.choice(PUBLISHED))}
+        shapes = {name: shape for name, (shape, _) in choices.items()}
+        if self.random.random() < 0.5:
+            shapes["nonsense"] = NONSENSE[self.random.choice(sorted(NONSENSE))]
+        published = read_config_map(published_config_map(PublishedShapes(shapes), NAMESPACE, {}))
+        replicas = {name: each for name, (_, each) in choices.items()}
+        self.world.policy, _ = policy_with(self.world.policy, published, {**replicas, "nonsense": ReplicaRange(1, 2)})
+
+    def trouble(self) -> None:
+        self.world.problem = self.random.choice(("", "", "the API server does not answer"))
+
+    def restart(self) -> None:
+        """A new leader knows only what is in the cluster."""
+        self.world.planner_state = PlannerState.fresh(self.world.now)
+        self.restarts += 1
+
+    def wait(self) -> None:
+        self.world.pass_time(seconds=self.random.choice((5, 20, 60)))
+
+    def check(self) -> None:
+        world = self.world
+        view = world.view()
+        # No warm claim is two users'.
+        assert not [name for name, times in self.handed.items() if times > 1]
+        users_of_claim = Counter(
+            each.claim for pod in view.users.values() for each in pod.claims if each.claim and each.template is None
+        )
+        assert all(times == 1 for times in users_of_claim.values())
+        # Budgets hold, over all restarts.
+        tidied = [each for each in world.actions(DeletePlaceholder) if each.cause.is_eviction]
+        seconds = (world.now - self.begun).total_seconds()
+        assert len(tidied) <= BUDGET.burst + BUDGET.per_second * seconds
+        # Nor are more made than may be; only a new leader has a whole bucket again.
+        self.most_waiting = max(self.most_waiting, len(view.pending_users), len(world.pending_records))
+        wanted = MOST_KEPT + self.most_waiting
+        of_users = sum(each.cause.is_of_users for each in world.actions(DeletePlaceholder))
+        most = (self.restarts + 1) * RENEWAL.most(wanted) + RENEWAL.rate(wanted) * seconds + of_users
+        assert len(world.actions(CreatePlaceholder)) <= most
+        # Never more than wanted.
+        for shape, replicas in world.policy.replicas.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) <= replicas.max
+        # Every user that waited has a reason.
+        if not world.last.frozen:
+            assert {each.pod for each in world.last.waiting} == world.pending_records
+
+    def rest(self) -> None:
+        """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
+        world = self.world
+        world.problem = ""
+        self.publish()
+        for name in sorted(world.snapshot.nodes):
+            world.pull(name)
+        world.run(minutes=30, every_seconds=20)
+        world.log.clear()
+        world.run(minutes=10, every_seconds=60)
+        assert world.log == [], "with no change in the cluster nothing is done"
+        view = world.view()
+        assert view.terminating == [], "what has failed goes"
+        kept = {claim for each in view.placeholders.values() for claim in each.claims}
+        had = {(pod.namespace, each.claim) for pod in view.users.values() for each in pod.claims}
+        for tracked in view.warm_claims():
+            assert tracked.key in kept or tuple(tracked.key) in had, f"orphan {tracked.key}"
+        assert view.placeholders_of_shape.keys() <= world.policy.shapes.keys(), "none is outdated"
+        for shape, replicas in world.policy.replicas.items():
+            assert len(view.placeholders_of_shape.get(shape, ())) >= replicas.min
+        for each in view.placeholders.values():
+            assert each.reservation is None
+        # No user waits for what a placeholder holds.
+        for user in world.last.waiting:
+            assert user.needs_node, user

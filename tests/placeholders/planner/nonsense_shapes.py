@@ -1,0 +1,22 @@
+"""Shapes that a hub publishes and that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_spawner.placeholders.planner.shapes import Shape
+
+
+def node_terms(**expression: Any) -> dict[str, Any]:
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
+
+
+NONSENSE = {
+    "quantity": Shape("bad", {}, ({"requests": {"cpu": "abc"}},), {}),
+    "no-requests": Shape("bad", {}, ({},), {}),
+    "no-container": Shape("bad", {}, (), {}),
+    "devices": Shape("bad", {"gpu": {"devices": "x"}}, ({"requests": {}},), {}),
+    "affinity": Shape("bad", {}, ({"requests": {}},), {"affinity": {"nodeAffinity": ""}}),
+    "host-network": Shape("bad", {}, ({"requests": {}},), {"hostNetwork": True}),
+}
