@@ -12,11 +12,11 @@ import pytest
 
 TESTS: Final = Path(__file__).parent
 
-PRIVATE_NAMES: Final = 116
+PRIVATE_NAMES: Final = 71
 """Uses of a name with an underscore that belongs to something else: an attribute, an import, a name that is patched."""
-IMPORTS_FROM_TESTS: Final = 18
+IMPORTS_FROM_TESTS: Final = 0
 """Imports from a module of tests: what several of them need is in a module of its own."""
-POLLING_LOOPS: Final = 19
+POLLING_LOOPS: Final = 1
 """Loops that sleep and look: `tests.polling` does."""
 
 _OWN = ("self", "cls", "super()")

@@ -33,8 +33,8 @@ from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import at_work, claim_spec, shape, user_pod
 from tests.placeholders.planner.world import World
-from tests.service.replica import WHOLE, node, prepare, publish_shapes, replica
-from tests.service.unstarted_watch import unstarted_watch
+from tests.service.replica import WHOLE, begin_round, node, prepare, publish_shapes, replica
+from tests.service.unstarted_watch import UnstartedWatch
 
 #: More than any bound below.
 MANY = 12_000
@@ -49,7 +49,7 @@ def pod(name: str, node_name: str, component: str, claim: str = "") -> dict[str,
 
 
 def test_pods_on_nodes_that_are_not_there() -> None:
-    watch, known = unstarted_watch(), ClusterIndex()
+    watch, known = UnstartedWatch(), ClusterIndex()
     figures = NodeFigures(watch)
     (puller, *_) = sorted(names.IMAGE_PULLERS)
     for number in range(MANY // 3):
@@ -63,7 +63,7 @@ def test_pods_on_nodes_that_are_not_there() -> None:
 
 async def test_figures_are_right_after_many_names() -> None:
     """What is forgotten of nodes that are gone is worked out anew."""
-    watch = unstarted_watch()
+    watch = UnstartedWatch()
     figures = NodeFigures(watch)
     for name in ("a", "b"):
         node_object = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}}
@@ -84,7 +84,7 @@ async def test_figures_are_right_after_many_names() -> None:
 
 def test_pods_that_name_claims_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(known_module, "_SPARE", 100)
-    watch, known = unstarted_watch(), ClusterIndex()
+    watch, known = UnstartedWatch(), ClusterIndex()
     watch.put(Kind.NODE, {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a", "uid": "a"}})
     for number in range(600):
         watch.put(Kind.POD, pod("p", "a", "", f"claim-{number}"))
@@ -246,7 +246,7 @@ async def test_servers_that_came_and_went(embedded_cluster: ClusterUnderTest) ->
                 await come_and_go(number)
             await service.until(lambda: not service.controller.view().users, "they are gone")
             rounds = service.context.decisions.decided_at
-            service.controller._wake()
+            begin_round(service)
             await service.until(lambda: service.context.decisions.decided_at != rounds, "it was decided since")
             await service.get("page")
             return containers(service.context)

@@ -53,6 +53,7 @@ from tests.node.node_binaries import node_binaries
 from tests.node.objects import claim_spec
 from tests.node.real_node import NodeOptions, RealNode
 from tests.placeholders.controller.world import PRIORITY_CLASS, PlaceholderWorld, at_work, shape
+from tests.polling import eventually
 
 NODE = "node-bench"
 SHARE = {"gpu": claim_spec(GPU_SHARE_CLASS, memory="10Gi")}
@@ -89,23 +90,21 @@ class Bench:
 
     async def runs(self, name: str, began: float) -> float | None:
         """Seconds until a pod runs; None if it never does."""
-        end = time.monotonic() + STUCK_SECONDS
-        while name not in self.ran:
-            if time.monotonic() > end:
-                return None
-            await asyncio.sleep(0.005)
+        try:
+            await eventually(lambda: name in self.ran, f"{name} runs", STUCK_SECONDS, pause_seconds=0.005)
+        except AssertionError:
+            return None
         return self.ran[name] - began
 
     async def reserved(self, name: str) -> dict[str, str]:
         """Names of the claims that a pod takes over, as soon as any are to be had."""
-        end = time.monotonic() + STUCK_SECONDS
-        while time.monotonic() < end:
-            reservation = await self.world.reservations.place(WANTED, self.cluster.namespace, name)
-            if reservation.claims:
-                self.world.reconciler.wake()
-                return dict(reservation.claims)
-            await asyncio.sleep(0.1)
-        raise TimeoutError(f"no place is warm within {STUCK_SECONDS:g} s: {reservation.placement.reason}")
+
+        async def claims() -> dict[str, str]:
+            return dict((await self.world.reservations.place(WANTED, self.cluster.namespace, name)).claims)
+
+        found = await eventually(claims, "a placeholder is warm", STUCK_SECONDS, pause_seconds=0.1)
+        self.world.reconciler.wake()
+        return found
 
     async def start(self, kind: str, name: str, **spec: Any) -> float | None:
         """Prepare a start, begin it, and wait until it runs."""

@@ -260,7 +260,7 @@ class FaultProxy:
             assert task is not None
             self._open[task] = seen, request
             try:
-                return await self._pass_on(request, body)
+                return await self.pass_on(request, body)
             finally:
                 del self._open[task]
         if fault.outcome is Outcome.ANSWER:
@@ -291,7 +291,8 @@ class FaultProxy:
             allow_redirects=False,
         )
 
-    async def _pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
+    async def pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
+        """Send a request on, and its answer back."""
         try:
             async with self._upstream(request, body) as answer:
                 headers = {key: value for key, value in answer.headers.items() if key.lower() not in _HOP_BY_HOP}

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -33,13 +32,6 @@ def until_gone(pids: list[int]) -> None:
         return [pid for pid in pids if is_running(pid)]
 
     eventually_sync(lambda: not alive(), "the processes end", shows=alive)
-
-
-def check_for(plane: ControlPlane, seconds: float) -> None:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        plane.check()
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -144,7 +136,7 @@ def test_component_that_dies_shows_its_log(control_plane_path: Path, tmp_path: P
         pids = plane.pids()
         os.kill(pids["kube-apiserver"], signal.SIGKILL)
         with pytest.raises(ControlPlaneError, match="kube-apiserver ended with exit code -9") as raised:
-            check_for(plane, seconds=10)
+            eventually_sync(plane.check, "the check finds it", 10)
         assert len(str(raised.value).splitlines()) > 10
     until_gone(list(pids.values()))
 

@@ -20,6 +20,7 @@ from dra_spawner.devcluster.kubelet.kubelet import Kubelet
 from dra_spawner.kube.api import KubernetesApi, KubernetesError, resource_path
 from tests.cluster.background import BackgroundLoop
 from tests.devcluster.cluster_objects import node as full_node
+from tests.polling import eventually
 
 POD_PATH = resource_path("v1", "pods", "default")
 SLEEP = "import os, pathlib, signal, sys; pathlib.Path(sys.argv[1]).write_text(str(os.getpid())); signal.pause()"
@@ -109,10 +110,9 @@ async def test_pods_run_as_processes_that_end_with_the_cluster(tmp_path):
             cluster.publish([node("a"), pod("user", sys.executable, "-c", SLEEP, str(pid_file))])
             async with await KubernetesApi.from_kubeconfig(cluster.kubeconfig) as api:
                 assert (await until(api, "user"))["spec"]["nodeName"] == "a"
-                async with asyncio.timeout(10):
-                    while not (pid_file.exists() and pid_file.read_text()):  # noqa: ASYNC110 - nothing tells
-                        await asyncio.sleep(0.02)
-            pid = int(pid_file.read_text())
+                pid = int(
+                    await eventually(lambda: pid_file.exists() and pid_file.read_text(), "the process tells its id")
+                )
             assert is_running(pid)
         assert not is_running(pid)
         assert bystander.returncode is None
@@ -149,9 +149,7 @@ async def test_nodes_may_come_and_go_over_the_api(tmp_path):
         await api.create(POD_PATH, pod("user"))
         await until(api, "user")
         await api.delete(resource_path("v1", "nodes", name="late"))
-        async with asyncio.timeout(10):
-            while cluster.store.find(PODS, "default", "user") is not None:  # noqa: ASYNC110 - nothing tells
-                await asyncio.sleep(0.02)
+        await eventually(lambda: cluster.store.find(PODS, "default", "user") is None, "the pod goes")
 
 
 async def test_nodes_from_before_the_start_are_served(tmp_path):

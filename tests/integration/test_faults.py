@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.fault_proxy import Fault
 from tests.integration.faulty_hub import TEMPLATES
+from tests.spawner.hub_side import cancel_start
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -110,8 +111,7 @@ async def test_a_start_that_is_cancelled_at_a_request(faulty, verb, resource):
 
     def cancel(_) -> bool:
         reached.set()
-        spawner = faulty.user.spawner
-        spawner._start_future.cancel()
+        cancel_start(faulty.user.spawner)
         return True
 
     faulty.proxy.fail(Fault.lose_answer(), verb=verb, resource=resource, matching=cancel)

@@ -24,6 +24,7 @@ from tests.integration.kept_places import IMAGE, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
 from tests.polling import eventually
 from tests.presence import present
+from tests.spawner.hub_side import cancel_start
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -231,8 +232,7 @@ async def test_the_user_stops_it_meanwhile(cluster, when):
             await cluster.wait_gone(cluster.path("pods", "jupyter-ada"))
         else:
             await hanging_pod(cluster, other_than=first["metadata"]["uid"])
-        # As JupyterHub does for a start that is pending.
-        faulty.user.spawner._start_future.cancel()
+        cancel_start(faulty.user.spawner)
         with contextlib.suppress(asyncio.CancelledError):
             await starting
         await faulty.stop()

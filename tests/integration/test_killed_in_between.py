@@ -68,14 +68,14 @@ class KillingProxy(FaultProxy):
     writes: list[str] = field(default_factory=list)
     killed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def _pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
+    async def pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
         seen = Request.of(request, body)
         counts = request.method != "GET" and seen.resource in WRITTEN
         if not self.kill_at or not counts or not (self.writes or self.counted_from in str(seen)):
-            return await FaultProxy._pass_on(self, request, body)
+            return await FaultProxy.pass_on(self, request, body)
         self.writes.append(str(seen))
         if len(self.writes) != self.kill_at:
-            return await FaultProxy._pass_on(self, request, body)
+            return await FaultProxy.pass_on(self, request, body)
         async with self._upstream(request, body) as answer:
             assert answer.status < 400 or answer.status in (404, 409, 422), await answer.text()
         self.kill()

@@ -32,8 +32,9 @@ async def hub(cluster):
             side = HubSide(kubeconfig, cluster.namespace)
             side.spawner_config.profile_list = [profile("gpu", "10Gi")]
             hub = SimpleNamespace(base_url="/", config=side.config, spawner_class=DRASpawner)
+            new_spawner = partial(_spawner_of_nobody, hub)
             yield SimpleNamespace(
-                side=side, proxy=proxy, new_spawner=partial(_spawner_of_nobody, hub), path=cluster.path(CONFIG_MAPS)
+                side=side, proxy=proxy, new_spawner=new_spawner, path=cluster.path(CONFIG_MAPS), log=new_spawner().log
             )
             await end_hub_side()
 
@@ -73,13 +74,13 @@ async def test_two_hubs_that_share_a_name_are_told_and_do_not_take_turns(cluster
     path = cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP)
     assert read_config_map(await cluster.admin.get(path)) == second
     hub.side.spawner_config.profile_list = [profile("gpu", "10Gi")]
-    ours._log.addHandler(caplog.handler)
+    hub.log.addHandler(caplog.handler)
     task = asyncio.create_task(ours.run())
     await eventually(
         lambda: [each for each in caplog.records if "another hub writes" in each.getMessage()], "the hub warns"
     )
     task.cancel()
-    ours._log.removeHandler(caplog.handler)
+    hub.log.removeHandler(caplog.handler)
     (told,) = {each.getMessage() for each in caplog.records if "another hub writes" in each.getMessage()}
     assert f"ConfigMap {names.SHAPES_CONFIG_MAP}, too" in told
     assert "c.DRASpawner.shapes_config_map" in told
@@ -136,7 +137,7 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
     hub.proxy.fail(Fault.answer(403, "Forbidden", "no"), verb=verb, resource=CONFIG_MAPS, times=None)
     caplog.set_level(logging.WARNING)
     # The hub's own logger tells nobody above it.
-    publication._log.addHandler(caplog.handler)
+    hub.log.addHandler(caplog.handler)
     task = asyncio.create_task(publication.run())
     before = hub.proxy.count(verb, CONFIG_MAPS)
     await eventually(lambda: hub.proxy.count(verb, CONFIG_MAPS) >= before + 3, "the hub tries three times")
@@ -149,4 +150,4 @@ async def test_a_right_that_is_missing_is_named_once(cluster, hub, monkeypatch, 
     await cluster.wait_for(cluster.path(CONFIG_MAPS, names.SHAPES_CONFIG_MAP))
     assert not task.done()
     task.cancel()
-    publication._log.removeHandler(caplog.handler)
+    hub.log.removeHandler(caplog.handler)

@@ -13,6 +13,7 @@ from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
 from tests.integration.kept_places import SHARE, kept_places, node, pods_of
+from tests.spawner.hub_side import cancel_start
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -288,7 +289,7 @@ async def test_a_start_that_is_cancelled(places, when):
 
         def cancel(_) -> bool:
             reached.set()
-            places.user().spawner._start_future.cancel()
+            cancel_start(places.user().spawner)
             return True
 
         places.proxy.fail(

@@ -121,7 +121,7 @@ def test_before_somebody_is_refused_those_that_are_gone_are_freed(alone: Alone):
 
 
 def test_an_account_that_is_lost_is_made_anew_from_the_pods(alone: Alone):
-    alone.run(alone.machine._start("ada-0", "1"))
+    alone.run(alone.machine.start_server("ada-0", "1"))
     (pod,) = vlan_pods(list(alone.machine.pods.values()))
     alone.store.delete(CONFIGMAPS, NAMESPACE, names.VLANS_CONFIG_MAP)
     given = {alone.acquire(user) for user in ("bob", "eve")}

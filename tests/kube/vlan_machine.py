@@ -132,7 +132,7 @@ class VlanMachine(RuleBasedStateMachine):
 
         return VlanLeases(self.api, NAMESPACE, NAMESPACE, now=lambda: self.now, sleep=sleep, jitter=lambda: 1.0)
 
-    async def _start(self, server: str, start: str) -> None:
+    async def start_server(self, server: str, start: str) -> None:
         user = server.partition("-")[0]
         until = self.now + timedelta(seconds=START_SECONDS)
         leases = self.leases()
@@ -182,7 +182,7 @@ class VlanMachine(RuleBasedStateMachine):
     def start(self, data: st.DataObject) -> None:
         server = data.draw(st.sampled_from(self._idle()))
         self.starts += 1
-        self._begin("start", server, self._start(server, str(self.starts)))
+        self._begin("start", server, self.start_server(server, str(self.starts)))
 
     @precondition(lambda self: self.work)
     @rule(data=st.data(), outcome=st.sampled_from([*Outcome, *[Outcome.OK] * 6]), steps=st.integers(1, 4))
@@ -269,7 +269,7 @@ class VlanMachine(RuleBasedStateMachine):
         self._let_all_end()
         assert not self.account()
         for user in ("ada", "bob", "eve", "mapped"):
-            self._begin("start", f"{user}-0", self._start(f"{user}-0", "last"))
+            self._begin("start", f"{user}-0", self.start_server(f"{user}-0", "last"))
         self._let_all_end()
         assert len(self.pods) == 4
 

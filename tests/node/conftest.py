@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.fixtures import namespace_on
 from tests.cluster.harness_binary import BinaryUnavailable
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually_sync
 
 from .devices import device_classes
 from .machine import Machine, NoRealNode, examine
@@ -99,12 +99,15 @@ async def node(shared_node: RealNode, node_cluster: ClusterUnderTest) -> AsyncIt
 
 def _until_empty(node: RealNode) -> None:
     """Wait until nothing of the test is on the node."""
-    deadline = time.monotonic() + _EMPTY_SECONDS
-    while time.monotonic() < deadline:
-        tasks = node.containerd.tasks()
-        prepared = {name: driver.state().prepared for name, driver in node.drivers.items()}
-        if not tasks and not any(prepared.values()):
-            return
-        time.sleep(_POLL_SECONDS)
-    print(node.log_tail("kubelet"), file=sys.stderr)
-    raise AssertionError(f"left on the node: containers {tasks}, claims {prepared}")
+
+    def left() -> list[str]:
+        claims = [f"{name}: {claim}" for name, driver in node.drivers.items() for claim in driver.state().prepared]
+        return [*map(str, node.containerd.tasks()), *claims]
+
+    try:
+        eventually_sync(
+            lambda: not left(), "the node is empty", _EMPTY_SECONDS, shows=left, pause_seconds=_POLL_SECONDS
+        )
+    except AssertionError:
+        print(node.log_tail("kubelet"), file=sys.stderr)
+        raise

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.polling import eventually_sync
+
 from .devices import Pools
 
 _POLL_SECONDS = 0.02
@@ -138,29 +140,29 @@ class DriverClient:
         self, method: str, claim: str = "", *, ended: bool = False, timeout_seconds: float = 30.0
     ) -> DriverCall:
         """Wait until the kubelet asks for it, or has its answer; the last of these calls."""
-        deadline = time.monotonic() + timeout_seconds
-        while time.monotonic() < deadline:
-            calls = [call for call in self.calls(method, claim) if call.ended or not ended]
-            if calls:
-                return calls[-1]
-            time.sleep(_POLL_SECONDS)
-        raise AssertionError(f"no {method} of {claim or 'any claim'} in {timeout_seconds:g} s: {self.state()}")
+
+        def calls() -> list[DriverCall]:
+            return [call for call in self.calls(method, claim) if call.ended or not ended]
+
+        what = f"{method} of {claim or 'any claim'}"
+        return eventually_sync(calls, what, timeout_seconds, shows=self.state, pause_seconds=_POLL_SECONDS)[-1]
 
     def wait_registered(self, alive: Callable[[], None] = lambda: None) -> None:
         """Wait until the driver runs and the kubelet knows it."""
-        deadline = time.monotonic() + _TIMEOUT_SECONDS
-        last: object = None
-        while time.monotonic() < deadline:
+        last: DriverState | Exception | None = None
+
+        def is_registered() -> bool:
+            nonlocal last
             alive()
             try:
                 last = self.state()
             except (OSError, json.JSONDecodeError) as error:
                 last = error
-            else:
-                if last.registered:
-                    return
-            time.sleep(_POLL_SECONDS)
-        raise AssertionError(f"the kubelet does not register {self.name} in {_TIMEOUT_SECONDS:g} s: {last}")
+                return False
+            return last.registered
+
+        what = f"the kubelet registers {self.name}"
+        eventually_sync(is_registered, what, _TIMEOUT_SECONDS, shows=lambda: last, pause_seconds=_POLL_SECONDS)
 
     def _apply(self) -> None:
         self._write()

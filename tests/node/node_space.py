@@ -7,11 +7,12 @@ import os
 import shlex
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
+
+from tests.polling import eventually_sync
 
 _START_SECONDS = 10.0
 _POLL_SECONDS = 0.01
@@ -61,14 +62,17 @@ class NodeSpace:
                 stderr=subprocess.STDOUT,
                 process_group=0,
             )
-        deadline = time.monotonic() + _START_SECONDS
-        ready = self.directory / "masks" / "ready"
-        while not ready.exists():
-            assert self._controller.poll() is None, f"namespaces cannot be made: {log.read_text()}"
-            assert time.monotonic() < deadline, f"namespaces are not ready: {log.read_text()}"
-            time.sleep(_POLL_SECONDS)
+        controller, ready = self._controller, self.directory / "masks" / "ready"
+
+        def is_ready() -> bool:
+            assert controller.poll() is None, f"namespaces cannot be made: {log.read_text()}"
+            return ready.exists()
+
+        eventually_sync(
+            is_ready, "namespaces are ready", _START_SECONDS, shows=log.read_text, pause_seconds=_POLL_SECONDS
+        )
         ready.unlink()
-        (self._first_pid,) = children(self._controller.pid)
+        (self._first_pid,) = children(controller.pid)
 
     def _script(self) -> str:
         """What the first process does before it becomes ``pause``."""

@@ -16,6 +16,7 @@ from prometheus_client import REGISTRY
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.faulty_hub import LEFT_BEHIND
+from tests.polling import eventually
 from tests.spawner.hub_side import HubSide, end_hub_side, kubernetes_of
 
 from .devices import GPU_SHARE_CLASS
@@ -55,9 +56,10 @@ async def start(user: User) -> BaseException | None:
 
 
 async def until_said(user: User, text: str) -> None:
-    async with asyncio.timeout(60):
-        while not any(text in event["message"] for event in user.spawner.events):  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    def messages() -> list[str]:
+        return [event["message"] for event in user.spawner.events]
+
+    await eventually(lambda: any(text in each for each in messages()), f"{text!r} is said", shows=messages)
 
 
 async def device_of(cluster: ClusterUnderTest) -> tuple[str, str]:
@@ -185,9 +187,10 @@ async def crowded(
 
 
 async def until_running(node: RealNode, containers: int) -> None:
-    async with asyncio.timeout(30):
-        while len(await asyncio.to_thread(node.containerd.tasks)) < containers:  # noqa: ASYNC110
-            await asyncio.sleep(0.1)
+    async def are_there() -> bool:
+        return len(await asyncio.to_thread(node.containerd.tasks)) >= containers
+
+    await eventually(are_there, f"{containers} containers run", pause_seconds=0.1)
 
 
 async def uids_of(cluster: ClusterUnderTest, reason: str) -> list[str]:

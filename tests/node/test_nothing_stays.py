@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.under_test import ClusterUnderTest
+from tests.polling import eventually_sync
 
 from .devices import GPU_SHARE_CLASS
 from .machine import Machine
@@ -26,13 +25,6 @@ ROOT = Path(__file__).parents[2]
 
 def network_interfaces() -> set[str]:
     return {path.name for path in Path("/sys/class/net").iterdir()}
-
-
-def until(condition: Callable[[], bool], seconds: float = 15.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while not (found := condition()) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return found
 
 
 def kernel_settings() -> list[str]:
@@ -120,7 +112,7 @@ time.sleep(600)
         cgroup, bridge, *pids = run.stdout.readline().split()
         assert len(pids) > 4
         run.kill()
-    assert until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+    eventually_sync(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), "all its processes end")
     mounts = Path("/proc/self/mountinfo").read_text()
     assert str(tmp_path) not in mounts
     # What the kernel keeps without a process goes with the next node.

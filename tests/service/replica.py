@@ -207,6 +207,11 @@ class Service(DRASpawnerService):
         return replace(found, policy=replace(found.policy, grace=grace))
 
 
+def begin_round(service: Replica) -> None:
+    """Let the reconciler decide anew, as after a change."""
+    service.controller._wake()
+
+
 @contextlib.asynccontextmanager
 async def replica(
     cluster: ClusterUnderTest,

@@ -16,7 +16,17 @@ from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import IMAGE, shape
-from tests.service.replica import PRIORITY_CLASS, WHOLE, Replica, node, prepare, publish_shapes, replica, writes
+from tests.service.replica import (
+    PRIORITY_CLASS,
+    WHOLE,
+    Replica,
+    begin_round,
+    node,
+    prepare,
+    publish_shapes,
+    replica,
+    writes,
+)
 
 GPU = shape(WHOLE)
 PLAIN = shape({})
@@ -85,7 +95,7 @@ async def test_with_no_change_in_the_cluster_nothing_is_written(cluster: Cluster
 async def rest(service: Replica) -> None:
     """Wait for a round in which nothing is to be done."""
     latest = service.controller.latest
-    service.controller._wake()
+    begin_round(service)
     await service.until(
         lambda: service.controller.latest is not latest and not getattr(service.controller.latest, "actions", ()),
         "a round",

@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dra_spawner.kube.cluster_watch import Change, ChangeType, ClusterWatch
+from dra_spawner.kube.cluster_watch import Change, ChangeType
 from dra_spawner.service.node_figures import NodeFigures
 from dra_spawner.simulator.claims import ObjectKey, TrackedClaim, allocated_devices
 from dra_spawner.simulator.cluster_objects import BrokenObject, Kind
 from dra_spawner.simulator.snapshot import Snapshot
-from tests.service.unstarted_watch import unstarted_watch
+from tests.service.unstarted_watch import UnstartedWatch
 from tests.simulator import strategies as some
 
 KINDS: Mapping[str, Kind] = {
@@ -27,7 +27,7 @@ KINDS: Mapping[str, Kind] = {
 }
 
 
-def put(watch: ClusterWatch, item: Any) -> None:
+def put(watch: UnstartedWatch, item: Any) -> None:
     if isinstance(item, BrokenObject):
         kind, key = item.kind, item.key
     else:
@@ -36,12 +36,12 @@ def put(watch: ClusterWatch, item: Any) -> None:
         name = item.key.name if isinstance(item, TrackedClaim) else item.name
         key = ObjectKey(some.NAMESPACE if namespaced else "", name)
     watch.snapshot.mirror(item)
-    watch._notify(Change(ChangeType.CHANGED, kind, key, decides=True))
+    watch.tell(Change(ChangeType.CHANGED, kind, key, decides=True))
 
 
-def forget(watch: ClusterWatch, kind: Kind, key: ObjectKey) -> None:
+def forget(watch: UnstartedWatch, kind: Kind, key: ObjectKey) -> None:
     watch.snapshot.forget(kind, key)
-    watch._notify(Change(ChangeType.REMOVED, kind, key, decides=True))
+    watch.tell(Change(ChangeType.REMOVED, kind, key, decides=True))
 
 
 def allocated(snapshot: Snapshot, claim: TrackedClaim) -> TrackedClaim:
@@ -69,7 +69,7 @@ def present(snapshot: Snapshot) -> list[tuple[Kind, ObjectKey]]:
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cluster=some.clusters(), data=st.data())
 def test_figures_follow_any_changes(cluster: list[Any], data: st.DataObject):
-    watch = unstarted_watch()
+    watch = UnstartedWatch()
     figures = NodeFigures(watch, ("zone",))
     for item in cluster:
         put(watch, item)
@@ -82,7 +82,7 @@ def test_figures_follow_any_changes(cluster: list[Any], data: st.DataObject):
         assert figures.unknown_nodes == fresh.unknown_nodes
 
 
-def change(watch: ClusterWatch, data: st.DataObject) -> None:
+def change(watch: UnstartedWatch, data: st.DataObject) -> None:
     """One change; claims come and go with devices more often than anything else."""
     action = data.draw(st.sampled_from(["allocate", "allocate", "deallocate", "forget", "put"]))
     if action == "forget" and (found := present(watch.snapshot)):
@@ -98,7 +98,7 @@ def change(watch: ClusterWatch, data: st.DataObject) -> None:
 
 
 def test_pages_of_nodes():
-    watch = unstarted_watch()
+    watch = UnstartedWatch()
     figures = NodeFigures(watch)
     for number in range(5):
         manifest = {"metadata": {"name": f"n{number}"}, "kind": "Node", "apiVersion": "v1"}

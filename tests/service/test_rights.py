@@ -17,7 +17,7 @@ from tests.cluster.control_plane import write_kubeconfig
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import shareable, whole
 from tests.placeholders.controller.world import claim_spec, shape, user_pod
-from tests.service.replica import SHARE, WHOLE, Replica, node, prepare, publish_shapes, replica
+from tests.service.replica import SHARE, WHOLE, Replica, begin_round, node, prepare, publish_shapes, replica
 
 GPU = shape(WHOLE)
 PART = shape(SHARE)
@@ -112,7 +112,7 @@ async def test_missing_rules_are_named(real_cluster: ClusterUnderTest) -> None:
         # It is not tried again and again.
         count = service.context.decisions.count
         latest = service.controller.latest
-        service.controller._wake()
+        begin_round(service)
         await service.until(lambda: service.controller.latest is not latest, "it was decided again")
         assert service.context.decisions.count <= count + 1
 

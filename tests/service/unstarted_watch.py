@@ -5,9 +5,15 @@ from __future__ import annotations
 from kubernetes_asyncio.client import ApiClient
 
 from dra_spawner.kube.api import KubernetesApi
-from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.kube.cluster_watch import Change, ClusterWatch
 
 
-def unstarted_watch() -> ClusterWatch:
+class UnstartedWatch(ClusterWatch):
     """A watch that is never started."""
-    return ClusterWatch(KubernetesApi(ApiClient.__new__(ApiClient)))
+
+    def __init__(self) -> None:
+        super().__init__(KubernetesApi(ApiClient.__new__(ApiClient)))
+
+    def tell(self, change: Change) -> None:
+        """Tell all who follow of a change that was made to the snapshot itself."""
+        self._notify(change)

@@ -25,7 +25,7 @@ from dra_spawner.placeholders.controller.reconciler import ReconcilerTimes
 from dra_spawner.service.context import Role, ServiceContext
 from tests.cluster.fault_proxy import Fault, FaultProxy
 from tests.cluster.under_test import ClusterUnderTest
-from tests.service.replica import Replica, Service, replica
+from tests.service.replica import Replica, Service, begin_round, replica
 from tests.virtual_time.api import Stamps, VirtualTimeApi
 from tests.virtual_time.clock import JumpingClock
 
@@ -185,7 +185,7 @@ class VirtualReplica:
         if self._service is not None and self._service.api is not None:
             self._service.api.end_watches()
         if self._running is not None:
-            self._running.controller._wake()
+            begin_round(self._running)
 
     def _make(self, **traits: Any) -> Service:
         self._service = _VirtualService(self._time, **traits)

@@ -20,6 +20,11 @@ from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.hub_wide import forget_hub
 
 
+def cancel_start(spawner: DRASpawner) -> None:
+    """Cancel a start that is pending, as JupyterHub does."""
+    spawner._start_future.cancel()
+
+
 class HubSide:
     """Makes users whose servers DRASpawner starts on the cluster of a kubeconfig."""
 

@@ -238,7 +238,7 @@ async def test_the_form_survives_options_that_are_no_longer_valid(nowhere):
     nowhere.spawner_config.profile_list = [profile("gpu", {"gpu": GPU})]
     spawner = nowhere.user("ada").spawner
     spawner.user_options = {"profile": "gone"}
-    assert "gpu" in spawner._render_options_form(spawner.profile_list)
+    assert "gpu" in await spawner.get_options_form()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,6 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Self
 
-from kubernetes_asyncio.client import ApiClient
-
 from dra_spawner.json_types import JsonObject
 from dra_spawner.kube.api import KubernetesApi, WatchEventType
 from dra_spawner.kube.api_connection import ApiConnection
@@ -79,24 +77,21 @@ class _Connection(ApiConnection):
 
 
 class VirtualTimeApi(KubernetesApi):
-    """A `KubernetesApi` with stamps of virtual time in every answer and every event.
+    """A `KubernetesApi` with stamps of virtual time in every answer and every event."""
 
-    Parameters
-    ----------
-    stamps
-        The same for all connections to a cluster.
-    """
-
-    def __init__(self, api_client: ApiClient, *, stamps: Stamps, **options: Any) -> None:
-        super().__init__(api_client, **options)
-        self._stamps = stamps
-        self._connection = _Connection(self._connection, stamps)
+    _stamps: Stamps
 
     @classmethod
     async def connect(cls, kubeconfig: Path, stamps: Stamps, **options: Any) -> Self:
-        """As `from_kubeconfig`."""
-        plain = await KubernetesApi.from_kubeconfig(kubeconfig)
-        return cls(plain._connection.client, stamps=stamps, owns_client=True, **options)
+        """As `from_kubeconfig`; the stamps are the same for all connections to a cluster."""
+        api = await cls.from_kubeconfig(kubeconfig, **options)
+        api.stamp_by(stamps)
+        return api
+
+    def stamp_by(self, stamps: Stamps) -> None:
+        """Translate by these stamps from now on."""
+        self._stamps = stamps
+        self._connection = _Connection(self._connection, stamps)
 
     async def watch(self, path: str, **options: Any) -> AsyncGenerator[tuple[WatchEventType, JsonObject], None]:
         async for event_type, obj in super().watch(path, **options):

@@ -21,6 +21,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import WHOLE, at_work, node, node_of, shape
+from tests.polling import eventually
 
 GPU = shape(WHOLE)
 
@@ -82,9 +83,10 @@ async def test_many_who_ask_at_once_are_told_the_same(
         async def answer() -> PlacementKind:
             return (await place(GPU, prepared.namespace, "ada")).placement.kind
 
-        async with asyncio.timeout(20):
-            while await answer() is not PlacementKind.FRESH:  # noqa: ASYNC110 (each try asks anew)
-                await asyncio.sleep(0.01)
+        async def is_fresh() -> bool:
+            return await answer() is PlacementKind.FRESH
+
+        await eventually(is_fresh, "there is room for a fresh pod")
         asked.clear()
         assert set(await asyncio.gather(*(answer() for _ in range(30)))) == {PlacementKind.FRESH}
         assert len(asked) <= 1

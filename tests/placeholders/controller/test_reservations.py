@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,6 +18,7 @@ from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import classes, node_with, whole
 from tests.placeholders.controller.world import IMAGE, PRIORITY_CLASS, at_work, claim_spec, shape
+from tests.polling import eventually
 
 WHOLE = {"gpu": claim_spec()}
 KIND = ReservePlaceholder.kind

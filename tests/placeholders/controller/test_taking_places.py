@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from dataclasses import replace
 from datetime import timedelta
@@ -26,6 +25,7 @@ from tests.placeholders.controller.world import (
     shape,
     user_pod,
 )
+from tests.polling import eventually
 from tests.presence import present
 
 #: A node has 8 CPUs: a server has room beside a placeholder, or has none.
@@ -103,8 +103,7 @@ async def test_the_placeholder_stays_while_the_server_does_not_run(
         start = runtime.start
 
         async def start_later(launch: ContainerLaunch) -> FakeContainer:
-            while not may_run.is_set():  # noqa: ASYNC110 (the kubelet has a loop of its own)
-                await asyncio.sleep(0.01)
+            await eventually(may_run.is_set, "the container may run")
             return await start(launch)
 
         monkeypatch.setattr(runtime, "start", start_later)

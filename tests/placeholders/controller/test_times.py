@@ -13,7 +13,7 @@ from dra_spawner.placeholders.controller.node_lead_times import NodeLeadTimes
 from dra_spawner.placeholders.planner.cluster_index import Namespaces
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.service.unstarted_watch import unstarted_watch
+from tests.service.unstarted_watch import UnstartedWatch
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 KIND = "node.kubernetes.io/instance-type"
@@ -26,7 +26,7 @@ class Times:
 
     def __init__(self, namespaces: Namespaces | None = None) -> None:
         self.now = START
-        self.watch = unstarted_watch()
+        self.watch = UnstartedWatch()
         self.drivers: dict[str, set[str]] = {}
         self.leads: list[tuple[str, str, float]] = []
         self.launches: list[tuple[str, str, float]] = []

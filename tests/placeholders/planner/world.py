@@ -253,7 +253,8 @@ class World:
                 for victim in found[1]:
                     self.preempted.append(victim.name)
                     self.objects.pop(("Pod", ObjectKey.of(victim)), None)
-        self._start()
+        if self.kubelets_start:
+            self._start()
 
     def pass_time(self, **time: float) -> None:
         self.now += timedelta(**time)
@@ -359,7 +360,7 @@ class World:
     def _start(self) -> None:
         """Kubelets start what has come to their nodes."""
         for pod in list(self.snapshot.pods.values()):
-            if self.kubelets_start and pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
+            if pod.node_name and pod.phase == "Pending" and pod.name not in self.slow:
                 self.snapshot.put(replace(pod, phase="Running"))
 
     def carry_out(self, action: Action) -> None:

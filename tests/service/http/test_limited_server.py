@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 
@@ -88,6 +87,4 @@ async def test_who_goes_is_forgotten(running: Running) -> None:
     async with running.client() as first, running.client():
         await hello(first)
         assert running.server.open_connections == 2
-    async with asyncio.timeout(SECONDS):
-        while running.server.open_connections:  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+    await eventually(lambda: not running.server.open_connections, "both are forgotten", SECONDS)

@@ -20,7 +20,7 @@ from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.web_settings import WebSettings, cookie_secret
 from dra_spawner.simulator.cluster_objects import Kind
 from tests.cluster.example_objects import gpu_class, gpu_slice
-from tests.service.unstarted_watch import unstarted_watch
+from tests.service.unstarted_watch import UnstartedWatch
 
 EVIL = "<script>alert(1)</script>"
 
@@ -67,7 +67,7 @@ async def get(address: str) -> tuple[int, str]:
 
 
 def filled() -> Any:
-    watch = unstarted_watch()
+    watch = UnstartedWatch()
     labels = {"pool": EVIL}
     watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n1", "labels": labels}})
     watch.put(Kind.NODE, {"kind": "Node", "metadata": {"name": "n2"}, "spec": {"unschedulable": True}})

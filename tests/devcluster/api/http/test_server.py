@@ -22,6 +22,7 @@ from dra_spawner.devcluster.api.http.server import MOST_BODY_BYTES, ApiServer
 from dra_spawner.devcluster.api.http.tables import human_duration
 from dra_spawner.devcluster.api.resource_types import RESOURCE_TYPES
 from dra_spawner.devcluster.api.store import Store
+from tests.polling import eventually
 
 TOKEN = "a-secret"
 PATIENCE_SECONDS = 5.0
@@ -255,9 +256,7 @@ async def test_watches_of_clients_that_left_are_forgotten(server: ApiServer, ses
         assert response.status == 200
         assert server.watch_count == 1
         response.close()
-    async with asyncio.timeout(PATIENCE_SECONDS):
-        while server.watch_count:  # noqa: ASYNC110 (a condition polled until the deadline)
-            await asyncio.sleep(0.01)
+    await eventually(lambda: server.watch_count == 0, "the watch is forgotten", PATIENCE_SECONDS)
 
 
 async def test_a_client_that_does_not_read_loses_its_watch(
