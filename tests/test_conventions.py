@@ -76,7 +76,7 @@ def test_the_number_only_goes_down(found: Callable[[ast.AST], Iterator[tuple[int
 
 
 EXAMPLE = """
-from tests.spawner.test_placement import NONSENSE, _hidden
+from tests.spawner.steps.test_placement import NONSENSE, _hidden
 async def test(spawner, monkeypatch):
     spawner._plan, spawner.__dict__, os._exit, self._own, super()._own
     monkeypatch.setattr(spawner, "_values", {})
@@ -92,5 +92,5 @@ def test_each_is_found() -> None:
     tree = ast.parse(EXAMPLE)
     private = ["import _hidden", "spawner._plan", "monkeypatch.setattr(spawner, '_values', {})"]
     assert sorted(written for _, written in private_names(tree)) == sorted(private)
-    assert list(imports_from_tests(tree)) == [(2, "from tests.spawner.test_placement import NONSENSE, _hidden")]
+    assert list(imports_from_tests(tree)) == [(2, "from tests.spawner.steps.test_placement import NONSENSE, _hidden")]
     assert list(polling_loops(tree)) == [(6, "while not spawner.plan")]

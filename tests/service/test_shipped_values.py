@@ -1,4 +1,4 @@
-"""helm-values/placeholders.yaml is valid, fits the service and grants what is used (tests/service/test_rights.py)."""
+"""helm-values/placeholders.yaml is valid, fits the service and grants what is used (tests/service/test_service_rights.py)."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from dra_spawner.devcluster.api.resource_types import CONFIGMAPS
 from dra_spawner.kube.api_errors import KubernetesError, KubernetesUnavailable
 from dra_spawner.profiles.vlans import LeasesCorrupt, VlanRefusal
 from dra_spawner.spawner.accounts.vlan_leases import MAX_TRIES, pod_marks, vlan_pods
-from tests.kube.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, VlanMachine
+from tests.spawner.accounts.vlan_machine import BEGIN, NAMESPACE, POLICY, START_SECONDS, Outcome, VlanMachine
 
 VlanMachine.TestCase.settings = settings(
     max_examples=150, stateful_step_count=50, deadline=None, suppress_health_check=list(HealthCheck)
