@@ -310,6 +310,8 @@ class ClusterUnderTest:
     async def _clear_namespace(self) -> None:
         """Pods first and at once, else one that still waits would be put on the next test's nodes."""
         await self._api.delete(resource_path("v1", "namespaces", name=self.namespace), missing_ok=True)
+        # The namespace goes seconds later, and a Lease in it would be a service that leads.
+        await self._api.delete(resource_path("coordination.k8s.io/v1", "leases", self.namespace))
         # A real kubelet ends containers, and unprepares claims, before it lets go of a pod.
         await self._api.delete(self.path("pods"), grace_period_seconds=1 if self._keeps_nodes else 0)
         await self._api.delete(self.path("resourceclaims"))
