@@ -7,9 +7,7 @@ from traitlets.config import Config
 from dra_spawner import names
 from dra_spawner.kube.cluster_watch import RESOURCES
 from dra_spawner.service.application import DRASpawnerService
-from tests.test_helm_values import ROOT, problems, schema
-
-__all__ = ["schema"]
+from tests.chart_values import ROOT, needs_schema, problems
 
 SERVICE_SCOPES = {"custom:dra-spawner:read", "custom:dra-spawner:manage"}
 

@@ -92,7 +92,7 @@ async def test_a_node_without_the_image_is_for_placeholders_only(prepared: Clust
         await world.user("ada", WHOLE)
         await world.until(lambda: world.reconciler.latest is not None and bool(world.reconciler.latest.pending))
         assert not node_of(world, "ada")
-        (told,) = world.reconciler.latest.pending
+        (told,) = present(world.reconciler.latest).pending
         assert told.reason == "fits on node node-a, which is not ready for users yet"
         entry = {"names": [IMAGE], "sizeBytes": 1}
         await prepared.admin.patch("/api/v1/nodes/node-a/status", {"status": {"images": [entry]}})

@@ -116,7 +116,7 @@ class Chaos:
         }
         for shape, keys in warm.items():
             if keys & evicted:
-                assert len(keys - evicted) >= self.world.policy.replicas_of(shape).kept, decided.actions
+                assert len(keys - evicted) >= self.world.policy.replicas_of(shape).effective_floor, decided.actions
 
     def node(self) -> None:
         if len(self.world.snapshot.nodes) < 8:
@@ -220,8 +220,8 @@ class Chaos:
         for shape, replicas in world.policy.replicas.items():
             assert len(view.placeholders_of_shape.get(shape, ())) <= replicas.max
         # Every user that waited has a reason.
-        if not world.last.frozen:
-            assert {each.pod for each in world.last.waiting} == world.pending_records
+        if not world.last.on_hold:
+            assert {each.pod for each in world.last.pending} == world.pending_records
 
     def rest(self) -> None:
         """Trouble ends: everything comes to rest, nothing is left over, what is wanted is there or waits."""
@@ -246,5 +246,5 @@ class Chaos:
         for each in view.placeholders.values():
             assert each.reservation is None
         # No user waits for what a placeholder holds.
-        for user in world.last.waiting:
+        for user in world.last.pending:
             assert user.needs_node, user

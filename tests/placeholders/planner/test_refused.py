@@ -157,7 +157,7 @@ def test_one_that_the_scheduler_leaves_out_takes_nobodys_place() -> None:
     pass_minutes(world, 1)
     world.user("bob", {"gpu": gpu_claim()}, nodeSelector={"kubernetes.io/hostname": "d"})
     for key in world.view().placeholders:
-        world._remove_pod(key)
+        world.remove_pod(key)
     told = {each.pod.name: each for each in world.decide().pending}
     assert told["ada"].needs_node
     assert told["bob"].reason == "fits on node d"

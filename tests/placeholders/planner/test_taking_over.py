@@ -172,7 +172,7 @@ def test_no_node_is_asked_for_while_its_placeholder_is_about_to_go() -> None:
     comes(world, claim)
     world.decide()
     (told,) = world.last.pending
-    assert told.reason == f"gets the devices of {found.placeholder.key} on node a"
+    assert told.reason == f"gets the devices of {present(found.placeholder).key} on node a"
     assert not told.needs_node
     assert not [each for each in world.actions(CreatePlaceholder) if each.for_pending_pod == ADA]
 
