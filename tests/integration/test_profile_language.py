@@ -40,7 +40,7 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
         "nic-1": ["nic-1"],
     },
     "One claim for several servers": {"gpu": ["gpu-0"]},
-    "Objects that go with a claim": {"leg": ["nic-0"]},
+    "Objects that go with a claim": {"nic": ["nic-0"]},
     "Several requests in one claim": {"gpu": ["gpu-0"], "nic": ["nic-0"]},
     "Devices that belong together, or apart": {"gpu": ["gpu-1"], "nic": ["nic-1"], "slices": ["mig-0-0", "mig-1-0"]},
     "Parameters for drivers": {"gpu/whole": ["gpu-0"]},

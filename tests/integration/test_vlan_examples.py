@@ -57,7 +57,7 @@ async def rack(cluster: ClusterUnderTest) -> ClusterUnderTest:
     return cluster
 
 
-async def test_two_vlans_land_on_different_cards_and_a_third_leg_has_no_bandwidth_left(rack: ClusterUnderTest):
+async def test_two_vlans_land_on_different_cards_and_a_third_interface_has_no_bandwidth_left(rack: ClusterUnderTest):
     await send(rack, *server(TWO_CARDS, "two"))
     (claim,) = await allocated(rack, "two")
     devices = results([claim])
@@ -88,24 +88,24 @@ async def test_distinct_cards_run_out(rack: ClusterUnderTest):
 
 
 async def test_a_card_carries_so_many_vlans(rack: ClusterUnderTest):
-    leg = {
+    interface = {
         "device_class": "vlan-cni.networking.x-k8s.io",
         "where": 'device.attributes["cni.dra.networking.x-k8s.io"].ifName == "eth1"',
     }
     for number in range(3):
-        await send(rack, *server({"nic": {**leg, "vlan": {"id": 100 + number}}}, f"leg-{number}"))
-        (claim,) = await allocated(rack, f"leg-{number}")
+        await send(rack, *server({"nic": {**interface, "vlan": {"id": 100 + number}}}, f"server-{number}"))
+        (claim,) = await allocated(rack, f"server-{number}")
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         assert (result["device"], result["consumedCapacity"]) == ("eth1", {"bandwidth": "1G", "vlans": "1"})
-    await send(rack, *server({"nic": {**leg, "vlan": {"id": 200}}}, "leg-4"))
-    await rack.wait_event("leg-4", "FailedScheduling")
+    await send(rack, *server({"nic": {**interface, "vlan": {"id": 200}}}, "server-4"))
+    await rack.wait_event("server-4", "FailedScheduling")
 
 
 async def test_a_driver_that_is_not_known(rack: ClusterUnderTest):
     await send(rack, *server(OTHER, "other"))
     claims = await allocated(rack, "other")
     told = {claim["spec"]["devices"]["requests"][0]["name"]: parameters(claim) for claim in claims}
-    assert told["leg"] == [{"tag": 20, "name": "net-20"}]
+    assert told["lab"] == [{"tag": 20, "name": "net-20"}]
 
 
 def test_the_card_is_the_documented_one():

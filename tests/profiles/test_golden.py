@@ -24,7 +24,7 @@ NO_PROFILES = {
     "profiles--choices-2": "a part of an option",
     "profiles--in-an-editor": "a comment for editors",
     "vlans--bandwidth-and-how-many-vlans-a-card-carries": "a device of a slice",
-    "vlans--the-account": "data of a ConfigMap",
+    "vlans--the-list-of-vlans-in-use": "data of a ConfigMap",
 }
 
 
