@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", parser_class=_Command)
     commands.add_parser(
-        "service", help="keep placeholders ready for a hub, and show who uses which device: page, API, metrics"
+        "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
     )
     for package in (demo_arguments, fit_arguments, check_arguments, uninstall_arguments):
         package.add_commands(commands)

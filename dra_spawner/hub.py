@@ -19,7 +19,7 @@ from dra_spawner.spawner import DRASpawner
 from dra_spawner.spawner.placement.service import is_configured
 from dra_spawner.spawner.shape_publication import Nobody, ShapePublication
 
-#: Stands for whoever a spawner is for that only looks after things.
+#: User of the spawner that does background work.
 _THE_HUB = Nobody("hub", 0)
 
 

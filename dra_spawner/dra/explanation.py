@@ -70,7 +70,7 @@ def assess(
             )
         except AllocationError as error:
             return Assessment(
-                None, f"The scheduler cannot decide about this choice: {error}. An administrator has to mend it."
+                None, f"The scheduler cannot decide about this choice: {error}. Please tell your administrator."
             )
         if not isinstance(verdict, DoesNotFit):
             return Assessment(True)
@@ -100,15 +100,15 @@ def _sentence(reason: NoFitReason) -> str:
         case RefusalKind.TOO_SMALL:
             return (
                 f"No device is large enough: this choice needs {needed} of {nearest.subject}, with rounding, and the "
-                f"largest such device has {left}. An administrator has to mend the choice or add larger devices."
+                f"largest such device has {left}. Please tell your administrator."
             )
         case RefusalKind.CAPACITY_POLICY:
             return (
                 f"No device gives a share of this size: {needed} of {nearest.subject}, with rounding, is more than "
-                f"a device allows. An administrator has to mend the choice or add larger devices."
+                f"a device allows. Please tell your administrator."
             )
         case RefusalKind.UNKNOWN_CAPACITY:
-            return f"No device has a capacity named {nearest.subject}. An administrator has to mend this choice."
+            return f"No device has a capacity named {nearest.subject}. Please tell your administrator."
         case RefusalKind.CAPACITY:
             return (
                 f"All devices are too full: {needed} of {nearest.subject} needed, {left} left on the one that has "

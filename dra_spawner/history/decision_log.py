@@ -17,7 +17,7 @@ class Decision:
     at: datetime
     """With time zone."""
     kind: str
-    """What was decided, out of the closed vocabulary of whoever decides."""
+    """Kind of the decision, from the closed vocabulary of its source."""
     subject: str
     """What it is about: ``Kind namespace/name``, or a profile."""
     reason: str
@@ -44,7 +44,7 @@ class DecisionLog:
     Parameters
     ----------
     limit
-        How many are kept.
+        Number of decisions in the log.
     """
 
     def __init__(self, limit: int = 1000) -> None:

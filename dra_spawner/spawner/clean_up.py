@@ -1,4 +1,4 @@
-"""What goes on in the background of a hub so that nothing is left behind: removals of failed starts, and the sweep."""
+"""Background clean-up of a hub: removals of failed starts, and the sweep."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["begin_removal", "begin_sweeping", "companion_kinds", "remove"]
 
 
 def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.Task[None]:
-    """Begin to remove what a start made. It goes on while the API server does not answer."""
+    """Begin to remove the objects of a start; retries while the API server does not answer."""
 
     async def removed() -> bool:
         await objects.remove(pod_name)
@@ -32,33 +32,33 @@ def begin_removal(objects: StartObjects, pod_name: str, log: Logger) -> asyncio.
 
 
 async def remove(objects: StartObjects, pod_name: str, log: Logger) -> None:
-    """Remove what a start made; returns when that is done, or goes on in the background."""
+    """Remove the objects of a start; after a short wait the removal continues in the background."""
     await asyncio.wait({begin_removal(objects, pod_name, log)}, timeout=CLEAN_UP_WAIT_SECONDS)
 
 
 def companion_kinds() -> set[Kind]:
-    """Return the kinds of companion objects that starts of this hub made; may be added to."""
+    """Return the mutable set of kinds of companions that starts of this hub created."""
     return hub_wide("kinds of companions", set)
 
 
 def begin_sweeping(spawner: SpawnerSettings) -> None:
-    """Begin to look for leftovers again and again, once in a hub or in its namespace."""
+    """Begin the periodic sweep, once in a hub or in its namespace."""
     run_once(
         ("sweep", spawner.servers_namespace),
         lambda: run_for_ever(
             partial(_sweep, spawner),
             lambda: float(spawner.leftovers_sweep_interval_seconds),
-            "Could not look for what was left behind",
+            "The sweep of leftovers failed",
             spawner.log,
         ),
     )
 
 
 async def _sweep(spawner: SpawnerSettings) -> None:
-    # Younger objects that do not say otherwise may belong to a start that is under way.
+    # Younger objects without an end may belong to a running start.
     sweep = Sweep(spawner.kubernetes, spawner.servers_namespace, spawner.longest_start, utc_now())
     await sweep.run(companion_kinds())
     for done in sweep.done:
-        spawner.log.info("Swept what was left behind: %s", done)
+        spawner.log.info("Swept leftovers: %s", done)
     for error in sweep.errors:
-        spawner.log.warning("Could not sweep everything that was left behind: %s", error)
+        spawner.log.warning("Could not sweep all leftovers: %s", error)

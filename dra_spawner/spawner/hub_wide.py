@@ -1,4 +1,4 @@
-"""What all spawners of one hub share, and the work that goes on in the background of a hub."""
+"""State that all spawners of one hub share, and background work."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ __all__ = [
     "run_once",
 ]
 
-#: How long a start or a stop waits for its clean-up before that goes on in the background.
+#: Seconds that a start or a stop waits for its clean-up, which then continues in the background.
 CLEAN_UP_WAIT_SECONDS: Final = 3.0
-#: For how long a clean-up is tried while the API server does not answer; after that the sweep finds what is left.
+#: Seconds for which a clean-up is tried; after that the sweep finds the leftovers.
 _TRIES_SECONDS: Final = 600.0
 _FIRST_WAIT_SECONDS: Final = 0.2
 _LONGEST_WAIT_SECONDS: Final = 30.0
 
 T = TypeVar("T")
 
-#: A hub is an event loop; tests run several in a process.
+#: State by event loop; tests run several hubs in a process.
 _shared: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Hashable, Any]] = WeakKeyDictionary()
-#: Kept so that they are not garbage-collected.
+#: References to tasks, against garbage collection.
 _tasks: set[asyncio.Task[Any]] = set()
 
 
 def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
-    """Return what all spawners of this hub share under a key; the first that asks makes it."""
+    """Return the shared value of a key; the first call creates it."""
     found = _shared.setdefault(asyncio.get_running_loop(), {})
     if key not in found:
         found[key] = make()
@@ -44,7 +44,7 @@ def hub_wide(key: Hashable, make: Callable[[], T]) -> T:
 
 
 def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-    """Begin work that goes on although nobody waits for it."""
+    """Begin a task that runs in the background."""
     task = asyncio.create_task(work)
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
@@ -52,7 +52,7 @@ def in_background(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
 
 
 def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """Begin background work that a hub has once; a task that has ended is begun anew."""
+    """Begin a background task that a hub has once; an ended task is started again."""
     running: dict[Hashable, asyncio.Task[None]] = hub_wide("running", dict)
     if key not in running or running[key].done():
         running[key] = in_background(work())
@@ -60,7 +60,7 @@ def run_once(key: Hashable, work: Callable[[], Coroutine[Any, Any, None]]) -> as
 
 
 def forget_hub() -> None:
-    """Forget what the spawners of this hub share, as a hub that starts anew does; its background tasks end."""
+    """Drop all shared state and end the background tasks, as a restart of the hub does."""
     for task in _shared.pop(asyncio.get_running_loop(), {}).get("running", {}).values():
         task.cancel()
 
@@ -68,7 +68,7 @@ def forget_hub() -> None:
 async def run_for_ever(
     work: Callable[[], Awaitable[None]], interval_seconds: Callable[[], float], failed: str, log: Logger
 ) -> None:
-    """Run work again and again.
+    """Run work periodically.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ async def run_for_ever(
 
 
 async def keep_trying(work: Callable[[], Awaitable[bool]], what: str, log: Logger) -> None:
-    """Try a clean-up until it is done; the sweep does what ten minutes were not enough for.
+    """Retry a clean-up until it is done, for ten minutes at most.
 
     Parameters
     ----------

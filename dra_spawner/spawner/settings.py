@@ -1,4 +1,4 @@
-"""What administrators configure of `DRASpawner`: its traits, and what a profile changes of them for one start."""
+"""Traits of `DRASpawner`, and their changes by a profile for one start."""
 
 from __future__ import annotations
 
@@ -219,8 +219,8 @@ class SpawnerSettings(KubeSpawner):
         """,
     )
 
-    #: Whatever JSON a user sent, until it is checked. JupyterHub 5 stores a list, too; with JupyterHub's own trait, a
-    #: dict, the stored list would keep the user's spawner from being made, and the hub from starting.
+    #: Unchecked JSON of a user. JupyterHub 5 also stores a list, with which JupyterHub's own trait, a dict, would stop
+    #: the user's spawner and the hub from starting.
     user_options = AnyValue(help="The user's choices, by name.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -228,7 +228,7 @@ class SpawnerSettings(KubeSpawner):
         self._configured = {name: copy.deepcopy(getattr(self, name)) for name in _MERGED}
 
     def clear_state(self) -> None:
-        """Forget the last start, and what its profile merged into the configured traits."""
+        """Forget the last start, and its profile's changes of traits."""
         super().clear_state()
         for name, value in self._configured.items():
             setattr(self, name, copy.deepcopy(value))
@@ -239,11 +239,11 @@ class SpawnerSettings(KubeSpawner):
 
     @default("apply_user_options")
     def _apply_user_options_default(self) -> Any:
-        # They are applied later. Without a hook JupyterHub logs the names of all options, whatever a user sent.
+        # Options are applied later. Without a hook JupyterHub logs the names of all options that a user sent.
         return _applied_later
 
     def configuration_problems(self) -> list[Problem]:
-        """Return what is wrong in the static configuration of devices, VLANs and profiles."""
+        """Return the problems of the static configuration of devices, VLANs and profiles."""
         problems = profile_list_problems(self.profile_list, self.device_claims, known_traits=self.trait_names())
         return problems or [*intel_gas_problems(self.profile_list, self.intel_gas), *self._vlan_problems()]
 
@@ -254,7 +254,7 @@ class SpawnerSettings(KubeSpawner):
             return list(error.problems)
         return []
 
-    # What the steps of a start ask of a spawner
+    # For the steps of a start
 
     @property
     def kubernetes(self) -> KubernetesApi:
@@ -263,7 +263,7 @@ class SpawnerSettings(KubeSpawner):
 
     @property
     def devices(self) -> DeviceReader:
-        """Reader of the cluster's devices, the same for all spawners of a hub."""
+        """Reader of the cluster's devices, shared by all spawners of a hub."""
         return device_reader(self.kubernetes)
 
     @property
@@ -283,7 +283,7 @@ class SpawnerSettings(KubeSpawner):
 
     @property
     def longest_start(self) -> timedelta:
-        """How long a start lasts at most.
+        """Longest duration of a start.
 
         Its own deadline is below ``start_timeout``; its requests may be under way a little longer.
         """

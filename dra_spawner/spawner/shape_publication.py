@@ -1,7 +1,7 @@
-"""What servers of each choice need of a node, published for the service beside the hub.
+"""Publication of the shapes of all choices, for the service beside the hub.
 
-Made by the very steps of a start, for a user that does not exist; so a placeholder cannot differ from the server that
-takes it over. A choice that differs between users has no one shape, and is left out with the reason.
+The steps of a start compute them, for users that do not exist, so a placeholder equals its server. A choice that
+differs between users has no single shape, and is left out with the reason.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from dra_spawner.spawner.steps.profile import Profile
 
 __all__ = ["NOBODIES", "Nobody", "ShapePublication", "published_shapes"]
 
-#: Devices may come later, and with them choices.
+#: Seconds between publications, as new devices may bring new choices.
 _AGAIN_SECONDS: Final = 300.0
 _FIRST_WAIT_SECONDS: Final = 1.0
-#: Of a profile's options; beyond, placeholders can be wanted of single options only.
+#: Limit of combinations of a profile's options; beyond it only single options can have placeholders.
 _MOST_COMBINATIONS: Final = 200
-#: Name of what is published where a hub has no profiles.
+#: Name of the choice of a hub without profiles.
 _NO_PROFILES: Final = "default"
 
 
@@ -55,18 +55,18 @@ class Nobody:
     id: int
 
 
-#: What differs between these differs between users.
+#: A choice that differs between these two differs between users.
 NOBODIES: Final = (Nobody("nobody", 1), Nobody("anybody-else", 2))
 
 NewSpawner = Callable[[Nobody], DRASpawner]
 
 
 class _AnotherHub(Exception):
-    """Another hub publishes under the same name."""
+    """Raised when another hub publishes under the same name."""
 
 
 class _HasNone(Exception):
-    """A choice that has no one shape; the message says why."""
+    """Raised for a choice without a single shape, with the reason."""
 
 
 class ShapePublication:
@@ -83,12 +83,12 @@ class ShapePublication:
         spawner = new_spawner(NOBODIES[0])
         self._log = spawner.log
         self._api = spawner.kubernetes
-        # Where the hub is. One that is in no pod is at home where its servers are.
+        # The hub's namespace; outside of a pod, that of its servers.
         self._namespace = own_namespace(
             default=spawner._namespace_default() if spawner.enable_user_namespaces else spawner.namespace
         )
         self._name = spawner.shapes_config_map
-        # Of this process: one that is restarted takes over what the one before it wrote.
+        # A restarted hub replaces the content of the process before it.
         self._publisher = secrets.token_hex(8)
         self._written_by: str | None = None
         self._last_warning = ""
@@ -104,7 +104,7 @@ class ShapePublication:
         in_background(self.run())
 
     async def run(self) -> None:
-        """Publish for ever; whatever goes wrong is logged, once."""
+        """Publish periodically; each problem is logged once."""
         wait = _FIRST_WAIT_SECONDS
         while True:
             try:
@@ -120,19 +120,19 @@ class ShapePublication:
             except KubernetesError as error:
                 self._warn_once(_problem(error, self._name))
                 wait = _AGAIN_SECONDS if error.status == 403 else min(2 * wait, _AGAIN_SECONDS)
-            except Exception:  # the next profiles may be sound
+            except Exception:  # the next profiles may be valid
                 self._log.exception("The shapes of profiles are not published")
                 wait = _AGAIN_SECONDS
             await asyncio.sleep(wait)
 
     async def publish(self, published: PublishedShapes) -> bool:
-        """Write the ConfigMap, if it does not say so already; whether it was written.
+        """Write the ConfigMap if it differs; returns whether it was written.
 
         Raises
         ------
         KubernetesError
         _AnotherHub
-            If another one has written since this one last did: neither would ever be right for long.
+            If another hub has written since.
         """
         published = within_bounds(published)
         wanted = published_config_map(published, self._namespace, MANAGED_LABELS, self._name, self._publisher)
@@ -190,15 +190,15 @@ def _problem(error: KubernetesError, name: str) -> str:
 async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
     """The shapes of all choices of a hub's profiles.
 
-    Choices are the profiles with the defaults of their options, and all combinations of choices that are no defaults;
-    of a profile with very many of these, only those of a single option.
+    Choices are the profiles with their default options, and all combinations of other options; for a profile with very
+    many combinations, only those of a single option.
     """
     spawner = new_spawner(NOBODIES[0])
     if callable(spawner.profile_list):
         return PublishedShapes({}, {"profile_list": "the list of profiles is a function, which is asked for each user"})
     shapes: dict[str, Shape] = {}
     skipped: dict[str, str] = {}
-    # Some choices are made from what devices give.
+    # Some choices come from devices.
     await spawner.devices.learn()
     for slug, options in _profiles(spawner):
         number = _number_of_combinations(options or {})
@@ -213,14 +213,14 @@ async def published_shapes(new_spawner: NewSpawner) -> PublishedShapes:
             except _HasNone as why:
                 skipped[name] = str(why)
             except Exception as error:
-                # As a user would be told, who chooses it.
+                # The message for a user of this choice.
                 skipped[name] = str(error) or type(error).__name__
-            await asyncio.sleep(0)  # a hub that starts has other things to do
+            await asyncio.sleep(0)  # give the starting hub a turn
     return PublishedShapes(shapes, skipped)
 
 
 def _profiles(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, list[str]] | None]]:
-    """Slug of each profile, with the choices of its options that are no defaults; None where there are no profiles."""
+    """Slug of each profile, with the choices of its options except defaults; None without profiles."""
     profiles = spawner._get_initialized_profile_list(spawner._sorted_dict_values(spawner.profile_list))
     if not profiles:
         yield _NO_PROFILES, None
@@ -236,7 +236,7 @@ def _profiles(spawner: DRASpawner) -> Iterator[tuple[str, dict[str, list[str]] |
 
 
 def _choices(options: Mapping[str, list[str]], most: int) -> Iterator[dict[str, str]]:
-    """What can be chosen with so many options at most that have not their default; the fewest first."""
+    """Combinations with at most `most` options that differ from their defaults, the smallest first."""
     for count in range(most + 1):
         for names in combinations(options, count):
             for chosen in product(*(options[name] for name in names)):
@@ -244,7 +244,7 @@ def _choices(options: Mapping[str, list[str]], most: int) -> Iterator[dict[str, 
 
 
 def _number_of_combinations(options: Mapping[str, list[str]]) -> int:
-    """Of more than one choice that is no default."""
+    """Number of combinations of more than one option."""
     numbers = [len(names) for names in options.values()]
     return prod(1 + number for number in numbers) - sum(numbers) - 1
 
@@ -257,9 +257,9 @@ async def _shape(new_spawner: NewSpawner, options: Mapping[str, str]) -> Shape:
 
 
 async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
-    """The shape of what a spawner would start, up to the pod that it would create."""
+    """The shape of the pod that a spawner would create."""
     instance: Any = spawner
-    # Nothing of what follows depends on the environment, and nobody has none.
+    # The user does not exist and has no environment, which does not matter here.
     instance.get_env = dict
     instance.steps = _STEPS
     spawner.user_options = dict(options)
@@ -276,7 +276,7 @@ async def _shape_for(spawner: DRASpawner, options: Mapping[str, str]) -> Shape:
 
 
 class _SameForAll(Step):
-    """In the place of the steps that give each user something else: there is no shape where they are needed."""
+    """Replaces the steps with values for each user: a choice that needs one has no shape."""
 
     async def load(self) -> None:
         asked = ", ".join(f"{{{name}}}" for name in sorted(self.attempt.placeholders))
@@ -285,7 +285,7 @@ class _SameForAll(Step):
 
 
 class _NoIntelGpus(Step):
-    """In the place of `IntelGas`, which sends each server to a node."""
+    """Replaces `IntelGas`, which sends each server to a node."""
 
     @classmethod
     def configured(cls, attempt: Attempt) -> Step | None:

@@ -1,7 +1,7 @@
-"""The spawn form of `DRASpawner`: what a user can choose, by what the cluster's devices give, and what comes back.
+"""The spawn form of `DRASpawner`: choices from the cluster's devices, and the validation of submitted options.
 
-KubeSpawner makes the form from its ``profile_list``; here this list is completed before KubeSpawner gets to see it, for
-the form and for what comes back from it alike.
+KubeSpawner renders the form from its ``profile_list``. This module completes the list before, for the form and for the
+submitted options.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["SpawnForm"]
 
 
 class SpawnForm(SpawnerSettings):
-    """KubeSpawner with choices that are made from what devices give, and with what is worth knowing about them."""
+    """KubeSpawner with choices and texts from devices."""
 
     async def learn_devices_of_choices(self) -> None:
         """Read the devices, if choices are made from them."""
@@ -35,7 +35,7 @@ class SpawnForm(SpawnerSettings):
 
     @default("options_form")
     def _options_form_default(self) -> Any:
-        # Made for each view of the page, as devices come and go.
+        # Rendered for each view of the page, as devices change.
         return self._render_form if self.profile_list else ""
 
     async def _render_form(self, spawner: KubeSpawner) -> str:
@@ -52,11 +52,11 @@ class SpawnForm(SpawnerSettings):
         return super()._get_initialized_profile_list(self._completed(profile_list))
 
     def _completed(self, profile_list: Any, *, with_texts: bool = False) -> Any:
-        """Return the list with all choices made. Whatever happens, there is a form."""
+        """Return the completed list; after an error, the list without amounts."""
         try:
             return self._completed_from(profile_list, self.devices.catalog, with_texts)
         except Exception:  # a form without amounts is better than none
-            self.log.exception("The spawn form is made without the cluster's devices")
+            self.log.exception("The spawn form is rendered without the cluster's devices")
             return self._completed_from(profile_list, DeviceCatalog(ClusterFacts()), with_texts=False)
 
     def _completed_from(self, profile_list: Any, catalog: DeviceCatalog, with_texts: bool) -> Any:
@@ -71,7 +71,7 @@ class SpawnForm(SpawnerSettings):
         settings = {"device_claims": self._configured["device_claims"]}
         return form_profiles(profile_list, catalog, settings, picked=self.user_options, texts=texts)
 
-    # What comes back
+    # Submitted options
 
     def _options_from_form(self, formdata: dict[str, list[Any]]) -> Any:
         is_known = self.profile_list and not callable(self.profile_list)
@@ -97,7 +97,7 @@ class SpawnForm(SpawnerSettings):
         for profile in profile_list:
             if profile["slug"] == slug or (not slug and profile.get("default")):
                 self._refuse_options(unavailable_choice(profile, self.user_options or {}))
-                # The list may be a function's; then nobody has checked it before.
+                # A list from a function was not checked before.
                 for found in free_text_problems(profile, f"profile {profile['slug']}"):
                     self.log.error("Profile refused: %s", found)
                     raise OptionsRefused(wrong_profile_sentence(str(found)), RefusalReason.PROFILE)

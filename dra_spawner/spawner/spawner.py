@@ -1,8 +1,7 @@
-"""DRASpawner: KubeSpawner, and the devices that a profile asks for.
+"""DRASpawner: KubeSpawner with the devices of a profile.
 
-One start: KubeSpawner applies the chosen profile; each step of `STEPS` that the profile needs is loaded, changes the
-pod, and prepares the request that creates it. Whatever goes wrong in between, the steps are
-undone in the reverse order.
+In a start, KubeSpawner applies the chosen profile. Each step of `STEPS` that the profile needs is loaded, changes the
+pod, and prepares its creation. After an error the steps are undone in the reverse order.
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ from dra_spawner.spawner.steps.pod_watch import PodWatch, pod_of
 from dra_spawner.spawner.steps.second_pod import plan_second_pod
 from dra_spawner.spawner.steps.vlan import begin_sweeping_vlans
 
-#: How often the reflector is asked for a pod that is being deleted; no request is made.
+#: Seconds between looks at the reflector for a terminating pod; makes no request.
 _POD_LOOK_SECONDS = 0.1
-#: How long a pod that is made again may take to go; its node or its driver may not answer at all.
+#: Seconds for the deletion of the first pod, whose node or driver may not answer.
 _GRACEFUL_SECONDS = 15.0
 
 
@@ -46,9 +45,9 @@ class DRASpawner(SpawnForm):
     Attributes
     ----------
     attempt
-        What is known of the attempt that is under way, or was the last one.
+        The running or last attempt.
     messages
-        What the user sees while the server starts.
+        Messages of the progress page.
     """
 
     steps: ClassVar[tuple[type[Step], ...]] = STEPS
@@ -56,7 +55,7 @@ class DRASpawner(SpawnForm):
     _retry = Retry()
     _start_ends = 0.0
     _tasks: asyncio.TaskGroup | None = None
-    #: How often a pod was stopped: KubeSpawner does so in the middle of a start, if one of that name is there.
+    #: Number of stopped pods: in a start, KubeSpawner stops an existing pod of the same name.
     _stops = 0
     _event_before: str | None = None
 
@@ -68,7 +67,7 @@ class DRASpawner(SpawnForm):
     # The phases of an attempt
 
     async def load_user_options(self) -> None:
-        """Apply the chosen profile, and load the steps that it needs; refuse what can never work.
+        """Apply the chosen profile, and load its steps; refuse a choice that can never work.
 
         Raises
         ------
@@ -82,7 +81,7 @@ class DRASpawner(SpawnForm):
         except SpawnRefused:
             raise
         except Exception as error:
-            # KubeSpawner meets a profile that is no profile, or overrides that do not merge.
+            # An invalid profile, or overrides that do not merge.
             self.log.exception("Profile cannot be applied")
             raise wrong_profile(str(error)) from error
         await self.attempt.load(self.steps)
@@ -94,7 +93,7 @@ class DRASpawner(SpawnForm):
         return pod
 
     async def _make_create_pod_request(self, pod: Any, request_timeout: float) -> bool:
-        """Create what the final pod needs, then the pod. Runs again at each retry."""
+        """Create the objects that the final pod needs, then the pod. Runs at each retry."""
         attempt, stops, outcome = self.attempt, self._stops, Outcome.UNKNOWN
         if not await attempt.prepare_request(pod):
             return False
@@ -141,7 +140,7 @@ class DRASpawner(SpawnForm):
             raise refusal from error
 
     async def _start_with_second_attempts(self) -> str:
-        """Start the pod; once more without optional devices that are not to be had, or where a node fails it."""
+        """Start the pod; once more without unavailable optional devices, or after a failure of its node."""
         while True:
             try:
                 return await self._start_once()
@@ -167,14 +166,14 @@ class DRASpawner(SpawnForm):
         return str(url)
 
     async def _end_failed_pod(self) -> None:
-        """Remove what this attempt made, and wait until its pod is gone: the next one has the same name."""
+        """Remove this attempt's objects, and wait until its pod is gone, as the next one has the same name."""
         objects = self.attempt.objects
         if objects is None:
             return
         try:
             async with asyncio.timeout(_GRACEFUL_SECONDS):
-                # Removed by force, it would be gone while its node still releases its devices: the next pod of the
-                # same claim would then meet what this one did, and the device would be given to others too early.
+                # Removal by force comes before the release of the devices: the next pod would meet the same failure,
+                # and others would get the device too early.
                 await objects.end_pod(self.pod_name, self.delete_grace_period)
                 await self._until_gone(objects)
         except (KubernetesError, TimeoutError) as error:
@@ -187,9 +186,9 @@ class DRASpawner(SpawnForm):
             await asyncio.sleep(_POD_LOOK_SECONDS)
 
     async def stop(self, now: bool = False) -> None:
-        """Stop the pod, and give back what the steps took for it."""
+        """Stop the pod, and undo its steps."""
         self._stops += 1
-        # KubeSpawner also stops an older pod in the middle of a start, which has its objects by then.
+        # KubeSpawner also stops an older pod during a start, which has its objects by then.
         is_starting = self._tasks is not None
         clean_ups = [] if is_starting else [kind.before_stop(self) for kind in reversed(self.steps)]
         await super().stop(now)
@@ -197,11 +196,11 @@ class DRASpawner(SpawnForm):
             if clean_up is not None:
                 await clean_up()
 
-    # What the user sees while it starts
+    # The progress page
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The pod's events and our own messages."""
+        """The pod's events and this project's messages."""
         return self.messages.with_events(super().events)
 
     @property
@@ -211,17 +210,17 @@ class DRASpawner(SpawnForm):
 
     @_last_event.setter
     def _last_event(self, uid: str | None) -> None:
-        # In a second attempt the last one may be a message of ours, which is in no list of events.
+        # In a second attempt the last one may be a message, which is not in the list of events.
         if not self.messages.is_own(uid):
             self._event_before = uid
 
-    # What a hub does once
+    # Once for a hub
 
     def begin_checking(self) -> None:
         """Check all profiles against the cluster, in the background."""
         begin_checking(self)
 
     def begin_sweeping(self) -> None:
-        """Look for what was left behind, in the background, once for the hub or for its namespace."""
+        """Begin the sweep in the background, once for the hub or for its namespace."""
         begin_sweeping_vlans(self)
         begin_sweeping(self)

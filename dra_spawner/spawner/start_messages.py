@@ -1,4 +1,4 @@
-"""What the progress page of a start shows: the pod's events, and this project's own messages between them."""
+"""The progress page of a start: the pod's events and this project's messages."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Event = JsonObject
 
 
 class StartMessages:
-    """Events and messages, each once, in the order in which they came.
+    """Events and messages, each once, in the order of their arrival.
 
-    KubeSpawner's progress reads a list that only grows; a message put between events that are already shown would be
-    shown twice or never.
+    KubeSpawner's progress reads a list that only grows. A message inserted before shown events would be shown twice or
+    never.
 
     Parameters
     ----------

@@ -197,7 +197,7 @@ async def test_a_share_that_rounds_above_every_device_is_said_and_given_up(clust
     assert events[-1]["failed"]
     for event in (events[-1], next(e for e in events if "45 GiB" in e["message"])):
         assert "45 GiB of memory" in event["message"]
-        assert "An administrator has to mend" in event["message"]
+        assert "Please tell your administrator." in event["message"]
     assert "Gave up after 6 seconds." in events[-1]["message"]
     await nothing_left(cluster)
 

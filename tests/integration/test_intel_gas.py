@@ -160,7 +160,7 @@ async def test_without_room_a_pod_has_plain_limits_and_waits_for_the_scheduler(g
     pod = await gpus.start("eve", {"millicores": 700})
     assert "gas-container-cards" not in annotations_of(pod)
     assert pod["spec"]["containers"][0]["resources"]["limits"]["gpu.intel.com/millicores"] == "700"
-    assert "no room on the cards of 1 nodes" in caplog.text
+    assert "no cards fit on 1 nodes" in caplog.text
 
 
 async def test_a_node_without_room_for_the_rest_of_the_pod_is_not_chosen(gpus: GpuHub):

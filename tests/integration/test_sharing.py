@@ -205,8 +205,8 @@ async def test_one_failed_request_of_the_last_stop(team, verb, fault):
 async def test_a_failed_start_leaves_the_others_theirs(team):
     ada, bob = team.user("ada"), team.user("bob")
     await ada.spawn("", {})
-    team.faulty.proxy.fail(Fault.answer(403, "Forbidden", "quota"), verb="create", resource="pods")
-    with pytest.raises(Exception, match="quota"):
+    team.faulty.proxy.fail(Fault.answer(403, "Forbidden", "exceeded quota: pods"), verb="create", resource="pods")
+    with pytest.raises(Exception, match="A quota of the cluster is used up"):
         await bob.spawn("", {})
     assert len(users_of(await team.the_claim())) == 1
     await ada.stop("")

@@ -322,7 +322,7 @@ async def test_the_sweep_runs_with_the_hub(hub: Hub):
     await eventually(lambda: hub.proxy.count("get", MAPS), "the sweep reads the account")
 
 
-async def test_a_hub_without_the_right_says_so(hub: Hub):
+async def test_a_hub_without_the_right_says_so(hub: Hub, caplog: pytest.LogCaptureFixture):
     if hub.cluster.kind == "embedded":
         hub.proxy.fail(Fault.answer(403, "Forbidden", "cannot get"), verb="get", resource=MAPS, times=None)
     else:
@@ -332,9 +332,10 @@ async def test_a_hub_without_the_right_says_so(hub: Hub):
             )
         async with asyncio.timeout(10):
             error = None
-            while not (error and "helm-values/rbac.yaml" in str(error)):
+            while not (error and "lacks a right in the cluster" in str(error)):
                 if error is None:
                     await hub.stop()
                 error = await hub.spawn()
-        return
-    assert "helm-values/rbac.yaml" in str(await hub.spawn())
+    error = await hub.spawn()
+    assert "lacks a right in the cluster" in str(else_error)
+    assert "helm-values/rbac.yaml" in caplog.text

@@ -46,7 +46,7 @@ _MEANINGS = {
     "late": "something is missing, but the node is open: servers run there, or ready_deadline_seconds are over",
     "not for users yet": "something is missing: servers that the service placed do not go there",
     "attracts placeholders": "the newest node: placeholders prefer it, so that they start on an empty node",
-    "draining": "no user is there and others have room: placeholders are evicted so that the autoscaler removes it",
+    "draining": "no user is there, and its placeholders fit elsewhere: they are evicted, and the autoscaler removes it",
 }
 """Meaning of each mark of a node."""
 

@@ -1,4 +1,4 @@
-"""Answers about placeholders, and about what can be had."""
+"""Answers about placeholders and availability."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class PlaceholderHandler(ApiHandler):
-    """Has what is kept."""
+    """Base of the handlers that need the placeholder controller."""
 
     @property
     def controller(self) -> PlaceholderController:
@@ -88,12 +88,12 @@ class ProfilesHandler(PlaceholderHandler):
 
 
 def placement_json(placement: Placement) -> dict[str, Any]:
-    """How a server gets its place, and why so."""
+    """A placement as JSON."""
     return {"kind": placement.kind, "node": placement.node, "reason": placement.reason}
 
 
 def safeguard_json(controller: PlaceholderController) -> dict[str, Any] | None:
-    """Why nothing is tidied up at present, or nothing decided at all; None if nothing stands against it."""
+    """The safeguard that denies evictions, or all decisions, at present; None if there is none."""
     safeguard = safeguard_of(controller.view(), controller.policy) if controller.is_on else None
     if safeguard is None:
         return None
@@ -142,12 +142,12 @@ def _placeholder_json(
         "claims": {each.name: each.claim for each in pod.claims if each.claim},
         "reserved_for": reservation.pod if reservation is not None else "",
         "reserved_until": _iso(reservation.until) if reservation is not None else None,
-        # Who decided may have been the leader before this one: the pod itself says why it was made.
+        # An earlier leader may have decided: the pod's annotation has the reason of its creation.
         "reason": last.reason if last is not None else made_because,
         "there_because": explain_scheduling(view, pod),
         "decided_at": last.at.isoformat() if last is not None else None,
         # Known to the leader only.
-        "stays_because": f"it should go, but {denial.because}" if denial is not None else "",
+        "stays_because": f"it should be evicted, but {denial.because}" if denial is not None else "",
         "starting_because": _starting_because(controller, view, pod) if state is PlaceholderState.STARTING else "",
         "pending_because": scheduled.message if scheduled is not None and state is PlaceholderState.PENDING else "",
     }
@@ -161,13 +161,13 @@ def _starting_because(controller: PlaceholderController, view: View, pod: Pod) -
 
 
 def not_ready_because(controller: PlaceholderController, view: View, node: str) -> str:
-    """Why servers do not go to a node yet."""
+    """Why a node is not ready for users' servers."""
     memory = controller.latest.planner_state if controller.latest is not None else PlannerState.fresh(controller.now())
     return why_not_ready(view, controller.policy, memory, node)
 
 
 def _last_decisions(context: ServiceContext) -> dict[str, Decision]:
-    """The last decision about each subject that is still remembered."""
+    """The last logged decision about each subject."""
     found: dict[str, Decision] = {}
     for numbered in context.decisions.newest(limit=10**9):
         found.setdefault(numbered.decision.subject, numbered.decision)

@@ -21,7 +21,7 @@ __all__ = ["MOST_BODY_BYTES", "PlacementsHandler"]
 
 log = logging.getLogger(__name__)
 
-#: Of a question: a definition is quoted in it, so that some of its characters are two or three.
+#: Limit of a body; a definition is quoted in it, which doubles or triples some characters.
 MOST_BODY_BYTES = 4 * MOST_BYTES
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
 _LONGEST_NAME = 253
@@ -30,13 +30,12 @@ _KEYS = ("shape", "pod", "namespace", "definition")
 
 
 class PlacementsHandler(PlaceholderHandler):
-    """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: where a server gets its place.
+    """``POST api/placements`` with ``{"shape", "pod", "namespace"}``: the placement of a server.
 
-    With ``definition`` of a shape that no choice has by itself (`replicas.shape_definition`); who does not know that is
-    answered 404.
+    A shape that is not published needs its ``definition`` (`planner.shape_definition`); without it the answer is 404.
 
-    The hub shows the service's own token; users and programs need the right to manage the service. A login's cookie
-    does not do: another site's page could send that, too. A standby answers 503 with the leader's name.
+    The hub sends the service's own token; users and programs need the right to manage the service. A login cookie is
+    not accepted, as another site's page could send it. A standby answers 503 with the leader's name.
     """
 
     def initialize(self, context: ServiceContext) -> None:
@@ -83,7 +82,7 @@ class PlacementsHandler(PlaceholderHandler):
 
 
 def _question(body: bytes) -> dict[str, str]:
-    """The question, checked: path, what was found and what is allowed."""
+    """The validated body; errors name the path, the found and the allowed value."""
     try:
         question = json.loads(body)
     except (ValueError, RecursionError):

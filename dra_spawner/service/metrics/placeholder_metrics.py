@@ -25,7 +25,7 @@ _CLAIM_STATES = ("free", "reserved", "taken", "unallocated")
 
 
 def register_placeholders(registry: CollectorRegistry, controller: PlaceholderController) -> None:
-    """Let a registry show placeholders."""
+    """Register the metrics of placeholders."""
     histogram = Histogram(
         f"{_PREFIX}handover_seconds",
         "From the reservation of a warm claim to the server's pod on its node",
@@ -49,15 +49,15 @@ class _Collector(Collector):
         latest = self._controller.latest
         yield GaugeMetricFamily(
             f"{_PREFIX}on_hold",
-            "1 while the leader does nothing, as it cannot trust what it knows; 0 on others",
+            "1 while the leader's decisions are on hold; 0 on others",
             value=latest is not None and bool(latest.on_hold),
         )
 
     def _by_choice(self, counts: dict[str, PlaceholderCounts]) -> Iterator[Metric]:
         placeholders: Counter[tuple[str, PlaceholderState]] = Counter()
         servers: Counter[str] = Counter()
-        # Every shape of a choice, and every shape of which there is something: a dashboard misses no series. Of
-        # combinations of options there would be too many. Shapes that nobody publishes any more have one name.
+        # Every published shape, so that a dashboard misses no series, and other shapes with objects. Combinations of
+        # options would be too many. Outdated shapes share one name.
         controller = self._controller
         named = {
             shape
@@ -82,7 +82,7 @@ class _Collector(Collector):
 
     def _targets(self) -> Metric:
         family = GaugeMetricFamily(
-            f"{_PREFIX}placeholders_target", "Placeholders wanted at all times, by choice", labels=["profile", "source"]
+            f"{_PREFIX}placeholders_target", "Target of placeholders, by choice", labels=["profile", "source"]
         )
         for name, replicas in sorted(self._controller.settings.replicas.items()):
             family.add_metric([name, "configured"], replicas.min)
@@ -91,9 +91,9 @@ class _Collector(Collector):
     def _counts(self) -> Iterator[Metric]:
         counts = self._controller.counts
         for name, text, label, values, found in (
-            ("placements", "Answers to where a server would run", "kind", PlacementKind, counts.placements),
+            ("placements", "Placements by kind", "kind", PlacementKind, counts.placements),
             ("evictions", "Placeholders that ended", "reason", Cause, counts.ended),
-            ("evictions_held", "Placeholders that should go and may not yet", "rule", Hold, counts.denials),
+            ("evictions_held", "Denied evictions of placeholders", "rule", Hold, counts.denials),
         ):
             family = CounterMetricFamily(f"{_PREFIX}{name}", text, labels=[label])
             for value in values:
@@ -111,9 +111,7 @@ def _claims(view: View) -> Metric:
             numbers["reserved"] += 1
         else:
             numbers["free" if tracked.claim.is_allocated else "unallocated"] += 1
-    family = GaugeMetricFamily(
-        f"{_PREFIX}placeholder_claims", "Claims that were made for placeholders", labels=["state"]
-    )
+    family = GaugeMetricFamily(f"{_PREFIX}placeholder_claims", "Warm claims by state", labels=["state"])
     for state in _CLAIM_STATES:
         family.add_metric([state], numbers[state])
     return family

@@ -1,1 +1,1 @@
-"""Accounts of what a hub itself gives to servers: cards of Intel GPUs, VLANs."""
+"""Resources that the hub itself assigns to servers: cards of Intel GPUs, VLANs."""

@@ -1,7 +1,6 @@
-"""The ledger of Intel GPUs for one hub: reads nodes and pods, chooses cards, and remembers what it just gave away.
+"""The ledger of Intel GPUs for one hub: reads nodes and pods, and chooses cards.
 
-What pods have been given stands in their annotations, so nothing is kept but what is not to be read yet: the cards of
-servers whose pod is being created. A hub that starts anew reads the rest.
+Annotations of pods have their cards. So the ledger only remembers cards of servers whose pods are being created.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from dra_spawner.profiles.intel_gas.pods import RebuiltLedger, containers_of, is
 from dra_spawner.simulator.suitable_nodes import Surroundings
 from dra_spawner.spawner.hub_wide import hub_wide, run_once
 
-#: How long what was read counts as new. Starts at the same time share it; what they take is remembered.
+#: Age in seconds up to which starts share the data; cards that they take are remembered.
 _PODS_SECONDS = 1.0
 _NODES_SECONDS = 30.0
-#: Beyond that age what was read is no basis any more, if it cannot be read again.
+#: Age in seconds beyond which the data are unusable.
 _OLDEST_SECONDS = 300.0
 _LIST_SECONDS = 3.0
 _PAGE_SIZE = 500
 
 
 class LedgerUnavailable(Exception):
-    """Raised where nodes and pods cannot be read, so that nobody knows what is free."""
+    """Raised if nodes and pods cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class GivenCards:
-    """What a server was given.
+    """Cards of a server.
 
     Attributes
     ----------
@@ -56,7 +55,7 @@ class GivenCards:
 
 @dataclass(frozen=True, slots=True)
 class NoCards:
-    """Why a server was given none: GAS chooses (``by_gas``), or there is no room."""
+    """Why a server has no cards: GAS chooses (``by_gas``), or none fit."""
 
     by_gas: bool = False
     reason: str = ""
@@ -64,7 +63,7 @@ class NoCards:
 
 @dataclass
 class _View:
-    """What was read, and when (seconds of the event loop's clock)."""
+    """Data and their time (seconds of the event loop's clock)."""
 
     nodes: list[JsonObject] = field(default_factory=list)
     nodes_at: float = float("-inf")
@@ -73,14 +72,14 @@ class _View:
 
 
 class GpuLedger:
-    """Gives cards to the servers of one hub.
+    """Assigns cards to the servers of one hub.
 
     Parameters
     ----------
     namespace
-        Where the servers run; ``None`` for several namespaces.
+        Of the servers; ``None`` for several namespaces.
     log
-        For what goes wrong; no start fails because of it.
+        For errors, which never fail a start.
     now, time_ns, chance
         The clock, and a number from 0 to 1.
     """
@@ -119,9 +118,9 @@ class GpuLedger:
         Parameters
         ----------
         pod
-            As it will be created, with its limits, but without cards.
+            The final pod with its limits, but without cards.
         lifetime
-            How long they are kept for a pod that does not come.
+            Time for which they stay assigned without a pod.
 
         Raises
         ------
@@ -135,14 +134,14 @@ class GpuLedger:
             if wish.scheduler is CardScheduler.AUTO and self._rebuilt.gas_runs:
                 return NoCards(by_gas=True)
             key = pod_key(pod)
-            self.release(key)  # of an earlier start of the same server
+            self.release(key)  # from an earlier start of this server
             nodes = self._nodes_for(pod)
             if not nodes:
                 return NoCards(reason="no node with Intel GPUs is open to it")
             names = [str(container["name"]) for container in containers_of(pod)]
             chosen = choose(wish, nodes, self._uses(), names)
             if chosen is None:
-                return NoCards(reason=f"no room on the cards of {len(nodes)} nodes")
+                return NoCards(reason=f"no cards fit on {len(nodes)} nodes")
             self._last_time = max(self._time_ns(), self._last_time + 1)
             self._reserved.assign(key, Assignment(chosen.node, self._last_time, chosen.containers))
             self._reserved_until[key] = self._now() + lifetime
@@ -151,19 +150,19 @@ class GpuLedger:
             return GivenCards(chosen, gpus.capacity[wish.resource].tiles, self._last_time)
 
     def release(self, pod: PodKey) -> None:
-        """Forget cards that were given to a server whose pod will not come."""
+        """Forget the cards of a server whose pod will not be created."""
         self._reserved.release(pod)
         self._reserved_until.pop(pod, None)
         self._reserved_pods.pop(pod, None)
 
     def reserved(self) -> Collection[PodKey]:
-        """Servers that were given cards and whose pods have not been seen yet."""
+        """Servers with cards whose pods were not seen yet."""
         return tuple(self._reserved)
 
     # Reading
 
     async def _read(self, api: KubernetesApi, *, anew: bool = False) -> None:
-        """Bring the view up to date (``anew``: even if it is just read), or make do with one that is not too old."""
+        """Refresh the data (``anew``: at any age); after an error, use older data within the limit."""
         clock = asyncio.get_running_loop().time
         try:
             if clock() - self._view.nodes_at > _NODES_SECONDS:
@@ -177,7 +176,7 @@ class GpuLedger:
         except (KubernetesError, TimeoutError) as error:
             if clock() - min(self._view.nodes_at, self._view.pods_at) > _OLDEST_SECONDS:
                 raise LedgerUnavailable(str(error)) from error
-            self._log.warning("Cards of Intel GPUs are given after an older view of the cluster: %s", error)
+            self._log.warning("Cards of Intel GPUs are chosen from older data: %s", error)
 
     async def _list_pods(self, api: KubernetesApi) -> list[JsonObject]:
         """Pods of all namespaces where that is allowed, else of the servers'."""
@@ -188,7 +187,7 @@ class GpuLedger:
                 if error.status != 403:
                     raise
                 self._sees_all_namespaces = False
-                self._log.info("Cards of Intel GPUs in other namespaces than %s are not seen", self._namespace)
+                self._log.info("Cards of Intel GPUs in namespaces other than %s are unknown", self._namespace)
         return await self._list_pods_of(api, self._namespace)
 
     async def _list_pods_of(self, api: KubernetesApi, namespace: str | None) -> list[JsonObject]:
@@ -198,7 +197,7 @@ class GpuLedger:
 
     def _rebuild(self) -> None:
         self._rebuilt = rebuild(self._view.pods)
-        # Those that are pinned to a node and not bound yet will take room there, too.
+        # Pods that are pinned to a node count there before they are bound.
         self._surroundings.read(self._view.nodes, [(pod, node_of(pod)) for pod in self._view.pods])
         self._gpus = tuple(gpus for node in self._view.nodes if (gpus := node_gpus(node)) is not None)
         found = frozenset(self._rebuilt.warnings)
@@ -207,7 +206,7 @@ class GpuLedger:
         self._warned = found
         for key in self._reserved:
             seen, mine = self._rebuilt.ledger.get(key), self._reserved.get(key)
-            # Under the same name an older server may still be on its way out.
+            # An older server of the same name may still be terminating.
             if seen and mine and (seen.time == mine.time or self._rebuilt.gas_runs):
                 self.release(key)
         self._drop_stale()
@@ -221,7 +220,7 @@ class GpuLedger:
     # Choosing
 
     def _nodes_for(self, pod: JsonObject) -> list[NodeGpus]:
-        """Nodes with Intel GPUs on which the pod fits, cards apart."""
+        """Nodes with Intel GPUs on which the pod fits without regard to cards."""
         coming: dict[str, list[JsonObject]] = {}
         for node, reserved in self._reserved_pods.values():
             coming.setdefault(node, []).append(reserved)
@@ -239,7 +238,7 @@ class GpuLedger:
     # Cleaning
 
     def begin_cleaning(self, api: KubernetesApi, interval: timedelta) -> None:
-        """Look for stale assignments now and then, for as long as the hub runs."""
+        """Begin the periodic clean-up."""
         run_once(("cleaning of Intel GPUs", self._namespace), lambda: self.clean_for_ever(api, interval))
 
     async def clean_for_ever(
@@ -248,7 +247,7 @@ class GpuLedger:
         interval: timedelta,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
-        """Clean up after half the interval and up to a whole one more, again and again."""
+        """Clean up periodically, after half the interval plus up to a whole one."""
         while True:
             await sleep(next_cleanup(interval, self._chance()).total_seconds())
             try:
@@ -261,7 +260,7 @@ class GpuLedger:
                 self._log.exception("Could not look for stale assignments of Intel GPUs")
 
     async def clean_up(self, api: KubernetesApi) -> tuple[PodKey, ...]:
-        """Read pods anew, and take cards back from servers whose pods did not come or are gone."""
+        """Read the pods again, and free the cards of servers without pods."""
         async with self._lock:
             before = {*self._rebuilt.ledger, *self._reserved}
             await self._read(api, anew=True)
@@ -271,5 +270,5 @@ class GpuLedger:
 def ledger_of(
     api: KubernetesApi, namespace: str | None, log: logging.Logger | logging.LoggerAdapter[logging.Logger]
 ) -> GpuLedger:
-    """The one ledger of this hub for a cluster and a namespace (``None``: several)."""
+    """The hub's ledger for a cluster and a namespace (``None``: several)."""
     return hub_wide((GpuLedger, api.server, namespace), lambda: GpuLedger(namespace, log))

@@ -329,7 +329,7 @@ def test_subscribers_must_not_write(store: Store) -> None:
         store.create(types.CONFIGMAPS, {"metadata": {"generateName": "a-"}}, "default")
 
     end = store.subscribe(write)
-    with pytest.raises(RuntimeError, match="act later"):
+    with pytest.raises(RuntimeError, match="must write later"):
         store.create(types.CONFIGMAPS, {"metadata": {"name": "b"}}, "default")
     end()
     store.create(types.CONFIGMAPS, {"metadata": {"name": "c"}}, "default")

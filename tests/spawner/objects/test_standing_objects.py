@@ -173,7 +173,7 @@ async def test_the_257th_is_told(cluster):
     result = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": others}
     await api.patch(f"{shared.object.path(namespace)}/status", {"status": status})
-    with pytest.raises(StandingRefused, match="256 servers have it already"):
+    with pytest.raises(StandingRefused, match="shared by 256 servers"):
         await hold(api, namespace, shared, "b", LATER)
     # Not ours to remove as long as others have it.
     assert not await forget_users(api, shared.object.path(namespace), ("a", "b"), NOW)
