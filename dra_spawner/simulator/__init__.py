@@ -1,1 +1,1 @@
-"""What the scheduler would decide, computed from objects alone, pure."""
+"""A pure model of the scheduler's decisions, computed from objects."""

@@ -1,4 +1,4 @@
-"""Verdicts on claims by shape: found once for each node class, and kept while that class lasts."""
+"""Verdicts on claims by shape, cached for each node class."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Answers:
     Parameters
     ----------
     judge
-        Searches for the verdicts that are not known yet.
+        Searches for missing verdicts.
     partitions
         The nodes in their classes.
     classes
@@ -84,7 +84,7 @@ class Answers:
         Raises
         ------
         SearchStopped
-            When nothing may be searched for this shape; partitioning the nodes takes time, too.
+            If this shape may not be searched; partitioning the nodes takes time, too.
         """
         if self.limits is not None:
             self.limits.check(shape.id)
@@ -95,17 +95,17 @@ class Answers:
         return found
 
     def on_node(self, name: str, shape: ClaimShape, explain: bool) -> tuple[ClassVerdict, Reason | None]:
-        """The verdict on a node, and why the claims do not fit, if that is asked for."""
+        """The verdict on a node, with the reason of a misfit if asked for."""
         found = self._found_for(shape)
         return self._on_class(found.partition.class_of(name), self._partitions.view(name), found, explain)
 
     def token(self, name: str, shape: ClaimShape) -> tuple[int, NodeClass, int]:
-        """Key by which the verdict on a node is kept."""
+        """Cache key of the verdict on a node."""
         node_class = self._found_for(shape).partition.class_of(name)
         return shape.id, node_class, self._partitions.common_use(node_class)
 
     def first_fitting_node(self, shape: ClaimShape) -> str | None:
-        """The first node, in the order in which they were added, on which the claims fit; None if there is none."""
+        """The first node, in the order of their addition, on which the claims fit; None if there is none."""
         found = self._found_for(shape)
         found.partition.refresh()
         return found.fitting.first(
@@ -142,7 +142,7 @@ class Answers:
         return verdict, reason
 
     def _verdict(self, node_class: NodeClass, view: NodeView, found: _ShapeVerdicts) -> ClassVerdict:
-        """The verdict on a class, found on one of its nodes if it is not known."""
+        """The verdict on a class, from the cache or a search on one of its nodes."""
         key = (found.shape.id, self._partitions.common_use(node_class))
         verdict = node_class.verdicts.get(key)
         if verdict is None:

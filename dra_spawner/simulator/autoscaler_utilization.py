@@ -1,6 +1,6 @@
-"""How full a node's devices are for cluster-autoscaler (state of 1.36), which takes nodes down by this figure.
+"""Device utilization of a node as cluster-autoscaler 1.36 computes it to remove nodes.
 
-Devices are counted, one with a single small share as one in use, and the fullest pool speaks for the node.
+A device with a single small share counts as used. The fullest pool gives the node's figure.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ class ClaimRequirement:
     tracked
         The claim; not among the cluster's claims yet if it is new.
     is_new
-        Whether it is going to be made for the pod from a template.
+        Whether it will be created for the pod from a template.
     """
 
     entry: str
@@ -39,10 +39,9 @@ class ClaimRequirement:
 
 
 def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement, ...] | NodeVerdict:
-    """The claims in the order of ``spec.resourceClaims``, each once; or what rules out all nodes.
+    """The claims in the order of ``spec.resourceClaims``, each once; or the verdict that rules out all nodes.
 
-    A claim that is not made yet, or was deleted before the pod ran, is what the claim controller would make from the
-    template.
+    A missing generated claim is the one that the claim controller would create from the template.
     """
     requirements: dict[ObjectKey, ClaimRequirement] = {}
     for reference in pod.claims:
@@ -56,7 +55,7 @@ def claim_requirements(pod: Pod, state: ClusterState) -> tuple[ClaimRequirement,
 
 
 def leftover_claim(pod: Pod, state: ClusterState) -> TrackedClaim | None:
-    """A claim for the pod's extended resources that an earlier attempt to place it has left behind."""
+    """A claim for the pod's extended resources from an earlier attempt."""
     for key in state.claims_made_for[ObjectKey.of(pod)]:
         tracked = state.claims[key]
         if tracked.is_for_extended_resources and tracked.belongs_to(pod):
@@ -99,7 +98,7 @@ def _from_template(pod: Pod, reference: ClaimReference, state: ClusterState) -> 
 
 
 def _problems(pod: Pod, requirements: list[ClaimRequirement], state: ClusterState) -> Iterator[NodeVerdict]:
-    """Why the pod fits on no node, as far as the claims alone decide that."""
+    """Problems of the claims that rule out all nodes."""
     for requirement in requirements:
         claim, status = requirement.claim, requirement.claim.status
         if requirement.tracked.is_deleted:

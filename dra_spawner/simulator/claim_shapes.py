@@ -1,4 +1,4 @@
-"""What claims ask for, whatever they are called: claims of one shape share every verdict."""
+"""Shapes of claims: their requests without names. Claims of one shape share every verdict."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ClaimShapes:
         known = self._keys.get(id(claim))
         if known is not None:
             return known[1]
-        # The claim is kept, too, so that no other can have its id.
+        # The reference to the claim keeps its id from being reused.
         return self._keys.keep(id(claim), (claim, _claim_key(claim)))[1]
 
     def _make(self, claims: Sequence[ResourceClaim], classes: Mapping[str, DeviceClass]) -> ClaimShape:

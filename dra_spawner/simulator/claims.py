@@ -1,4 +1,4 @@
-"""ResourceClaims with what decides about their life, and the templates they are made from."""
+"""ResourceClaims with owners, consumers and deletion state, and their templates."""
 
 from __future__ import annotations
 
@@ -50,18 +50,18 @@ class TrackedClaim:
 
     claim: ResourceClaim
     owner: str = ""
-    """Name of the pod that controls it: the claim was made for this pod and goes with it; empty for a standing one."""
+    """Name of the pod that controls it and with which it is deleted; empty for a standing claim."""
     owner_uid: str = ""
     entry: str = ""
     """The entry of its owner's ``resourceClaims`` that it was made for."""
     is_deleted: bool = False
-    """Whether deletion has been asked for; no pod can start to use it then."""
+    """Whether it is being deleted, so that no further pod can use it."""
     is_protected: bool = True
-    """Whether it has the finalizer that an allocation brings: only then is it deallocated after its last consumer."""
+    """Whether it has the finalizer of an allocation, without which it is not deallocated after its last consumer."""
     is_for_extended_resources: bool = False
     labels: Mapping[str, str] = field(default_factory=dict, hash=False)
     owner_uids: tuple[str, ...] = ()
-    """All owners, controllers or not: the claim goes after the last of them."""
+    """All owners: the claim is deleted after the last of them."""
     created: str = ""
     """``metadata.creationTimestamp``."""
 
@@ -147,13 +147,13 @@ class ClaimTemplate:
         return cls(name, namespace, ResourceClaim.decode("", namespace, root.required_child("spec").child("spec")))
 
     def claim_for(self, pod: Pod, entry: str) -> TrackedClaim:
-        """The claim that is going to be made for a pod."""
+        """The claim that will be created for a pod."""
         name = simulated_name(pod, entry)
         return TrackedClaim.made_for(pod, entry, replace(self.pattern, name=name, uid=f"{pod.uid}/{entry}"))
 
 
 def simulated_name(pod: Pod, entry: str) -> str:
-    """Name of a claim that is not made yet: the pod's name and the entry, apart by what no object's name has."""
+    """Name of a claim that does not exist yet: pod and entry, with a separator that names of objects cannot have."""
     return f"{pod.name}:{entry}"
 
 
@@ -163,7 +163,7 @@ def consumer_of(pod: Pod) -> ConsumerReference:
 
 
 def allocated_devices(allocation: Allocation, claim: ResourceClaim) -> tuple[AllocatedDevice, ...]:
-    """The devices of an allocation as they stand in the claim; ids of shares are made up, one of a kind each."""
+    """The devices of an allocation as in the claim's status, with unique invented ids of shares."""
     return tuple(
         result.as_allocated(f"{claim.namespace}/{claim.name}/{index}")
         for index, result in enumerate(allocation.results)

@@ -26,14 +26,14 @@ Position = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fits:
-    """The claims fit: what each of them gets."""
+    """The claims fit; the devices of each."""
 
     chosen: tuple[tuple[Position, ...], ...]
-    """For each claim, where its devices stand."""
+    """Positions of each claim's devices."""
     view: NodeView
-    """The node on which this was found out."""
+    """The node of the search."""
     allocations: tuple[Allocation, ...]
-    """What the claims get there."""
+    """The allocations there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fatal:
-    """The scheduler would give up on the pod; the message names what it was about on each node."""
+    """The scheduler would give up on the pod, with a message for each node."""
 
     reason: FatalReason
     message: str

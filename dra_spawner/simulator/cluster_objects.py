@@ -39,18 +39,18 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BrokenObject:
-    """An object that makes no sense."""
+    """An invalid object."""
 
     kind: Kind
     key: ObjectKey
     problem: str
-    """Object, field and what is wrong with it."""
+    """Field and error."""
     node_name: str = ""
-    """Node that it concerns, as far as that can be made out: where a pod runs, what a slice is for."""
+    """Node of a pod or slice, if it can be read."""
     pool_id: PoolId | None = None
-    """Pool that a slice belongs to, as far as that can be made out."""
+    """Pool of a slice, if it can be read."""
     held: TrackedClaim | None = None
-    """A claim without its spec, if its allocation makes sense: what it holds is not to be given to others."""
+    """A claim without its spec, if its allocation is valid, so that its devices stay in use."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.key}: {self.problem}"
@@ -67,12 +67,12 @@ _DECODERS: Final[Mapping[str, Callable[[object], ClusterObject]]] = {
 
 
 def decode(obj: object, number: int = 0) -> ClusterObject | BrokenObject | None:
-    """Decode an API object by its ``kind``; None for kinds that do not matter here.
+    """Decode an API object by its ``kind``; None for ignored kinds.
 
     Parameters
     ----------
     number
-        What to call the object if it has no name.
+        Number of the object, for messages if it has no name.
     """
     kind = obj.get("kind") if isinstance(obj, Mapping) else None
     if not isinstance(kind, str) or kind not in _DECODERS:
@@ -92,9 +92,9 @@ def decode_all(objects: Iterable[object]) -> list[ClusterObject | BrokenObject]:
 
 
 def stand_in(broken: BrokenObject) -> ResourceSlice | None:
-    """A slice that makes the pool of a broken slice invalid, so that nothing is decided on half a pool.
+    """A slice that makes the pool of a broken slice invalid, so that no decision uses half a pool.
 
-    None when it cannot be made out which pool, or for which node.
+    None if pool or node cannot be read.
     """
     if broken.pool_id is None or not broken.node_name:
         return None
@@ -127,7 +127,7 @@ def _broken(kind: Kind, obj: object, problem: str, number: int) -> BrokenObject:
 
 
 def _held(obj: object) -> TrackedClaim | None:
-    """A claim that makes no sense, without its spec."""
+    """An invalid claim without its spec."""
     assert isinstance(obj, Mapping)
     try:
         tracked = TrackedClaim.from_json({name: value for name, value in obj.items() if name != "spec"})

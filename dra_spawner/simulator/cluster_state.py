@@ -1,7 +1,7 @@
-"""All objects that decide where pods run, kept consistent with one another through every change.
+"""All objects that decide where pods run, consistent after every change.
 
-What this class changes goes into the journal, entry by entry, so that any number of changes can be reverted at the
-price of these changes. It checks nothing: that is :class:`~dra_spawner.simulator.snapshot.Snapshot`'s part.
+Each change has a journal entry, so the cost of a revert depends on the changes only. The class checks nothing;
+:class:`~dra_spawner.simulator.snapshot.Snapshot` does.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ class ClusterState:
     pods, claims, templates
         By namespace and name.
     broken
-        Objects that make no sense.
+        Invalid objects.
     pods_of_node
-        Pods that have a place on a node, also while the node is not there.
+        Bound pods, also while the node is missing.
     nominated
-        Pods for which a place is being cleared, by node.
+        Nominated pods, by node.
     claims_made_for
-        Claims that were made for a pod.
+        Generated claims of a pod.
     claims_reserved_for
         Claims that a pod uses.
     anti_affinity_pods
-        By node: pods that must not be near to certain others.
+        By node: pods with anti-affinity.
     """
 
     def __init__(self, journal: Journal, devices: DeviceState) -> None:
@@ -61,7 +61,7 @@ class ClusterState:
         self.anti_affinity_pods: Groups[str, ObjectKey] = Groups(journal)
 
     def put_node(self, node: SchedulableNode) -> None:
-        """Add or replace a node; pods that have a place there are on it at once."""
+        """Add or replace a node, with the pods that are bound to it."""
         known = self.nodes.get(node.name)
         if known is not None:
             self.nodes.put(node.name, known.with_node(node))
@@ -91,7 +91,7 @@ class ClusterState:
         self.templates.put(ObjectKey(template.namespace, template.name), template)
 
     def put_broken(self, broken: BrokenObject) -> None:
-        """Keep an object aside; a slice's pool counts as invalid until the slice makes sense."""
+        """Store an invalid object; a slice's pool is invalid until the slice is valid."""
         self.broken.put((broken.kind, broken.key), broken)
         substitute = stand_in(broken) if broken.kind is Kind.RESOURCE_SLICE else None
         if substitute is not None:
@@ -178,7 +178,7 @@ class ClusterState:
                 self.claims_made_for.add(ObjectKey(key.namespace, tracked.owner), key)
 
     def remove_claim(self, key: ObjectKey) -> TrackedClaim:
-        """Remove a claim; what it held is free."""
+        """Remove a claim, and free its devices."""
         tracked = self.claims[key]
         self.claims.discard(key)
         if tracked.claim.is_allocated:

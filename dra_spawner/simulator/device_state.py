@@ -1,12 +1,11 @@
 """Allocated devices and the allocator's verdicts, for a cluster that changes.
 
-`DeviceState` decides as :class:`~dra_spawner.dra.allocator.Allocator` does, and searches once for all nodes that are
-alike: nodes whose pools and devices differ in names only, or in attributes that no selector or constraint of the claims
-can see, and whose devices are used alike. Verdicts on such a node class are kept while the class exists, for all
-claims of the same shape.
+`DeviceState` decides like :class:`~dra_spawner.dra.allocator.Allocator`, and searches once for a class of equal nodes:
+their pools and devices differ only in names or in attributes that the claims cannot see, and have equal use. Verdicts
+are cached by class and claim shape.
 
-Where that would not be exact it searches on every node: when one attempt on all nodes meets pools of one name whose
-counters kube-scheduler mistakes for one another's (`PoolViews.entangled_names`).
+It searches on every node where that would not be exact: if pools have one name, kube-scheduler confuses their counters
+(`PoolViews.entangled_names`).
 """
 
 from __future__ import annotations
@@ -48,10 +47,9 @@ class DeviceState:
     features, quirks
         See :class:`~dra_spawner.dra.allocator.Allocator`.
     journal
-        Where undos are recorded; one of its own if there is none to share.
+        For undo entries; None for an own one.
     max_steps
-        Steps after which the search on one node is given up, as kube-scheduler gives up after ten seconds; None for
-        no limit.
+        Steps of a search on one node; kube-scheduler's limit is ten seconds. None for no limit.
     sizes
         Sizes of the caches; None for the default ones.
     """
@@ -93,7 +91,7 @@ class DeviceState:
         return self._pools.slices
 
     def in_order(self) -> tuple[list[ResourceSlice], list[Node]]:
-        """All slices and nodes in the order in which they count."""
+        """All slices and nodes in their order."""
         return self._pools.in_order(), [self._nodes[name] for name in sorted(self._nodes, key=self._places.__getitem__)]
 
     @property
@@ -117,7 +115,7 @@ class DeviceState:
     def allocate(
         self, node_name: str, claims: Sequence[ResourceClaim], explain: bool = False
     ) -> tuple[Allocation, ...] | DoesNotFit:
-        """Devices for all claims together on one node, or why there are none; nothing is recorded.
+        """Devices for all claims together on one node, or the reason; records nothing.
 
         The answer is that of an :class:`~dra_spawner.dra.allocator.Allocator` which is asked for this node only.
 
@@ -162,7 +160,7 @@ class DeviceState:
     def first_fitting_node(self, claims: Sequence[ResourceClaim]) -> str | None:
         """The first node, in the order in which they were added, on which `allocate` finds devices; None if none.
 
-        Nodes for which `allocate` raises AllocationError are passed over.
+        Skips nodes for which `allocate` raises AllocationError.
 
         Raises
         ------
@@ -172,7 +170,7 @@ class DeviceState:
         return self._answers.first_fitting_node(self._shapes.shape(claims, self._classes))
 
     def failing_nodes(self, claims: Sequence[ResourceClaim]) -> tuple[str, ...]:
-        """Nodes on which `allocate` raises AllocationError: one that the scheduler looks at, and it gives up."""
+        """Nodes on which `allocate` raises AllocationError: the scheduler gives up if it reaches one."""
         try:
             shape = self._shapes.shape(claims, self._classes)
         except AllocationError:
@@ -180,7 +178,7 @@ class DeviceState:
         return tuple(sorted(self._answers.failing_nodes(shape), key=self._places.__getitem__))
 
     def token(self, node_name: str, claims: Sequence[ResourceClaim]) -> Hashable:
-        """Equal to an earlier one only if what `allocate` would say of these claims on this node is the same.
+        """A value that equals an earlier one only if `allocate` has the same answer for these claims on this node.
 
         Raises
         ------

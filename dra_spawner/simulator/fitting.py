@@ -78,7 +78,7 @@ class PodFit:
 
     @property
     def error(self) -> NodeVerdict | None:
-        """Why the pod gets no node whatever the nodes are: kube-scheduler gives up, or its answer is not known."""
+        """Why the pod gets no node at all: kube-scheduler gives up, or its answer is not known."""
         verdicts = [self.general] if self.general is not None else [answer.verdict for answer in self.nodes.values()]
         return next((verdict for verdict in verdicts if verdict.ends_attempt), None)
 
@@ -97,7 +97,7 @@ _KNOWN_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage", "pods
 
 
 class Fitting:
-    """One pod and its claims, held against the nodes of a cluster that does not change meanwhile."""
+    """One pod and its claims, compared with the nodes of an unchanging cluster."""
 
     def __init__(self, pod: Pod, state: ClusterState) -> None:
         self.pod = pod
@@ -170,7 +170,7 @@ class Fitting:
         first = devices.first_fitting_node(claims) if len(failing) < len(self._state.nodes) else None
         if first is not None:
             yield first
-            # Only where something besides devices is in the way there.
+            # Only if another filter refuses there.
             for group in devices.verdicts(claims, explain=False):
                 if group.stopped is not None:
                     raise group.stopped

@@ -1,4 +1,4 @@
-"""Node classes on which claims of one shape fit; only classes that got a node are looked at again."""
+"""Node classes on which claims of one shape fit; only classes with a new node are checked again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["FittingClasses"]
 
 
 class FittingClasses:
-    """Of one shape of claims."""
+    """The fitting classes of one claim shape."""
 
     __slots__ = ("_common_change", "_fitting", "_revived", "_seen")
 
@@ -32,7 +32,7 @@ class FittingClasses:
         Parameters
         ----------
         partition
-            The nodes, up to date.
+            The current nodes.
         common_change
             Number of the last change of the use of any common device, which may change every verdict.
         fits

@@ -25,8 +25,8 @@ __all__ = ["ForkableCluster"]
 class ForkableCluster:
     """Nodes, slices, classes, claims, templates and pods of a cluster.
 
-    Every change is atomic. An invalid object is kept in `broken` and makes undecidable what it affects: the pod that
-    names it, the node it runs on, the pool it belongs to.
+    Every change is atomic. An invalid object is in `broken`, and what it affects is undecidable: the pod that names it,
+    its node, its pool.
 
     Parameters
     ----------
@@ -196,8 +196,7 @@ class ForkableCluster:
     def mirror(self, item: ClusterObject | BrokenObject) -> None:
         """Put an object as the API server has it; unlike `put`, this changes no other object.
 
-        So a snapshot that follows watches equals one made from the objects, in whatever order the events of different
-        kinds arrive.
+        So a snapshot that follows watches equals one made from the objects, for any order of events.
         """
         with self._journal.all_or_nothing():
             put_object(self._state, item, mirrored=True)

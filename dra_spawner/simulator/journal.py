@@ -1,4 +1,4 @@
-"""Undo log: what lets a snapshot be forked and reverted at the price of its changes, not of its size."""
+"""Undo log of a snapshot: the cost of a revert depends on the changes, not on the snapshot's size."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ __all__ = ["Journal"]
 class Journal:
     """How to undo the changes made since each open mark, latest first.
 
-    Whoever changes something that can be reverted changes it first and records the undo then. While no mark is open
-    nothing can be reverted, so nothing is kept. Marks nest: the changes since an inner mark that was forgotten are
-    still undone by an outer one.
+    Change first, and record the undo then. Without an open mark nothing is recorded. Marks nest: an outer mark also
+    undoes the changes since a forgotten inner one.
 
     Examples
     --------
@@ -35,7 +34,7 @@ class Journal:
 
     @property
     def depth(self) -> int:
-        """How many marks are open."""
+        """Number of open marks."""
         return len(self._marks)
 
     def mark(self) -> int:
@@ -50,7 +49,7 @@ class Journal:
         return len(self._marks) - 1
 
     def record(self, undo: Callable[[], object]) -> None:
-        """Remember how to undo the change that was just made. An undo must neither fail nor record anything."""
+        """Record the undo of the last change. An undo must neither fail nor record."""
         if self._is_reverting:
             raise RuntimeError("an undo recorded a change")
         if self._marks:
@@ -73,7 +72,7 @@ class Journal:
             self._is_reverting = False
 
     def forget_to(self, mark: int) -> None:
-        """Let the changes since the mark stand, and close it and the marks inside it.
+        """Keep the changes since the mark, and close it and the marks inside it.
 
         Raises
         ------
@@ -86,7 +85,7 @@ class Journal:
 
     @contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """What is changed in the block is undone when the block raises."""
+        """Undo the changes of the block if it raises."""
         mark = self.mark()
         try:
             yield

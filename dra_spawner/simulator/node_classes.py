@@ -1,8 +1,7 @@
 """Classes of nodes with equal devices in equal use, followed while nodes and allocations change.
 
-A class is made of what its nodes' pools look like (`node_structure`) and of how their local devices are used. How
-common devices are used is no part of it, or every allocation of one would move every node; verdicts are kept for each
-use of the common devices instead.
+A class is defined by the structure of its nodes' pools (`node_structure`) and the use of their local devices. The use
+of common devices is not part of it, as an allocation would move every node; verdicts are cached by it instead.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from dra_spawner.simulator.pool_views import NodeView
 __all__ = ["CommonDevices", "NodeClass", "NodeClasses"]
 
 _SPARE: Final = 2_000
-"""Empty classes that are kept: freed devices revive them."""
+"""Limit of empty classes, which freed devices revive."""
 
 _MOST_USES: Final = 1_000
 
 VerdictKey = tuple[int, int]
-"""Of a shape of claims, and of the use of common devices."""
+"""Number of a claim shape, and of the use of common devices."""
 
 
 class CommonDevices:
-    """Devices of common pools that some nodes see alike, and how they are used."""
+    """Devices of common pools that some nodes see equally, and their use."""
 
     __slots__ = ("_checked", "_next_number", "_number", "_numbers", "devices")
 
@@ -65,13 +64,13 @@ class NodeClass:
     Attributes
     ----------
     structure
-        Number for what its nodes' pools look like, in this partition.
+        Number of the structure of its nodes' pools in this partition.
     uses
-        How their local devices are used.
+        Use of their local devices.
     common
         The common devices that its nodes see.
     nodes
-        Names of its nodes now.
+        Names of its present nodes.
     verdicts, reasons
         Verdicts by claim shape; they also hold for nodes that join later.
     """
@@ -113,11 +112,11 @@ class NodeClasses:
     serials
         See :class:`~dra_spawner.simulator.node_structure.Signatures`.
     view_of
-        What a node sees now, by its name.
+        Returns the present view of a node by name.
     places
         By name, the place of each node among the others.
     most_verdicts
-        Verdicts that each class keeps.
+        Cached verdicts of each class.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class NodeClasses:
         """Classes that were empty and got a node, in this order, with repetitions."""
 
     def mark_stale(self, name: str) -> None:
-        """A node, or the use of its devices, may have changed; the name may be no node's."""
+        """Note that a node or the use of its devices may have changed; the name may be unknown."""
         self._stale[name] = None
 
     def class_of(self, name: str) -> NodeClass:
@@ -158,7 +157,7 @@ class NodeClasses:
         return self._class_of[name]
 
     def refresh(self) -> None:
-        """Bring the classes of all nodes up to date."""
+        """Update the classes of all nodes."""
         if self._stale:
             stale, self._stale = self._stale, {}
             for name in stale:
@@ -187,7 +186,7 @@ class NodeClasses:
             self._prune()
             found = self._classes[key] = NodeClass(*key, known[2], self._most_verdicts)
         if found is before:
-            # Its place may be another one now.
+            # Its place may have changed.
             found.add(name, self._places[name])
             return
         if before is not None:
@@ -214,7 +213,7 @@ class NodeClasses:
         return number, common
 
     def _prune(self) -> None:
-        """Forget empty classes and unused structures when there are many."""
+        """Drop empty classes and unused structures above the limits."""
         if len(self._classes) > 3 * len(self.live) + _SPARE:
             self._classes = {(live.structure, live.uses): live for live in self.live}
         if len(self.revived) > 3 * len(self.live) + _SPARE:

@@ -1,10 +1,9 @@
-"""Does a pod fit on a node, devices apart? The filters of kube-scheduler 1.36 in its default configuration, in order.
+"""Whether a pod fits on a node apart from devices: kube-scheduler 1.36's filters in its default configuration.
 
-The first filter that refuses is the one that speaks, in kube-scheduler's words. What decides about a node and is not
-modelled (`Pod.undecidable`) gives `FitCode.UNDECIDABLE`, never a guess; what refuses the node before that point still
-does, as the scheduler would have stopped there, too.
+The first refusing filter gives the verdict, in kube-scheduler's words. Relevant parts that are not modelled
+(`Pod.undecidable`) give `FitCode.UNDECIDABLE`, unless an earlier filter refuses the node.
 
-Not looked at: limits of volumes on a node, and where PersistentVolumes are.
+Not modelled: limits of volumes on a node, and places of PersistentVolumes.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["FITS", "Filter", "FitCode", "NodeFit", "NodeVerdict", "eligible_node
 
 
 class Filter(StrEnum):
-    """What judges a node: a plugin of kube-scheduler, by its name there."""
+    """A filter plugin of kube-scheduler, by its name there."""
 
     NODE_UNSCHEDULABLE = "NodeUnschedulable"
     NODE_NAME = "NodeName"
@@ -41,21 +40,21 @@ class Filter(StrEnum):
     INTER_POD_AFFINITY = "InterPodAffinity"
     DYNAMIC_RESOURCES = "DynamicResources"
     NOT_MODELLED = "NotModelled"
-    """None of the scheduler's: this program cannot tell what it would say."""
+    """No plugin: the scheduler's answer is not known."""
 
 
 class FitCode(StrEnum):
-    """What becomes of a node."""
+    """Outcome for a node."""
 
     FITS = "Fits"
     UNSCHEDULABLE = "Unschedulable"
-    """Not now; it would if other pods were gone."""
+    """Unschedulable; preemption could help."""
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
-    """Not now, and preempting pods would not help."""
+    """Unschedulable; preemption would not help."""
     UNDECIDABLE = "Undecidable"
-    """Not known: something is not modelled, an object that matters makes no sense, or CEL cannot be evaluated here."""
+    """Not known: a part is not modelled, a relevant object is invalid, or CEL cannot be evaluated here."""
     ERROR = "Error"
-    """kube-scheduler gives up on the pod altogether, on all nodes: more nodes would not help."""
+    """kube-scheduler gives up on the pod; more nodes would not help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +63,9 @@ class NodeVerdict:
 
     code: FitCode
     filter: Filter | None = None
-    """Which filter refused it."""
+    """The refusing filter."""
     reasons: tuple[str, ...] = ()
-    """As kube-scheduler words them."""
+    """In kube-scheduler's words."""
 
     @property
     def fits(self) -> bool:
@@ -74,12 +73,12 @@ class NodeVerdict:
 
     @property
     def has_unknown_devices(self) -> bool:
-        """Whether this program cannot tell which devices of the node the pod's claims select."""
+        """Whether it is unknown which devices of the node the pod's claims select."""
         return self.code is FitCode.UNDECIDABLE and self.filter is Filter.DYNAMIC_RESOURCES
 
     @property
     def ends_attempt(self) -> bool:
-        """Whether no other node is looked at after this one."""
+        """Whether the attempt ends at this node."""
         return self.code is FitCode.ERROR or self.has_unknown_devices
 
 
@@ -90,16 +89,16 @@ _NODE_NAME_FIELD: Final = "metadata.name"
 
 
 class NodeFit:
-    """One pod, judged against any number of nodes.
+    """Judges one pod on any number of nodes.
 
     Parameters
     ----------
     nodes
         All nodes of the cluster, for pod affinity and topology spread.
     by_devices
-        Names of extended resources for which, on nodes that do not offer them themselves, devices stand.
+        Names of extended resources that devices provide on nodes that do not offer them.
     devices_follow
-        Whether the caller finds out himself if these devices are there; otherwise such a node is undecidable.
+        Whether the caller checks these devices; otherwise such a node is undecidable.
     """
 
     def __init__(
@@ -118,7 +117,7 @@ class NodeFit:
         self._selector_terms = pod.required_nodes.valid_terms if pod.required_nodes is not None else ()
 
     def verdict(self, state: NodeState) -> NodeVerdict:
-        """What the filters say about a node."""
+        """The filters' verdict on a node."""
         for judge in (
             self._unschedulable,
             self._node_name,
@@ -136,7 +135,7 @@ class NodeFit:
         return FITS
 
     def needs_devices(self, state: NodeState) -> frozenset[str]:
-        """Extended resources of the pod for which devices have to stand on this node."""
+        """Extended resources of the pod that devices must provide on this node."""
         return frozenset(name for name in self._by_devices if not state.node.allocatable.get(name, 0))
 
     def _unschedulable(self, state: NodeState) -> NodeVerdict | None:
@@ -223,7 +222,7 @@ class NodeFit:
 
 
 def eligible_nodes(pod: Pod) -> frozenset[str] | None:
-    """Names of the nodes that a pod's node affinity leaves open, where it says so by name; None where it does not.
+    """Names of the nodes that a pod's node affinity allows by name; None if it has no names.
 
     Empty when its conditions contradict each other.
     """
@@ -231,7 +230,7 @@ def eligible_nodes(pod: Pod) -> frozenset[str] | None:
 
 
 def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
-    """Names of the nodes that a selector leaves open, where it says so by name; None where it does not."""
+    """Names of the nodes that a selector allows by name; None if it has no names."""
     names: frozenset[str] = frozenset()
     for term in selector.terms:
         of_term: frozenset[str] | None = None

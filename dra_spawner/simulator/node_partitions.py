@@ -1,4 +1,4 @@
-"""The nodes, what each of them sees, and how they fall into classes for claims that see different attributes."""
+"""The nodes, their views of pools, and their classes for each set of visible attributes."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class NodePartitions:
     nodes, places
         By name, the nodes and the place of each among the others; changes are reported to `note_node`.
     pools
-        What they see; changes are reported to `note_pools`.
+        Their pools; changes are reported to `note_pools`.
     allocated
-        What is in use; changes are reported to `note_use`.
+        Devices in use; changes are reported to `note_use`.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class NodePartitions:
         return dict(self._views)
 
     def of(self, shape: ClaimShape) -> NodeClasses:
-        """The nodes, partitioned by what claims of this shape can see."""
+        """The nodes, partitioned by the attributes that claims of this shape see."""
         partition = self._partitions.get(shape.attributes)
         if partition is None:
             partition = NodeClasses(
@@ -79,7 +79,7 @@ class NodePartitions:
         return partition
 
     def common_use(self, node_class: NodeClass) -> int:
-        """A number for how the common devices that nodes of this class see are used now."""
+        """Number of the present use of the common devices of this class."""
         return node_class.common.number(self._allocated, self.common_change)
 
     def note_use(self, held: Iterable[AllocatedDevice]) -> None:
@@ -105,7 +105,7 @@ class NodePartitions:
 
     def note_pools(self, concerned: Concerned) -> None:
         """Note that these nodes see other pools now; None means all nodes."""
-        # What is allocated of a common pool may only count now.
+        # Allocations of a common pool may count only now.
         self.common_change += 1
         for name in self._nodes if concerned is None else concerned:
             self.note_node(name)

@@ -1,7 +1,7 @@
-"""Which of the nodes that fit a pod is best: the scores of kube-scheduler 1.36 in its default configuration.
+"""Scores of fitting nodes, as kube-scheduler 1.36 in its default configuration.
 
-Each aspect gives every node 0 to 100 points, which count as often as its weight says. Left out is the spreading of
-pods over zones and nodes, which needs Services and ReplicaSets that select the pod.
+Each aspect gives every node 0 to 100 points, multiplied by its weight. The spreading of pods by Services and
+ReplicaSets is not modelled.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def score_nodes(
     Parameters
     ----------
     candidates
-        Those the pod fits on.
+        Nodes on which the pod fits.
     device_scores
-        By node name: how good the alternatives are that its claims would get there; 0 by default.
+        By node name: score of the alternatives for its claims there; 0 by default.
     """
     totals = [
         _least_allocated(pod, state) + _balanced_allocation(pod, state) + _image_locality(pod, state, nodes)
@@ -90,7 +90,7 @@ def _preferred(pod: Pod, state: NodeState) -> int:
 
 
 def _unwelcome(pod: Pod, state: NodeState) -> int:
-    """How many taints would rather not have the pod."""
+    """Number of untolerated PreferNoSchedule taints."""
     tolerations = [each for each in pod.tolerations if each.effect in ("", "PreferNoSchedule")]
     return sum(
         taint.effect == "PreferNoSchedule" and not any(tolerates(toleration, taint) for toleration in tolerations)
@@ -110,7 +110,7 @@ def _least_allocated(pod: Pod, state: NodeState) -> int:
 
 
 def _balanced_allocation(pod: Pod, state: NodeState) -> int:
-    """Better where the pod makes the use of CPU and memory more even than it was."""
+    """Higher if the pod makes the use of CPU and memory more even."""
     if not any(pod.requests.get(name, 0) for name in _SCORED_RESOURCES):
         return 0
     before = _evenness(state, {})
@@ -129,7 +129,7 @@ def _evenness(state: NodeState, more: Mapping[str, int]) -> int:
 
 
 def _image_locality(pod: Pod, state: NodeState, nodes: Sequence[NodeState]) -> int:
-    """Better where large images of the pod are, unless only few nodes have them."""
+    """Higher with large images of the pod on the node, unless few nodes have them."""
     total = 0
     for image in pod.images:
         name = _normalized_image(image)

@@ -1,9 +1,8 @@
-"""Signatures of nodes: everything in their pools that decides about claims, without names. Alike nodes are equal.
+"""Signatures of nodes: all parts of their pools that decide about claims, without names.
 
-The use of devices is not part of it; see `node_classes`. Common pools (which other nodes see, too) stand for
-themselves; of local ones the content counts. What a signature must keep follows from what the search looks at: the
-order of pools and devices, descriptions as far as selectors and constraints can see them, counters, taints, choice of
-nodes, and which pools have equal names, because counters are looked up by name.
+The use of devices is not part of it; see `node_classes`. Common pools, which other nodes see, too, count by identity,
+and local ones by content. A signature has all inputs of the search: the order of pools and devices, visible
+descriptions, counters, taints, choice of nodes, and equal names of pools, as counters are found by name.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ __all__ = ["Signatures"]
 
 
 class Signatures:
-    """Makes signatures that see the given attributes of devices only.
+    """Computes signatures with the given attributes of devices.
 
     Parameters
     ----------
     attributes
         See :class:`~dra_spawner.simulator.claim_shapes.ClaimShape`.
     serials
-        By name of a slice, a number that no other version of it ever has.
+        Unique number of a slice's version, by its name.
     """
 
     def __init__(self, attributes: frozenset[str] | None, serials: Mapping[str, int]) -> None:
@@ -36,7 +35,7 @@ class Signatures:
         self._serials = serials
 
     def signature(self, view: NodeView) -> Hashable:
-        """Equal for nodes that differ in names at most, as long as their devices are used alike."""
+        """A value that is equal for nodes that differ only in names, if the use of their devices is equal."""
         names: dict[str, int] = {}
         parts: list[Hashable] = [view.error]
         for pool in view.pools:
@@ -85,7 +84,7 @@ class Signatures:
 
 
 def _choices(part: ResourceSlice, node: Node) -> tuple[Hashable, ...]:
-    """Whether each device chooses the node, where devices do so themselves; or why that cannot be told."""
+    """Whether each device selects the node, if devices select nodes; or why that is unknown."""
     return tuple([_choice(device, node) for device in part.devices])
 
 

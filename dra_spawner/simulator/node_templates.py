@@ -1,7 +1,7 @@
-"""Nodes that could be there, for the question: what if one more of this kind came.
+"""Hypothetical nodes, for the question whether one more node of a kind would help.
 
-A *template* is a node with its own slices, and the pods that come with every such node (those of DaemonSets, and static
-ones) with their claims. It is made from an existing node and outlives it. Each node made from it gets names of its own.
+A *template* is a node with its own slices, and the pods of every node of its kind (those of DaemonSets, and static
+ones) with their claims. It is made from an existing node. Each node made from it has new names.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MOST_LABEL: Final = 63
 _MOST_NAME: Final = 253
 _DAEMON_SET: Final = "DaemonSet"
 _STATIC: Final = "Node"
-"""Controller of a static pod, which the kubelet starts without asking the scheduler."""
+"""Controller of a static pod, which the kubelet starts without the scheduler."""
 
 _PASSING_TAINTS: Final = (
     NODE_PREFIX,
@@ -44,11 +44,11 @@ _PASSING_TAINTS: Final = (
     "ToBeDeletedByClusterAutoscaler",
     "DeletionCandidateOfClusterAutoscaler",
 )
-"""Beginnings of taints that speak of the state of one node, and not of its kind."""
+"""Prefixes of taints about the state of one node."""
 
 
 class TemplateError(Exception):
-    """No template can be made of this node: a copy would differ from a new node of its kind."""
+    """Raised for a node without a template: a copy would differ from a new node of its kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +60,9 @@ class NodeTemplate:
     slices
         Its own slices, whose ``nodeName`` is the node's; pools complete.
     claims
-        Claims that were made for these pods.
+        Generated claims of these pods.
     notes
-        What a new node may bring besides that the template does not have, for people.
+        Parts that a new node may have and the template lacks, as sentences.
     """
 
     node: SchedulableNode
@@ -74,12 +74,12 @@ class NodeTemplate:
 
 @dataclass(frozen=True, slots=True)
 class AddedNode:
-    """What became of a node made from a template.
+    """A node that was added from a template.
 
     Attributes
     ----------
     misfits
-        Pods of the template that have no place on it, and why.
+        Reasons by pod of the template that does not fit on it.
     """
 
     name: str
@@ -87,7 +87,7 @@ class AddedNode:
 
 
 def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
-    """Make a template from a node. That it is cordoned, or has taints of its present state, is not taken over.
+    """Make a template from a node, without a cordon and taints of its present state.
 
     Raises
     ------
@@ -112,13 +112,13 @@ def template_of(snapshot: Snapshot, node_name: str) -> NodeTemplate:
 def add_node(snapshot: Snapshot, template: NodeTemplate, suffix: str) -> AddedNode:
     """Add a node made from a template, with its slices and pods.
 
-    Its pods are scheduled there with all checks, and their claims get devices if they had none; what does not fit is
-    left out and told of. Only static pods are there without being asked. All happens or, on an error, nothing.
+    Its pods are scheduled there with all checks, except for static pods, and their claims get devices if they had none.
+    Pods that do not fit are left out and reported. On an error nothing changes.
 
     Parameters
     ----------
     suffix
-        What to append to names, valid as part of a DNS label; must make them new.
+        Suffix of names, valid in a DNS label; the names must be new.
 
     Raises
     ------
@@ -177,8 +177,8 @@ def _made_for(pod: Pod, snapshot: Snapshot) -> Iterable[TrackedClaim]:
 
 
 def _own_claim(tracked: TrackedClaim, node_name: str, pools: frozenset[PoolId]) -> TrackedClaim:
-    """The claim, if a copy of it can be made for another node: all its devices are the node's own, or it has only
-    admin access to others.
+    """The claim, if it can be copied to another node: its devices are the node's own, or it has only admin access to
+    others.
     """
     status = tracked.claim.status
     if status.devices is None:
@@ -199,7 +199,7 @@ def _pool(result: AllocatedDevice) -> PoolId:
 
 
 class _Names:
-    """The new names of one node made from a template, wherever the old ones occur."""
+    """Replaces the old names by the new ones in the objects of one node."""
 
     def __init__(self, template: NodeTemplate, suffix: str) -> None:
         self._template = template
@@ -242,7 +242,7 @@ class _Names:
         )
 
     def new_pod(self, pod: Pod) -> Pod:
-        """The pod without a place, so that all checks are made."""
+        """The pod without a node, for all checks."""
         return replace(
             pod,
             name=self._new(pod.name),
@@ -253,7 +253,7 @@ class _Names:
         )
 
     def _new(self, name: str, most: int = _MOST_NAME) -> str:
-        """Name with the suffix, the name cut if they are too long together."""
+        """Name with the suffix, shortened to the limit."""
         return f"{name[: most - len(self._suffix) - 1].rstrip('-.')}-{self._suffix}" if name else ""
 
     def _new_pool(self, pool: str) -> str:
