@@ -20,8 +20,8 @@ from tests.cluster.fault_proxy import Fault
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import DRIVER, node_with, shareable, whole
 from tests.integration.faulty_hub import Faulty, faulty_on
-from tests.integration.kept_places import IMAGE, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod, said, withdraw_device
+from tests.integration.warm_placeholders import IMAGE, node, warm_placeholders
 from tests.polling import eventually
 from tests.presence import present
 from tests.spawner.hub_side import cancel_start
@@ -275,7 +275,7 @@ async def test_the_controller_withdraws_a_device(real_cluster):
 
 async def test_a_warm_claim_that_fails_is_not_kept(cluster):
     """The second pod has a claim of its own; the warm one goes, and a placeholder is made anew."""
-    async with kept_places(cluster) as places:
+    async with warm_placeholders(cluster) as places:
         places.side.spawner_config.start_timeout = 40
         places.side.spawner_config.init_containers = [{"name": "slow", "image": IMAGE}]
         await cluster.publish(*node("node-a", whole("gpu-0"), whole("gpu-1"), whole("gpu-2")))

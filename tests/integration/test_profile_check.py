@@ -252,11 +252,11 @@ async def test_a_cluster_that_cannot_be_asked_refuses_nobody(cluster):
         proxy.fail(Fault.answer(500, "InternalError"), verb="list", resource="deviceclasses", times=None)
         hub = HubProcess(cluster.directory / "hub", cluster.hub_kubeconfig_for(proxy.url), cluster.namespace, MORE)
         async with hub:
-            await logged(hub, "Profiles are not checked against the cluster, which cannot be asked")
+            await logged(hub, "Profiles are not checked against the cluster, which does not answer")
             status, body = await hub.spawn("ada", {"profile": "gpu-slice"})
             assert status in (201, 202), body
             await hub.until_ready("ada")
             await hub.stop_server("ada")
             status, body = await hub.spawn("ada", {"profile": "late"})
             assert status == 202, body
-            assert hub.log.read_text().count("which cannot be asked") == 1
+            assert hub.log.read_text().count("which does not answer") == 1

@@ -34,7 +34,7 @@ def profile(name, device_class, driver, **parameters):
     return {"display_name": name, "kubespawner_override": {"device_claims": {"a": claim}}}
 
 
-def leg(name, **parameters):
+def interface(name, **parameters):
     return profile(name, SRIOV, SRIOV, apiVersion=f"{SRIOV}/v1alpha1", kind="VfConfig", **parameters)
 
 
@@ -74,9 +74,9 @@ async def test_networks_are_known_as_far_as_they_may_be_listed(real_cluster, tmp
     cluster = real_cluster
     rule = "missing-attachment-definition"
     profiles = (
-        leg("there", netAttachDefName="vlan-42"),
-        leg("missing", netAttachDefName="vlan-43"),
-        leg("elsewhere", netAttachDefName="vlan-42", netAttachDefNamespace=OTHER),
+        interface("there", netAttachDefName="vlan-42"),
+        interface("missing", netAttachDefName="vlan-43"),
+        interface("elsewhere", netAttachDefName="vlan-42", netAttachDefNamespace=OTHER),
     )
     async with networks_served(cluster):
         network = {"apiVersion": NETWORKS[0], "kind": "NetworkAttachmentDefinition", "metadata": {"name": "vlan-42"}}

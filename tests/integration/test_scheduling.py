@@ -94,8 +94,8 @@ async def test_partitions_draw_on_shared_counters(script: Script):
 
 async def test_a_leg_in_a_vlan(script: Script):
     wanted = {"requests": {"bandwidth": "950M", "vlans": "1"}}
-    await script.publish(template("leg", request(VLAN_NIC_CLASS, capacity=wanted)))
-    await script.run(pod("user", template="leg"))
+    await script.publish(template("nic", request(VLAN_NIC_CLASS, capacity=wanted)))
+    await script.run(pod("user", template="nic"))
     assert await script.devices_of("user") == [("vlan-nics", "nic-0", {"bandwidth": "1G", "vlans": "1"})]
 
 
@@ -126,8 +126,8 @@ async def test_both_clusters_choose_alike(
         "any-partition": [request(MIG_CLASS)],
         "three-small": [request(MIG_CLASS, where=ONE_G, count=3)],
         "both-kinds": [request(MIG_CLASS), share("10Gi") | {"name": "s"}],
-        "leg": [request(VLAN_NIC_CLASS, capacity={"requests": {"bandwidth": "3333M"}})],
-        "leg-on-each": [request(VLAN_NIC_CLASS, allocationMode="All", capacity={"requests": {"bandwidth": "100M"}})],
+        "nic": [request(VLAN_NIC_CLASS, capacity={"requests": {"bandwidth": "3333M"}})],
+        "nic-on-each": [request(VLAN_NIC_CLASS, allocationMode="All", capacity={"requests": {"bandwidth": "100M"}})],
         "all-kinds": [request(MIG_CLASS, count=2), share("3Gi") | {"name": "s"}, request(VLAN_NIC_CLASS, name="t")],
         "small-or-whole": [{"name": "r", "firstAvailable": [several_small, whole]}],
     }

@@ -28,7 +28,7 @@ OLDER_POD = {
 
 @pytest.fixture
 async def places(cluster):
-    async with kept_places(cluster) as found:
+    async with warm_placeholders(cluster) as found:
         yield found
 
 

@@ -99,11 +99,11 @@ async def test_partitions_use_up_the_counters_they_share(node: RealNode, node_cl
 
 
 async def test_driver_fills_the_status_of_network_interfaces(node: RealNode, node_cluster: ClusterUnderTest):
-    await node_cluster.publish(claim("leg", NIC_CLASS, bandwidth="2G"), server_pod("server", claim="leg"))
+    await node_cluster.publish(claim("nic", NIC_CLASS, bandwidth="2G"), server_pod("server", claim="nic"))
     running = await node_cluster.wait_running("server")
     variables = environment(running)
     found = await node_cluster.wait_for(
-        node_cluster.path("resourceclaims", "leg"), lambda each: each["status"].get("devices")
+        node_cluster.path("resourceclaims", "nic"), lambda each: each["status"].get("devices")
     )
     (device,) = found["status"]["devices"]
     (result,) = found["status"]["allocation"]["devices"]["results"]

@@ -294,11 +294,11 @@ def test_a_networks_configuration_is_text_in_the_api():
         "text": {"manifest": {**network, "spec": {"config": "x"}}},
         "own": {"manifest": CONFIG_MAP},
     }
-    found = compile_device_claims({"leg": {**NIC, "companions": entries}}).companions
+    found = compile_device_claims({"nic": {**NIC, "companions": entries}}).companions
     assert [(each.name, each.plural, each.shared) for each in found] == [
-        ("leg-mapping", "network-attachment-definitions", True),
-        ("leg-text", "network-attachment-definitions", True),
-        ("leg-own", "configmaps", False),
+        ("nic-mapping", "network-attachment-definitions", True),
+        ("nic-text", "network-attachment-definitions", True),
+        ("nic-own", "configmaps", False),
     ]
     assert [each.manifest.get("spec") for each in found] == [{"config": '{"type": "macvlan"}'}, {"config": "x"}, None]
 

@@ -100,12 +100,14 @@ def test_an_unknown_driver_is_told_what_is_written():
 
 
 def test_each_leg_of_a_pod_has_an_interface_of_its_own():
-    leg = {**CNI_CLASS, "vlan": {"id": "{vlan}"}}
+    interface = {**CNI_CLASS, "vlan": {"id": "{vlan}"}}
     value = {
-        "a": {"requests": {"one": leg, "two": {**CNI_CLASS, "vlan": {"id": 5, "interface": "net1"}}}},
+        "a": {"requests": {"one": interface, "two": {**CNI_CLASS, "vlan": {"id": 5, "interface": "net1"}}}},
         "b": {**CNI_CLASS, "vlan": {"id": 6}},
         "c": {"first_available": {"x": {**CNI_CLASS, "vlan": {"id": 7}}, "y": {**VF_CLASS, "vlan": {"id": 7}}}},
-        "d": {"pairs": {"count": 2, "match_attribute": "a.example.com/x", "requests": {"nic": leg, "gpu": OTHER}}},
+        "d": {
+            "pairs": {"count": 2, "match_attribute": "a.example.com/x", "requests": {"nic": interface, "gpu": OTHER}}
+        },
     }
     assert [(requests, parameters["ifName"]) for requests, _, parameters in configs(value)] == [
         (["one"], "net2"),
@@ -169,9 +171,9 @@ def test_refused(request_, path, allowed):
 
 
 def test_one_interface_is_not_for_two_legs():
-    leg = {**CNI_CLASS, "vlan": {"id": 1, "interface": "lab"}}
+    interface = {**CNI_CLASS, "vlan": {"id": 1, "interface": "lab"}}
     with pytest.raises(ProfileError, match="an interface of its own"):
-        parse_device_claims({"a": leg, "b": {"requests": {"x": leg}}})
+        parse_device_claims({"a": interface, "b": {"requests": {"x": interface}}})
 
 
 def test_as_many_configurations_as_the_api_takes():

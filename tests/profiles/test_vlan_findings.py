@@ -18,7 +18,7 @@ CLAIMS = "profile_list[0].kubespawner_override.device_claims"
 MINE = {"placeholder-without-value", "vlan-given-twice", "vlans"}
 
 
-def leg(**vlan):
+def interface(**vlan):
     return {"nic": {**CNI, "vlan": {"id": "{vlan}", **vlan}}}
 
 
@@ -33,12 +33,12 @@ def found(claims, vlans=None, own=None):
 @pytest.mark.parametrize(
     ("claims", "vlans"),
     [
-        pytest.param(leg(), {"range": "100-199"}, id="a range"),
-        pytest.param(leg(), {"mapping": {"ada": 5}}, id="a mapping"),
-        pytest.param(leg(id=42), None, id="no placeholder"),
-        pytest.param(leg(id=42), {"range": "40-50", "exclude": 42}, id="excluded"),
-        pytest.param(leg(ipam={"a": "{address}"}), {"mapping": {"ada": {"id": 5, "address": "10.0.0.1/24"}}}, id="an address for everybody"),
-        pytest.param(leg(ipam={"a": "{group}-{username}"}), {"by": "group", "mapping": {"lab": 5}}, id="a group"),
+        pytest.param(interface(), {"range": "100-199"}, id="a range"),
+        pytest.param(interface(), {"mapping": {"ada": 5}}, id="a mapping"),
+        pytest.param(interface(id=42), None, id="no placeholder"),
+        pytest.param(interface(id=42), {"range": "40-50", "exclude": 42}, id="excluded"),
+        pytest.param(interface(ipam={"a": "{address}"}), {"mapping": {"ada": {"id": 5, "address": "10.0.0.1/24"}}}, id="an address for everybody"),
+        pytest.param(interface(ipam={"a": "{group}-{username}"}), {"by": "group", "mapping": {"lab": 5}}, id="a group"),
     ],
 )  # fmt: skip
 def test_sound(claims, vlans):
@@ -49,12 +49,12 @@ def test_sound(claims, vlans):
 @pytest.mark.parametrize(
     ("claims", "vlans", "level", "rule", "message"),
     [
-        pytest.param(leg(), None, "error", "placeholder-without-value", "{vlan} has no value: set vlans", id="no vlans"),
-        pytest.param(leg(ipam={"a": "{group}"}), {"range": 5}, "error", "placeholder-without-value", "by: group", id="group by user"),
-        pytest.param(leg(ipam={"a": "{subnet}"}), {"range": 5}, "error", "placeholder-without-value", "no entry of vlans.mapping has a subnet", id="nobody's subnet"),
-        pytest.param(leg(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}, "bob": 6}}, "warning", "placeholder-without-value", "no value for bob", id="somebody's subnet"),
-        pytest.param(leg(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}}, "range": 7}, "warning", "placeholder-without-value", "whoever is not in the mapping", id="subnet with a range"),
-        pytest.param(leg(id=42), {"range": "40-50"}, "warning", "vlan-given-twice", "VLAN 42 of nic", id="in the range"),
+        pytest.param(interface(), None, "error", "placeholder-without-value", "{vlan} has no value: set vlans", id="no vlans"),
+        pytest.param(interface(ipam={"a": "{group}"}), {"range": 5}, "error", "placeholder-without-value", "by: group", id="group by user"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"range": 5}, "error", "placeholder-without-value", "no entry of vlans.mapping has a subnet", id="nobody's subnet"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}, "bob": 6}}, "warning", "placeholder-without-value", "no value for bob", id="somebody's subnet"),
+        pytest.param(interface(ipam={"a": "{subnet}"}), {"mapping": {"ada": {"id": 5, "subnet": "10.0.0.0/24"}}, "range": 7}, "warning", "placeholder-without-value", "whoever is not in the mapping", id="subnet with a range"),
+        pytest.param(interface(id=42), {"range": "40-50"}, "warning", "vlan-given-twice", "VLAN 42 of nic", id="in the range"),
     ],
 )  # fmt: skip
 def test_found(claims, vlans, level, rule, message):
@@ -66,10 +66,10 @@ def test_found(claims, vlans, level, rule, message):
 @pytest.mark.parametrize(
     "claims",
     [
-        pytest.param(leg(ipam={"type": "dhcp"}), id="vlan"),
-        pytest.param(leg(type="macvlan", master="eth1", mode="bridge", mtu=9000), id="macvlan"),
+        pytest.param(interface(ipam={"type": "dhcp"}), id="vlan"),
+        pytest.param(interface(type="macvlan", master="eth1", mode="bridge", mtu=9000), id="macvlan"),
         pytest.param({"nic": {"device_class": SRIOV, "vlan": {"id": "{vlan}"}}}, id="sriov"),
-        pytest.param({"a": {"requests": {"x": leg()["nic"], "y": leg(id=5)["nic"]}}}, id="two"),
+        pytest.param({"a": {"requests": {"x": interface()["nic"], "y": interface(id=5)["nic"]}}}, id="two"),
     ],
 )
 def test_what_legs_come_to_is_sound_to_what_is_known_of_the_drivers(claims):
@@ -89,12 +89,12 @@ def test_all_classes_of_the_known_drivers_tell_them(name):
 
 
 def test_wrong_vlans_are_told_where_they_stand():
-    ((level, rule, path, message),) = found(leg(), {"range": "200-100"})
+    ((level, rule, path, message),) = found(interface(), {"range": "200-100"})
     assert (level, rule, path) == ("error", "vlans", "profile_list[0].kubespawner_override.vlans.range")
     assert "found '200-100'" in message
-    assert found(leg(), None, {"range": "200-100"})[0][2] == "vlans.range"
+    assert found(interface(), None, {"range": "200-100"})[0][2] == "vlans.range"
 
 
 def test_overrides_are_merged_as_kubespawner_does():
-    assert found(leg(id=42), {"exclude": [42]}, {"range": "40-50"}) == []
-    assert found(leg(), {"range": None}, {"range": "40-50"})[0][1] == "placeholder-without-value"
+    assert found(interface(id=42), {"exclude": [42]}, {"range": "40-50"}) == []
+    assert found(interface(), {"range": None}, {"range": "40-50"})[0][1] == "placeholder-without-value"

@@ -1,8 +1,8 @@
-"""The account of VLANs in a ConfigMap, written by compare-and-swap.
+"""The list of VLANs in use, in a ConfigMap that is written by compare-and-swap.
 
-Every change reads the ConfigMap, decides, and replaces just the version that it read (``resourceVersion``). If another
-hub, or an administrator, was faster, the API server answers 409 and everything begins anew. What cannot be read is
-never written over. If the ConfigMap is not there, it is made from the pods, which carry their VLAN.
+Every change reads the ConfigMap, decides, and replaces exactly that version (``resourceVersion``). If another writer
+was faster, the API server answers 409 and the change is repeated. An invalid ConfigMap is never overwritten. A missing
+one is created from the pods, which have their VLAN in annotations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dra_spawner.profiles.vlans import (
 )
 from dra_spawner.spawner.hub_wide import hub_wide
 
-#: How often a change is tried before it is given up.
+#: Tries of a change.
 MAX_TRIES = 12
 _FIRST_WAIT_SECONDS = 0.05
 _LONGEST_WAIT_SECONDS = 2.0
@@ -44,7 +44,7 @@ _Answer = TypeVar("_Answer")
 
 
 def turn_of(namespace: str) -> asyncio.Lock:
-    """Keeps the starts of one hub from being each other's conflicts; what is safe does not depend on it."""
+    """A lock that avoids conflicts between starts of one hub; safety does not depend on it."""
     return hub_wide(("turn of VLANs", namespace), asyncio.Lock)
 
 
@@ -61,7 +61,7 @@ class Reconciled:
 
 
 class VlanLeases:
-    """Takes VLANs for starts, and gives them back.
+    """Assigns VLANs to starts, and frees them.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class VlanLeases:
     async def acquire(
         self, policy: VlanPolicy, name: str, *, server: str, start: str, until: datetime
     ) -> int | VlanRefused:
-        """A VLAN for a start; see `assign`. It may be asked again for the same start.
+        """A VLAN for a start; see `assign`. Idempotent for a start.
 
-        If all are in use, those of servers that are gone are freed first.
+        If all are in use, VLANs of servers that are gone are freed first.
         """
 
         async def take(leases: Leases) -> tuple[int | VlanRefused, Leases]:
@@ -117,12 +117,12 @@ class VlanLeases:
         return await self._change(take, create=True)
 
     async def release(self, server: str, start: str | None = None) -> bool:
-        """Give back what a start of a server had, or all its starts, but not while their pods are there.
+        """Free the VLANs of a server's start, or of all its starts, unless their pods exist.
 
         Returns
         -------
         bool
-            Whether nothing is left to give back.
+            Whether all are freed.
         """
 
         async def give_back(leases: Leases) -> tuple[bool, Leases]:
@@ -135,7 +135,7 @@ class VlanLeases:
         return await self._change(give_back, create=False)
 
     async def reconcile(self) -> Reconciled:
-        """Bring the account in line with the pods: what a killed hub has left is freed, what is missing is added."""
+        """Compare the list with the pods: free leftovers of a killed hub, and add missing entries."""
 
         async def compare(leases: Leases) -> tuple[Reconciled, Leases]:
             after = reconcile(leases, await self._pods(), self._now())
@@ -145,7 +145,7 @@ class VlanLeases:
         return await self._change(compare, create=False)
 
     async def _change(self, decide: Callable[[Leases], Awaitable[tuple[_Answer, Leases]]], *, create: bool) -> _Answer:
-        """Read, decide and write until nobody came in between."""
+        """Read, decide and write until there is no conflict."""
         wait = _FIRST_WAIT_SECONDS
         for left in reversed(range(MAX_TRIES)):
             try:
@@ -162,7 +162,7 @@ class VlanLeases:
     async def _try(self, decide: Callable[[Leases], Awaitable[tuple[_Answer, Leases]]], create: bool) -> _Answer:
         found = await self._read()
         if found is None:
-            # New, or somebody has removed it while servers run.
+            # New, or removed while servers run.
             before = reconcile({}, await self._pods(), self._now())
         else:
             before = leases_from_data(found.get("data"))
@@ -201,12 +201,12 @@ class VlanLeases:
 
 
 def pod_marks(vlan: int, owner: str, start: str) -> tuple[dict[str, str], dict[str, str]]:
-    """Labels and annotations of a pod in a VLAN; by them the account can be made anew."""
+    """Labels and annotations of a pod in a VLAN, from which the list can be recreated."""
     return {names.VLAN: str(vlan)}, {names.VLAN_OWNER: owner, names.VLAN_LEASE: start}
 
 
 def vlan_pods(pods: Collection[JsonObject]) -> tuple[VlanPod, ...]:
-    """Those of a list that are in a VLAN; a pod whose containers have all ended for good is not any more."""
+    """Pods that are in a VLAN, without ended ones."""
     found = []
     for pod in pods:
         metadata = pod["metadata"]

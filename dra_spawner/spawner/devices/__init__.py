@@ -1,1 +1,1 @@
-"""What a hub reads about devices and nodes, and what that says about a start."""
+"""The hub's data about devices and nodes, and their use in a start."""

@@ -1,4 +1,4 @@
-"""The cluster's facts as a hub last read them, and what they say about choices; read anew before anybody is refused."""
+"""Cached facts of the cluster for checks of choices; read again before a refusal."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from dra_spawner.spawner.devices.reader import NOW, DeviceReader, Reading
 
 __all__ = ["CheckedFacts"]
 
-#: For how long what was read counts; a spawn that comes later makes the hub read anew, and does not wait for it.
+#: Age in seconds after which a spawn begins a new reading, without waiting for it.
 _FRESH_SECONDS: Final = 300.0
-#: How long such a spawn waits for the reading; without an answer nobody is refused.
+#: Seconds that a refusal waits for a new reading; without an answer there is no refusal.
 _WAIT_SECONDS: Final = 5.0
 
 _UNKNOWN: Final = ClusterFacts()
 
 
 class CheckedFacts:
-    """What is known of one cluster, for all spawners of a hub.
+    """Facts of one cluster, for all spawners of a hub.
 
     Parameters
     ----------
     nodes_may_be_added
         See `ClusterFacts`.
     ignored
-        Names of rules that do not count.
+        Names of ignored rules.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class CheckedFacts:
         self._nodes_may_be_added = nodes_may_be_added
         self._ignored = frozenset(ignored)
         self._reading: Reading[Inventory] = Reading(self._read)
-        # An inventory keeps what it finds out; one thread at a time.
+        # An inventory caches results; use it in one thread at a time.
         self._turn = asyncio.Lock()
 
     @property
@@ -62,30 +62,30 @@ class CheckedFacts:
 
     @property
     def facts(self) -> ClusterFacts:
-        """What was last read."""
+        """The last facts."""
         return self._inventory.facts
 
     async def check_all(self, listed: Iterable[ListedChoice]) -> CheckReport:
-        """Check all choices of a list, against facts that are read for it."""
+        """Check all choices of a list, with new facts."""
         with suppress(KubernetesError):
             await self._reading.get(NOW)
         async with self._turn:
             return await asyncio.to_thread(check_choices, tuple(listed), self._inventory, (), self._ignored)
 
     async def error_in(self, choice: Choice) -> Finding | None:
-        """Return why a choice cannot work here, if that is so by what is read after this was asked."""
+        """Return why a choice cannot work here, by facts that are read after this call."""
         if self._reading.age() > _FRESH_SECONDS:
             self._reading.begin()
         error = await self._first_error(choice, self._inventory)
         if error is None:
             return None
-        # Without an answer only what is an error on every cluster counts.
+        # Without an answer only errors on every cluster count.
         inventory = Inventory(_UNKNOWN)
         try:
             async with asyncio.timeout(_WAIT_SECONDS):
                 inventory = await self._reading.get(NOW)
         except TimeoutError:
-            self._log.info("The cluster does not say soon enough whether this still holds: %s", error)
+            self._log.info("The cluster did not answer in time whether this still holds: %s", error)
         except KubernetesError:
             pass  # the log has it
         return await self._first_error(choice, inventory)
@@ -101,11 +101,11 @@ class CheckedFacts:
             facts = await read_facts(self._reader, self._namespace)
         except KubernetesError as error:
             if not self._reading.has_failed:
-                self._log.warning("Profiles are not checked against the cluster, which cannot be asked: %s", error)
+                self._log.warning("Profiles are not checked against the cluster, which does not answer: %s", error)
             raise
         facts = replace(facts, nodes_may_be_added=self._nodes_may_be_added)
         if facts == before.facts:
-            return before  # what was found out still holds
+            return before  # the cached results still hold
         missing = [name for name in ("device_classes", "slices", "nodes") if getattr(facts, name) is None]
         if missing and facts.dropped_fields != before.facts.dropped_fields:
             self._log.warning(

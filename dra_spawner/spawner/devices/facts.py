@@ -1,7 +1,7 @@
-"""What profiles are checked against, asked of the API server: devices, classes, nodes, its version and feature gates.
+"""Facts for checks of profiles, from the API server: devices, classes, nodes, version and feature gates.
 
-Whether a gate is on is not asked of anybody: claim templates that use each field are created by dry run, and what of
-them comes back tells. Nothing is stored, and no right is needed that starting servers does not need.
+A dry run of claim templates shows which fields the API server keeps, and so which gates are on. Nothing is stored, and
+the rights of starting servers suffice.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _VERSION = re.compile(r"(\d+)")
 
 
 async def read_facts(reader: DeviceReader, namespace: str | None) -> ClusterFacts:
-    """Read what can be read now; what the account may not read stays unknown.
+    """Read all facts; those that the account may not read stay unknown.
 
     Parameters
     ----------
     namespace
-        Where servers run; None where each user has one, of which nothing is asked then.
+        Of servers; None if each user has one, which is not read then.
 
     Raises
     ------
@@ -80,7 +80,7 @@ async def _namespace(api: KubernetesApi, name: str | None) -> JsonObject | None:
 async def _attachments(
     api: KubernetesApi, namespace: str | None
 ) -> tuple[frozenset[str] | None, frozenset[str] | None]:
-    """NetworkAttachmentDefinitions, and the only namespaces of which they are; the hub's account may read its own."""
+    """NetworkAttachmentDefinitions, and their namespaces if not all; the hub's account may read its own."""
     everywhere = _names(await _list(api, *_ATTACHMENTS))
     if everywhere is not None or namespace is None:
         return everywhere, None
@@ -96,7 +96,7 @@ async def _list(
 
 
 def _lasting_parts(node: JsonObject) -> JsonObject:
-    """A node without what changes all the time, so that facts which say the same are equal."""
+    """A node without parts that change often, so that equal facts compare equal."""
     metadata = {
         key: value for key, value in node["metadata"].items() if key not in ("resourceVersion", "managedFields")
     }
@@ -128,7 +128,7 @@ _PROBES: Final[Mapping[str, JsonObject]] = {
 
 
 async def _dropped_fields(api: KubernetesApi, namespace: str | None) -> frozenset[str] | None:
-    """Fields that do not come back from a dry run; None if the account may make no claim templates."""
+    """Fields that a dry run drops; None if the account may not create claim templates."""
     if namespace is None:
         return None
     path = resource_path(names.RESOURCE_API, "resourceclaimtemplates", namespace)
@@ -151,7 +151,7 @@ async def _is_dropped(api: KubernetesApi, path: str, field: str, devices: JsonOb
         if error.status in (403, 404) and error.reason != "Invalid" and names.ADMIN_ACCESS not in error.message:
             return None
         if error.status in (400, 403, 422):
-            # Without the field the rest makes no sense, except where access for administration was seen and refused.
+            # Without the field the template is invalid, unless admin access was recognised and refused.
             return names.ADMIN_ACCESS not in error.message
         raise
     return not _has(created["spec"]["spec"]["devices"], field)

@@ -1,4 +1,4 @@
-"""Whether a server that a node does not get to run would have its devices on another one, and which it has now."""
+"""Whether a server that fails on a node has free devices on another one, and its present devices."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ async def fits_elsewhere(
     servers: Iterable[JsonObject],
     gives_way: Callable[[JsonObject], bool],
 ) -> bool:
-    """Whether another node than a pod's has free devices for its claims, and else takes it. False if that is not known.
+    """Whether another node has free devices for a pod's claims and allows the pod. False if that is not known.
 
     Parameters
     ----------
     claims
-        Specs by the claim's name; made for this pod alone.
+        Specs by the claim's name; of this pod alone.
     pod
-        As the API had it when it was seen last.
+        Its last seen state.
     servers
-        Other pods, as far as they are known.
+        Other known pods.
     gives_way
-        Whether the devices of an allocated claim are as good as free.
+        Whether the devices of an allocated claim count as free.
     """
     avoided = pod["spec"].get("nodeName")
     if not claims or not avoided:
@@ -54,7 +54,7 @@ async def fits_elsewhere(
 
 
 async def devices_of(api: KubernetesApi, pod: JsonObject) -> list[str]:
-    """Names of the devices that a pod's claims have, each with its pool where that is not the node's; maybe none."""
+    """Names of the devices of a pod's claims, each with its pool if that is not the node's."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     names = {each.get("resourceClaimName") for each in spec.get("resourceClaims") or ()}
     names |= {each.get("resourceClaimName") for each in status.get("resourceClaimStatuses") or ()}

@@ -1,4 +1,4 @@
-"""The one way in which a hub reads devices: as new as each who asks demands, with one request for all of them."""
+"""The hub's reader of devices: each caller states an age limit, and callers share requests."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from dra_spawner.spawner.objects.api_objects import CLAIMS
 
 __all__ = ["NOW", "DeviceObjects", "DeviceReader", "KnownDevices", "Reading", "decoded", "device_reader", "readable"]
 
-#: Demand of freshness: what was read before it was asked for does not count.
+#: Age limit that accepts only data read after the call.
 NOW: Final = 0.0
-#: How old the devices of a spawn form may be. Sizes of devices hardly change; new nodes may come.
+#: Age limit of a spawn form's devices in seconds; their sizes rarely change, but new nodes may come.
 _FORM_SECONDS: Final = 30.0
-#: After a reading that failed, a form does not try the next one earlier.
+#: Seconds from a failed reading to a form's next one.
 _RETRY_SECONDS: Final = 5.0
-#: How long a form waits for the first reading.
+#: Seconds that a form waits for the first reading.
 _FIRST_WAIT_SECONDS: Final = 2.0
-#: How long it waits later, when there is something older to show.
+#: Seconds that a form waits later, when it has older data.
 _LATER_WAIT_SECONDS: Final = 0.2
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Result(Generic[T]):
-    """A reading that has ended; changes before its beginning are seen."""
+    """A finished reading; it has all changes before its beginning."""
 
     begun_at: float = -math.inf
     value: T | None = None
@@ -47,12 +47,12 @@ class _Result(Generic[T]):
 
 
 class Reading(Generic[T]):
-    """Something that is read again and again, one reading at a time; all who wait share it.
+    """A repeated reading, one at a time, which all waiting callers share.
 
     Parameters
     ----------
     is_kept
-        Whether the last value is kept for who asks later.
+        Whether the last value is cached.
     """
 
     def __init__(self, read: Callable[[], Awaitable[T]], *, is_kept: bool = True) -> None:
@@ -64,7 +64,7 @@ class Reading(Generic[T]):
 
     @property
     def value(self) -> T | None:
-        """The value as it was read last; None if it never was."""
+        """The last value; None before the first."""
         return self._last_success.value
 
     @property
@@ -73,15 +73,15 @@ class Reading(Generic[T]):
         return self._last.error is not None
 
     def age(self) -> float:
-        """Return the seconds since the value was read; infinite if it never was."""
+        """Return the seconds since the last value; infinite before the first."""
         return asyncio.get_running_loop().time() - self._last_success.begun_at
 
     def tried_ago(self) -> float:
-        """Return the seconds since the last reading, whether it failed or not."""
+        """Return the seconds since the last reading, failed or not."""
         return asyncio.get_running_loop().time() - self._last.begun_at
 
     def put(self, value: T) -> None:
-        """Take a value as if it was read now."""
+        """Store a value as read now."""
         self._last = self._last_success = _Result(asyncio.get_running_loop().time(), value)
 
     def begin(self) -> asyncio.Task[_Result[T]]:
@@ -91,7 +91,7 @@ class Reading(Generic[T]):
         return self._task
 
     async def get(self, max_age_seconds: float) -> T:
-        """Return a value that is at most that old.
+        """Return a value of at most this age.
 
         Raises
         ------
@@ -100,7 +100,7 @@ class Reading(Generic[T]):
         """
         result, wanted = self._last_success, asyncio.get_running_loop().time() - max_age_seconds
         while result.begun_at < wanted:
-            # Whoever stops waiting does not stop the reading for others.
+            # A cancelled caller does not cancel the reading for others.
             result = await asyncio.shield(self.begin())
         if result.error is not None:
             raise result.error
@@ -121,7 +121,7 @@ class Reading(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class KnownDevices:
-    """Device classes and slices, decoded; objects that make no sense are left out.
+    """Decoded device classes and slices, without invalid objects.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class KnownDevices:
 
 @dataclass(frozen=True, slots=True)
 class DeviceObjects:
-    """What decides about devices, as the API server has it."""
+    """API objects that decide about devices."""
 
     classes: list[JsonObject]
     slices: list[JsonObject]
@@ -149,14 +149,14 @@ class DeviceReader:
     Parameters
     ----------
     form_seconds, retry_seconds
-        How old the devices of a form may be, and when they are read again after a reading that failed.
+        Age limit of a form's devices, and delay after a failed reading.
 
     Attributes
     ----------
     devices
         Classes and slices as forms and checks of profiles use them.
     classes, slices, claims, nodes
-        Collections as the API has them, which may be large: they are not kept.
+        Collections of API objects, which may be large and are not cached.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class DeviceReader:
         return Reading(read, is_kept=False)
 
     async def objects(self) -> DeviceObjects:
-        """Return what decides about devices now.
+        """Return the present objects that decide about devices.
 
         Raises
         ------
@@ -193,19 +193,19 @@ class DeviceReader:
         try:
             classes, slices = await asyncio.gather(readable(self.classes.get(NOW)), readable(self.slices.get(NOW)))
         except KubernetesError as error:
-            # Once: which of the two requests fails first, and how, differs from time to time.
+            # Once, as the first failure of the two requests varies.
             if not self.devices.has_failed:
-                log.warning("Devices cannot be read, the spawn form knows none or old ones: %s", error)
+                log.warning("Devices cannot be read, so the spawn form has none or old ones: %s", error)
             raise
         # Not in the event loop: a large cluster has thousands of slices.
         found = await asyncio.to_thread(_decode, classes, slices)
         known = self.devices.value
-        # The same object, so that what was found out about it still holds.
+        # The same object, so that cached results still hold.
         return known if known is not None and known == found else found
 
     @property
     def catalog(self) -> DeviceCatalog:
-        """The devices by what requests ask for, as far as they are known."""
+        """The catalog of the known devices."""
         devices = self.devices.value
         if devices is not None and devices is not self._catalog_of:
             self._catalog_of = devices
@@ -213,9 +213,9 @@ class DeviceReader:
         return self._catalog
 
     async def learn(self) -> DeviceCatalog:
-        """Return the catalog, after a short wait for news if it is old.
+        """Return the catalog, after a short wait for new data if it is old.
 
-        An API server that does not answer is no error; if the news come later, the next form has them.
+        A missing answer is no error; the next form has later data.
         """
         devices = self.devices
         is_due = devices.age() > self._form_seconds and not (
@@ -233,7 +233,7 @@ def device_reader(api: KubernetesApi) -> DeviceReader:
 
 
 async def readable(answer: Awaitable[T]) -> T | None:
-    """Return what was read; None where the account may not read it or the API does not have it."""
+    """Return an answer; None if the account may not read it or the API does not have it."""
     try:
         return await answer
     except KubernetesError as error:
@@ -243,7 +243,7 @@ async def readable(answer: Awaitable[T]) -> T | None:
 
 
 def decoded(decode: Callable[[JsonObject], T], objects: Iterable[JsonObject]) -> tuple[T, ...]:
-    """Return the objects that make sense; whatever is wrong with another one, it is the fault of that one alone."""
+    """Return the valid objects, decoded."""
     found = []
     for obj in objects:
         with suppress(Exception):

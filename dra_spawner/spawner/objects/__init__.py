@@ -1,1 +1,1 @@
-"""What a start of a server creates in Kubernetes beside its pod, and its removal."""
+"""Objects that a start creates beside its pod, and their removal."""

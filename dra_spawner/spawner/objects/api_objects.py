@@ -1,4 +1,4 @@
-"""Manifests, and where they go in the API; what marks those that this project makes."""
+"""Manifests, their API paths, and the labels of this project's objects."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ TEMPLATES = "resourceclaimtemplates"
 CLAIMS = "resourceclaims"
 
 MANAGED_LABELS: Mapping[str, str] = {names.MANAGED_BY: names.MANAGER}
-#: Of every template that a DRASpawner made, and of the claims made from it.
+#: Labels of every template of a DRASpawner, and of its claims.
 TEMPLATE_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "device-claim"}
-#: Of a companion object that one start made for itself.
+#: Labels of a start's own companion.
 COMPANION_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "companion"}
-#: Of everything that several starts use together.
+#: Labels of objects that several starts share.
 STANDING_LABELS: Mapping[str, str] = {**MANAGED_LABELS, names.PART: "standing"}
 
 
@@ -57,5 +57,5 @@ class ApiObject:
 
 
 def label_selector(labels: Mapping[str, str]) -> str:
-    """Labels as a list request wants them."""
+    """Labels as a selector for a list request."""
     return ",".join(f"{key}={value}" for key, value in labels.items())

@@ -1,4 +1,4 @@
-"""What hubs left behind that were stopped in the middle of a start, or missed the end of a server; and its removal."""
+"""Leftovers of hubs that were stopped during a start or missed a server's end, and their removal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OVER_PHASES = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class Leftovers:
-    """What a sweep does to the starts' own objects.
+    """Actions of a sweep on the starts' own objects.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class Leftovers:
 def find_leftovers(
     objects: Sequence[JsonObject], pods: Sequence[JsonObject], now: datetime, older_than: timedelta
 ) -> Leftovers:
-    """Which of the starts' own objects were left behind.
+    """Find the starts' own objects that were left behind.
 
-    Those that no pod owns and whose start is over. If there is a pod that names one, or that is of the same start,
-    it becomes the owner, as the start would have done; else the object is deleted.
+    These have no owner, and their start is over. If a pod names the object, or is of the same start, it becomes the
+    owner; else the object is deleted.
 
     Parameters
     ----------
     older_than
-        For objects that do not say when their start is over.
+        For objects without the end of their start.
     """
     users = {}
     for pod in pods:
@@ -93,7 +93,7 @@ def _end(metadata: JsonObject, older_than: timedelta) -> datetime:
 
 
 def starts_that_are_over(found: JsonObject, pods: Sequence[JsonObject], now: datetime) -> tuple[str, ...]:
-    """Starts that are written on an object used by several, are over and have no pod any more."""
+    """Starts on a shared object that are over and have no pod."""
     namespace = found["metadata"]["namespace"]
     alive = {
         _start(pod["metadata"])
@@ -104,19 +104,19 @@ def starts_that_are_over(found: JsonObject, pods: Sequence[JsonObject], now: dat
 
 
 class Sweep:
-    """One look at a namespace, or at all of them.
+    """One sweep of a namespace, or of all.
 
     Parameters
     ----------
     namespace
         Where to look; ``None`` means every namespace (``enable_user_namespaces``).
     older_than
-        Younger objects that do not say otherwise may belong to a start that is under way.
+        Younger objects without an end may belong to a running start.
 
     Attributes
     ----------
     done, errors
-        What was removed or given away, and what could not be, in words.
+        Done actions and errors, as sentences.
     """
 
     def __init__(self, api: KubernetesApi, namespace: str | None, older_than: timedelta, now: datetime) -> None:
@@ -129,14 +129,14 @@ class Sweep:
         self._pods: list[JsonObject] | None = None
 
     async def run(self, companion_kinds: Collection[Kind] = ()) -> None:
-        """Remove or give away what was left behind; one thing that cannot be does not keep the others.
+        """Delete leftovers or give them to their pods; errors do not stop the sweep.
 
         Parameters
         ----------
         companion_kinds
             Kinds of companion objects that profiles of this hub use.
         """
-        # Claims that were made from templates belong to their pods; those that a start took over may not.
+        # Pods own claims from templates, but not always claims after a handover.
         own = [(_TEMPLATE_KIND, TEMPLATE_LABELS), (_CLAIM_KIND, TEMPLATE_LABELS)]
         own += [(kind, COMPANION_LABELS) for kind in sorted(companion_kinds)]
         for kind, labels in own:
@@ -146,7 +146,7 @@ class Sweep:
                 await self._sweep_standing(kind, found)
 
     async def _list(self, kind: Kind, selector: str) -> list[JsonObject]:
-        """The objects; none where they cannot be listed, which is noted."""
+        """The objects; empty after an error, which is recorded."""
         try:
             return list((await self._api.list(resource_path(*kind, self._namespace), label_selector=selector))["items"])
         except KubernetesError as error:
@@ -154,9 +154,9 @@ class Sweep:
             return []
 
     async def _pods_there(self) -> list[JsonObject]:
-        """The pods, asked for only if something depends on it, and then once.
+        """The pods, listed once if needed.
 
-        Starts that were over when the sweep began make no pods any more, so these are all that matter.
+        Starts that were over at the begin of the sweep create no further pods.
         """
         if self._pods is None:
             self._pods = (await self._api.list(resource_path("v1", "pods", self._namespace)))["items"]
@@ -195,8 +195,8 @@ class Sweep:
             self.errors.append(str(error))
             return
         except Exception as error:
-            # Anybody may write annotations: what is wrong with one object keeps no other.
-            self.errors.append(f"{path} makes no sense ({type(error).__name__}: {str(error)[:200]})")
+            # Users may write annotations, so an invalid object must not stop the sweep.
+            self.errors.append(f"{path} is invalid ({type(error).__name__}: {str(error)[:200]})")
             return
         if went:
             self.done.append(f"deleted {kind[1]} {found['metadata']['namespace']}/{found['metadata']['name']}")

@@ -19,7 +19,7 @@ from dra_spawner.spawner.objects.standing_objects import StandingObject
 from dra_spawner.spawner.objects.start_objects import StartObjects, new_nonce
 
 _SLUG_LENGTH = 32
-#: Of the labels and annotations that KubeSpawner gives all objects: those about one user's server.
+#: KubeSpawner's labels and annotations about one user's server.
 _PERSONAL = (USERNAME, SERVERNAME)
 
 
@@ -44,19 +44,19 @@ class Server:
 def plan_objects(
     api: KubernetesApi, plan: ClaimPlan, server: Server, ends: datetime, nonce: str | None = None
 ) -> StartObjects:
-    """Everything that a start makes beside its pod.
+    """All objects of a start beside its pod.
 
     Parameters
     ----------
     ends
-        When the start is over at the latest.
+        Latest end of the start.
     nonce
-        Part of names; a new one if there is none.
+        Part of names; None for a new one.
 
     Raises
     ------
     NotInGroup
-        If a claim is for groups that the user is in none of.
+        If a claim is for groups without the user.
     """
     nonce = nonce or new_nonce()
     templates = {
@@ -128,5 +128,5 @@ def _labelled(companion: Companion, labels: Mapping[str, str], annotations: Mapp
 
 
 def _impersonal(marks: Mapping[str, str]) -> dict[str, str]:
-    """Labels or annotations without those of the one server that happens to be the first."""
+    """Labels or annotations without those of the first server."""
     return {key: value for key, value in marks.items() if key not in _PERSONAL}

@@ -1,4 +1,4 @@
-"""What a pod has to do with devices: the claims that it names, and what its status says about them."""
+"""A pod's claims, and its status about devices."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ _CRASHES_ENOUGH = 3
 
 
 class NoSuchContainer(ValueError):
-    """Raised where a profile gives devices to a container that the pod does not have."""
+    """Raised if a profile gives devices to a container that the pod lacks."""
 
     def __init__(self, name: str, there: Iterable[str]) -> None:
         super().__init__(f"It gives devices to container {name}; the pod has: {', '.join(there)}.")
 
 
 def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
-    """Let a pod (a model of the Kubernetes client) and its containers use the plan's claims.
+    """Add the plan's claims to a pod (a model of the Kubernetes client) and its containers.
 
     Parameters
     ----------
     made
-        Name of the template, or of the shared claim, that the start makes, by the claim's name.
+        Name of the start's template or shared claim, by the claim's name.
 
     Raises
     ------
     NoSuchContainer
-        If a container is not there; init containers and sidecars count.
+        If a container is missing; init containers and sidecars count.
     """
     pod.spec.resource_claims = [
         *(pod.spec.resource_claims or []),
@@ -43,7 +43,7 @@ def attach_claims(pod: Any, plan: ClaimPlan, made: Mapping[str, str]) -> None:
 
 
 def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
-    """Let a container use claims, beside whatever resources it has; those of an extra container may be a dict."""
+    """Add claims to a container's resources, which may be a dict in an extra container."""
     resources = container.resources
     if isinstance(resources, dict):
         resources["claims"] = [*resources.get("claims", ()), *claims]
@@ -54,7 +54,7 @@ def _attach(container: Any, claims: list[dict[str, Any]]) -> None:
 
 
 def asks_for_extended_resources(pod: Any) -> bool:
-    """Whether a pod (a model of the Kubernetes client) asks for something that devices may stand for."""
+    """Whether a pod (a model of the Kubernetes client) asks for extended resources."""
     for container in [*pod.spec.containers, *(pod.spec.init_containers or [])]:
         resources = container.get("resources") if isinstance(container, dict) else container.resources
         for kind in ("limits", "requests"):
@@ -65,7 +65,7 @@ def asks_for_extended_resources(pod: Any) -> bool:
 
 
 def named_templates_and_claims(pod: Any) -> set[str]:
-    """Names of the templates and claims that a pod refers to; entries may be dicts or models."""
+    """Names of a pod's templates and claims; entries may be dicts or models."""
     names: set[str] = set()
     for entry in pod.spec.resource_claims or []:
         if isinstance(entry, dict):
@@ -76,7 +76,7 @@ def named_templates_and_claims(pod: Any) -> set[str]:
 
 
 def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
-    """What the scheduler says about a pod that it found no node for; ``None`` of any other, of gated ones too."""
+    """The scheduler's message about an unschedulable pod; ``None`` for others, including gated ones."""
     for condition in pod.get("status", {}).get("conditions") or ():
         if condition["type"] == "PodScheduled" and condition["status"] == "False":
             if condition.get("reason") == "SchedulingGated":
@@ -86,7 +86,7 @@ def unschedulable_message(pod: Mapping[str, Any]) -> str | None:
 
 
 def hopeless_state(pod: Mapping[str, Any]) -> str | None:
-    """Why a pod will not run any more, as a sentence for the user; ``None`` if it may."""
+    """Why a pod cannot run any more, as a sentence for the user; ``None`` if it can."""
     status = pod.get("status", {})
     if status.get("phase") == "Failed":
         why = ": ".join(filter(None, (status.get("reason"), status.get("message")))) or "Kubernetes does not say why"

@@ -1,6 +1,6 @@
-"""The service's answer to where a server gets its place: read as strictly as what a stranger says.
+"""The service's answer about a placement, validated strictly.
 
-Whatever is not exactly as expected makes the whole answer nonsense; the start then goes on as if there were no service.
+An unexpected part makes the whole answer invalid, and the start goes on without the service.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ __all__ = ["InvalidAnswer", "PlacementAnswer", "read_answer"]
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
 _LONGEST_REASON: Final = 300
-#: No service promises anything for longer; a time beyond is no time.
+#: Longest valid reservation.
 _LONGEST_PROMISE: Final = timedelta(minutes=30)
-#: So long before a promise ends, the pod is not made any more: its creation takes a while, and clocks differ.
+#: Margin before a reservation's end, for the pod's creation and for differences of clocks.
 _MARGIN: Final = timedelta(seconds=2)
 
 
 class InvalidAnswer(ValueError):
-    """Raised for an answer that no service of ours gives; the message says what is wrong with it."""
+    """Raised for an invalid answer; the message names the error."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacementAnswer:
-    """Where a server gets its place.
+    """The placement of a server.
 
     Attributes
     ----------
     node
-        That is preferred; empty for none.
+        Preferred node; empty for none.
     reason
         For the user, a few plain words without a full stop.
     claims
         Warm claims by the entry of the pod's ``resourceClaims`` that is to name them.
     until
-        When the claims are not kept for it any more; None without claims.
+        End of the reservation; None without claims.
     is_published
-        Whether the service knows the server's shape by itself; else the pod has to say what it is.
+        Whether the server's shape is published; else the pod needs its definition.
     """
 
     kind: PlacementKind
@@ -54,7 +54,7 @@ class PlacementAnswer:
     is_published: bool = True
 
     def holds(self, now: datetime) -> bool:
-        """Whether a pod that is made now may have the claims."""
+        """Whether a pod that is created now may have the claims."""
         return self.until is None or now < self.until - _MARGIN
 
 
@@ -73,7 +73,7 @@ def read_answer(answer: object, entries: Collection[str], now: datetime) -> Plac
         With what is wrong.
     """
     if not isinstance(answer, Mapping):
-        raise InvalidAnswer("it is no JSON object")
+        raise InvalidAnswer("it is not a JSON object")
     try:
         kind = PlacementKind(str(answer.get("kind")))
     except ValueError:
@@ -113,7 +113,7 @@ def _moment(until: object, now: datetime) -> datetime:
         if moment.tzinfo is None or moment > now + _LONGEST_PROMISE:
             raise ValueError(until)
     except (ValueError, OverflowError, OSError):
-        raise InvalidAnswer(f"its claims are kept until {_shown(until)}") from None
+        raise InvalidAnswer(f"its claims are reserved until {_shown(until)}") from None
     return moment
 
 
@@ -123,7 +123,7 @@ def _is_name(value: object) -> bool:
 
 
 def _plain_text(value: Any) -> str:
-    """Printable text of one line, not long; nothing if it is no text."""
+    """Short printable text of one line; empty for another type."""
     if not isinstance(value, str):
         return ""
     text = " ".join("".join(letter if letter.isprintable() else " " for letter in value).split()).rstrip(".")

@@ -1,6 +1,6 @@
-"""Step: make the pod the owner of what was made for it, and say why it waits.
+"""Step: make the pod the owner of its objects, and explain why it is pending.
 
-Where waiting cannot help, or a device that the server can do without is not to be had, it ends the attempt by an error.
+It ends the attempt by an error if waiting cannot help, or if an optional device is not available.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from dra_spawner.spawner.steps.second_pod import trouble_watch
 
 __all__ = ["PodWatch", "pod_of"]
 
-#: How often an unschedulable start is looked into again.
+#: Seconds between diagnoses of an unschedulable pod.
 _DIAGNOSIS_SECONDS = 15
-#: How often a start that has no node yet makes sure of what it shares with others; one request each.
+#: Seconds between checks of shared objects while the pod is pending; one request each.
 _HOLD_SECONDS = 5
-#: How often the reflector's copy of the pod is looked at; no request is made.
+#: Seconds between looks at the reflector's copy of the pod; makes no request.
 _POD_LOOK_SECONDS = 0.1
-#: For how long a pod that was created is looked for.
+#: Seconds to wait for a created pod to be seen.
 _POD_SEEN_SECONDS = 10
-#: How often a pod is looked at that may become unschedulable.
+#: Seconds between looks at a pod that may become unschedulable.
 _SCHEDULED_LOOK_SECONDS = 1.0
-#: How often its present state is remembered, for when it is gone.
+#: Seconds between copies of its state, for use after its deletion.
 _LAST_LOOK_SECONDS = 0.2
-#: After how many looks without it a pod that was there counts as deleted.
+#: Looks without the pod after which it counts as deleted.
 _LOOKS_UNTIL_GONE = 3
-#: In the scheduler's message, where devices are the reason or one of them.
+#: Part of the scheduler's message if devices are a reason.
 _NO_DEVICE = "cannot allocate all claims"
 
 
@@ -49,7 +49,7 @@ class PodWatch(Step):
     waiting_for
         Why the pod waits for devices; empty if it does not.
     seen
-        The pod as it was seen last.
+        Last seen state of the pod.
     """
 
     def __init__(self, attempt: Attempt) -> None:
@@ -62,7 +62,7 @@ class PodWatch(Step):
         self._next_hold = 0.0
 
     def requested(self, outcome: Outcome) -> None:
-        """Begin to follow a pod with devices that is created."""
+        """Begin to follow a created pod with devices."""
         attempt = self.attempt
         if outcome is Outcome.CREATED and attempt.named_objects is not None and attempt.tasks is not None:
             attempt.tasks.create_task(self.give_objects_to_pod())
@@ -82,13 +82,13 @@ class PodWatch(Step):
         return list(reflector.resources.values()) if reflector else ()
 
     async def _own_pod(self) -> JsonObject:
-        """The pod, as soon as the reflector shows it."""
+        """Wait for the reflector to show the pod."""
         while (pod := self._look()) is None:  # noqa: ASYNC110 - the reflector has no event
             await asyncio.sleep(_POD_LOOK_SECONDS)
         return pod
 
     async def give_objects_to_pod(self) -> None:
-        """Make the pod the owner of what was made for it alone."""
+        """Make the pod the owner of its own objects."""
         try:
             async with asyncio.timeout(_POD_SEEN_SECONDS):
                 pod = await self._own_pod()
@@ -107,16 +107,16 @@ class PodWatch(Step):
             return
 
     async def follow(self) -> None:
-        """Explain why the pod waits for devices, for ever.
+        """Explain why the pod waits for devices, until cancelled.
 
         Raises
         ------
         SpawnRefused
-            Where waiting cannot help.
+            If waiting cannot help.
         DevicesGone
-            Where it should start without optional devices.
+            If it should start without optional devices.
         DeviceTrouble
-            Where the pod has devices and does not get to run with them.
+            If the pod has devices and cannot run with them.
         """
         self.seen = await self._see_or_miss()
         loop = asyncio.get_running_loop()
@@ -136,7 +136,7 @@ class PodWatch(Step):
         raise _deleted()
 
     async def _see_or_miss(self) -> JsonObject:
-        """Wait for the pod, and give it; it may be deleted before the reflector shows it."""
+        """Wait for the pod, which may be deleted before the reflector shows it."""
         path = resource_path("v1", "pods", self._objects.namespace, self.spawner.pod_name)
         while True:
             try:
@@ -202,7 +202,7 @@ class PodWatch(Step):
         self.waiting_for = diagnosis.sentence
 
     async def _hold_again(self) -> None:
-        """Make a claim anew that somebody has removed since; the pod would wait for it for ever."""
+        """Create a deleted shared claim again, for which the pod would wait for ever."""
         now = asyncio.get_running_loop().time()
         if not self._objects.standing or now < self._next_hold:
             return
@@ -217,7 +217,7 @@ class PodWatch(Step):
 
 
 def pod_of(spawner: SpawnerSettings, objects: StartObjects) -> JsonObject | None:
-    """Return the pod as the reflector has it, if it is that of these objects' attempt."""
+    """Return the reflector's copy of the pod, if it belongs to these objects' attempt."""
     pod: JsonObject | None = spawner.pod_reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}")
     is_own = pod and pod["metadata"].get("annotations", {}).get(names.START) == objects.nonce
     return pod if is_own else None
@@ -228,5 +228,5 @@ def _deleted() -> SpawnRefused:
 
 
 def _for_devices(message: str, diagnosis: Diagnosis) -> bool:
-    """Whether a pod waits for devices rather than for something else."""
+    """Whether a pod waits for devices."""
     return diagnosis.fits is False or _NO_DEVICE in message

@@ -156,7 +156,7 @@ def example_partitions(gpus: int, parts: int, *, shareable: bool = False) -> tup
 
 
 def example_card(index: int) -> Json:
-    """A network card of the example driver: legs and bandwidth."""
+    """A network card of the example driver: interfaces and bandwidth."""
     bandwidth = shared("100G", default="1G", least="100M", step="1M")
     return {
         "name": f"nic-{index}",

@@ -27,7 +27,7 @@ FAST, SLOW = burst(ingressBurst=80, egressBurst=80), burst(ingressBurst=8, egres
         pytest.param("gpu.nvidia.com", "unlimited-shares", (SHORT, LONG), True, id="shares of a GPU"),
         pytest.param("gpu.nvidia.com", "unlimited-shares", (LONG, LONG), False, id="with equal parameters"),
         pytest.param("gpu.nvidia.com", "a100-efa", (SHORT, LONG), False, id="GPUs of their own"),
-        pytest.param("net.example.com", "example-net-cpu", (FAST, SLOW), False, id="legs of a card"),
+        pytest.param("net.example.com", "example-net-cpu", (FAST, SLOW), False, id="interfaces of a card"),
     ],
 )
 def test_parameters_that_differ(device_class: str, bed: str, parameters: tuple[Any, Any], differ: bool):

@@ -11,7 +11,7 @@ from dra_spawner.spawner.steps.vlan import leases_of
 CLASS = "vlan-cni.networking.x-k8s.io"
 
 
-def leg(**vlan):
+def interface(**vlan):
     return {"nic": {"device_class": CLASS, "vlan": {"id": "{vlan}", **vlan}}}
 
 
@@ -74,7 +74,7 @@ async def test_every_name_may_be_used_when_it_is_made_safe(nowhere, user):
 
 async def test_a_profile_may_change_vlans_and_the_next_one_does_not_inherit_it(nowhere):
     def profile(slug, **vlans):
-        override = {"device_claims": leg(), **({"vlans": vlans} if vlans else {})}
+        override = {"device_claims": interface(), **({"vlans": vlans} if vlans else {})}
         return {"display_name": slug, "slug": slug, "kubespawner_override": override}
 
     nowhere.spawner_config.vlans = {"mapping": {"ada": 42}}
@@ -89,7 +89,7 @@ async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
         "groups": ["Maths Dept", "lab"],
         "mapping": {"lab": 7, "Maths Dept": 8},
     }
-    nowhere.spawner_config.device_claims = leg(ipam={"name": "{group}"})
+    nowhere.spawner_config.device_claims = interface(ipam={"name": "{group}"})
     user = nowhere.user("ada")
     for name in ("lab", "Maths Dept"):
         group = orm.Group(name=name)
@@ -104,12 +104,12 @@ async def test_the_group_is_the_first_that_the_user_is_in(nowhere):
 @pytest.mark.parametrize(
     ("vlans", "claims", "sentence"),
     [
-        pytest.param({}, leg(), "only with DRASpawner.vlans set", id="no vlans"),
-        pytest.param({"range": "9-1"}, leg(), "found '9-1'", id="wrong vlans"),
-        pytest.param({"mapping": {"bob": 5}}, leg(), "No VLAN is set up for you.", id="not mapped"),
-        pytest.param({"by": "group", "mapping": {"lab": 5}}, leg(), "for members of group lab; you are in no such group", id="no member"),
-        pytest.param({"mapping": {"ada": 5}}, leg(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is set up for ada", id="no address"),
-        pytest.param({"mapping": {"ada": 5}}, leg(ipam={"a": "{group}"}), "needs the group", id="no group"),
+        pytest.param({}, interface(), "only with DRASpawner.vlans set", id="no vlans"),
+        pytest.param({"range": "9-1"}, interface(), "found '9-1'", id="wrong vlans"),
+        pytest.param({"mapping": {"bob": 5}}, interface(), "No VLAN is set up for you.", id="not mapped"),
+        pytest.param({"by": "group", "mapping": {"lab": 5}}, interface(), "for members of group lab; you are in no such group", id="no member"),
+        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{address}"}), "needs the address of a VLAN, and none is set up for ada", id="no address"),
+        pytest.param({"mapping": {"ada": 5}}, interface(ipam={"a": "{group}"}), "needs the group", id="no group"),
     ],
 )  # fmt: skip
 async def test_refusals(nowhere, vlans, claims, sentence):
@@ -122,7 +122,7 @@ async def test_refusals(nowhere, vlans, claims, sentence):
 
 async def test_without_placeholders_vlans_do_not_matter(nowhere):
     nowhere.spawner_config.vlans = {"range": "9-1"}
-    nowhere.spawner_config.device_claims = leg(id=5)
+    nowhere.spawner_config.device_claims = interface(id=5)
     spawner = nowhere.user("ada").spawner
     assert await vlan_of(spawner) == 5
     assert [problem.path for problem in spawner.configuration_problems()] == ["vlans.range"]

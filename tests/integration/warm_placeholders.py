@@ -31,7 +31,7 @@ WHOLE = {"gpu": {"device_class": "gpu.example.com"}}
 SHARE = {"gpu": {"device_class": "gpu-share.example.com", "capacity": {"memory": "10Gi"}}}
 
 
-class KeptPlaces:
+class WarmPlaceholders:
     """See the module.
 
     Attributes
@@ -195,7 +195,7 @@ def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @contextlib.asynccontextmanager
-async def kept_places(cluster: ClusterUnderTest) -> AsyncIterator[KeptPlaces]:
+async def warm_placeholders(cluster: ClusterUnderTest) -> AsyncIterator[WarmPlaceholders]:
     """A hub's side on a cluster that has classes and no nodes yet."""
     async with hub_behind_proxy(cluster) as (proxy, side), ServiceStandIn().listening() as service:
         priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
@@ -205,4 +205,4 @@ async def kept_places(cluster: ClusterUnderTest) -> AsyncIterator[KeptPlaces]:
             config.image = IMAGE
             config.start_timeout = 20
             config.device_claims = WHOLE
-            yield KeptPlaces(cluster, proxy, side, service)
+            yield WarmPlaceholders(cluster, proxy, side, service)
