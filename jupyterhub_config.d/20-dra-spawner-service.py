@@ -34,7 +34,7 @@ c.JupyterHub.services.append(
         "url": "http://127.0.0.1:8181",
         "command": [sys.executable, "-m", "dra_spawner.service"],
         "environment": {name: os.environ[name] for name in _PASSED_ON if name in os.environ},
-        # It is the hub's own: nobody need be asked whether it may know who they are.
+        # The service belongs to the hub, so users need not confirm the login.
         "oauth_no_confirm": True,
         # What a browser's login lets it find out about a user; `admin-ui` tells an administrator of the hub.
         "oauth_client_allowed_scopes": ["custom:dra-spawner:read", "custom:dra-spawner:manage", "admin-ui"],

@@ -19,7 +19,7 @@ _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0
 _LONGEST_NAME: Final = 253
 _LONGEST_REASON: Final = 300
 #: Longest valid reservation.
-_LONGEST_PROMISE: Final = timedelta(minutes=30)
+_LONGEST_RESERVATION: Final = timedelta(minutes=30)
 #: Margin before a reservation's end, for the pod's creation and for differences of clocks.
 _MARGIN: Final = timedelta(seconds=2)
 
@@ -110,7 +110,7 @@ def _moment(until: object, now: datetime) -> datetime:
             moment = datetime.fromtimestamp(until, UTC)
         else:
             raise ValueError(until)
-        if moment.tzinfo is None or moment > now + _LONGEST_PROMISE:
+        if moment.tzinfo is None or moment > now + _LONGEST_RESERVATION:
             raise ValueError(until)
     except (ValueError, OverflowError, OSError):
         raise InvalidAnswer(f"its claims are reserved until {_shown(until)}") from None
