@@ -1,6 +1,6 @@
 """Conditions on the devices of one claim taken together: matchAttribute and distinctAttribute.
 
-A constraint is told of every device that is about to be allocated and may refuse it; what it remembers is undone in
+A constraint sees every device before its allocation and may refuse it; its state is undone in
 reverse order when the search gives devices up. Which shortcuts of kube-scheduler it shares, :class:`Quirks` says.
 """
 

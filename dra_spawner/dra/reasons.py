@@ -236,7 +236,7 @@ class ExplainingSearch(Search):
         return _capacity_refusal(RefusalKind.TOO_SMALL, candidate, missing) if missing is not None else None
 
     def _use(self, alternative: PreparedAlternative, candidate: Candidate) -> Refusal | None:
-        """Why the device cannot be had now."""
+        """Why the device is not available now."""
         device = candidate.device
         if not alternative.is_admin and self.allocated.is_taken(device.id):
             return Refusal(RefusalKind.IN_USE)

@@ -10,7 +10,7 @@ The rule is that of client-go (``tools/leaderelection``):
   difference to end in.
 - Release: a leader that ends clears the holder, so that the next one starts at once.
 
-In two points it is stricter. A Lease that somebody deleted counts as held for the duration that it stated. The work of
+In two points it is stricter. A deleted Lease counts as held for the duration that it stated. The work of
 a leader has ended before its process is a candidate again.
 """
 

@@ -13,14 +13,14 @@ ContainerRequests = tuple[str, tuple[str, ...] | None]
 
 @dataclass(frozen=True, slots=True)
 class VlanAttachment:
-    """A network interface in a VLAN, as the driver of a request's device is told of it.
+    """A network interface in a VLAN, for the driver of a request's device.
 
     Attributes
     ----------
     vlan
         Its number; ``None`` stands for that of the user or the group, until the start knows it.
     driver
-        Who makes the interface.
+        Driver that creates the interface.
     kind
         ``vlan`` (an interface of its own on the master), ``macvlan`` or ``ipvlan`` (on the master's sub-interface).
     master, mode, mtu
@@ -30,7 +30,7 @@ class VlanAttachment:
     ipam
         Where its addresses come from, as CNI writes it; may have placeholders.
     parameters
-        All that the driver is told, where nothing is known of it; may have placeholders.
+        Configuration of an unknown driver; may have placeholders.
     """
 
     vlan: int | None
@@ -65,9 +65,9 @@ class DeviceRequest:
     tolerations
         ``tolerations`` as the API has them.
     admin_access
-        Access for administration, beside those who have the devices (``adminAccess``).
+        Access for administration, beside other users of the devices (``adminAccess``).
     optional
-        Whether the server starts without it where it is not to be had.
+        Whether the server starts without it if it is not available.
     vlan
         The network interface in a VLAN that its device is for.
     first_available
@@ -145,7 +145,7 @@ class Sharing:
     by
         Whose servers.
     groups
-        Groups of the hub, of which the first that the user is in counts; only with ``SharedBy.GROUP``.
+        Groups of the hub, in order; the user's first one counts. Only with ``SharedBy.GROUP``.
     keep_seconds
         How long the claim stays after its last server has gone; ``None`` is for ever. It holds no device then.
     """

@@ -35,7 +35,7 @@ class Layer:
     settings: Mapping[str, Any]
 
     def path_to(self, trait: str) -> str:
-        """Where a trait stands in this layer."""
+        """Path of a trait in this layer."""
         return f"{self.path}.{trait}" if self.path else trait
 
 
@@ -48,7 +48,7 @@ class Merged:
     layers
         What was merged, the later over the earlier.
     settings
-        What comes of it; values may be those of a layer, so nobody changes them.
+        Merged values; read only, as they may belong to a layer.
     problems
         Why some of it cannot be merged.
     """

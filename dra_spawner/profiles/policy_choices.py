@@ -147,7 +147,7 @@ def generated_choices(
         What the request may be, given the profile's other options.
     picked
         What the user picked before. A size that is not among the regular ones, but legal, is offered too: the choice
-        of regular sizes changes with the devices, and what somebody picked has to work as long as it can.
+        of regular sizes changes with the devices, and an earlier pick must stay valid.
     mark_default
         Whether one of them is chosen beforehand.
     """
@@ -179,7 +179,7 @@ def _offered_sizes(policy: PolicyChoices, requests: Sequence[DeviceRequest], off
             # Rather this one than the smallest.
             sizes = [*sizes[len(sizes) >= policy.at_most :], given]
         return sorted(sizes)
-    # The devices are unknown, or no such device exists now: a node may have to be added first.
+    # The devices are unknown or missing now; a node may be added first.
     return [size for size in (policy.fallback or _own_sizes(policy, requests)) if policy.allows(size, offers)]
 
 
@@ -199,7 +199,7 @@ def _default_size(
 ) -> Quantity | None:
     """The administrator's word, else the profile's own amount, else the devices' default, else the smallest size.
 
-    A device's default is often all of it, for whoever does not say how much; that is not for a form to suggest.
+    A device's default is often its whole capacity, which a form should not suggest.
     """
     candidates = [policy.default, *_own_sizes(policy, requests)[:1]]
     for offer in offers:

@@ -16,7 +16,7 @@ _DIGEST_CHARACTERS = 12
 
 
 class NotInGroup(ValueError):
-    """Raised where a claim is shared by groups of which the user is in none."""
+    """Raised if a claim is shared by groups without the user."""
 
     def __init__(self, groups: Collection[str]) -> None:
         self.groups = tuple(groups)

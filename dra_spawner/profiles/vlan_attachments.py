@@ -30,7 +30,7 @@ _DRIVER_OF_CLASS: Mapping[str, str] = {
     **dict.fromkeys(("dra.net", "dranet", "dranet.net", "multinic", "rdma-net"), DRANET),
     **dict.fromkeys(("efa.networking.k8s.aws", "erdma.alibaba.dra.net"), DRANET),
 }
-#: Keys, beside id and driver, that each driver can be told; any other driver is told ``parameters``.
+#: Further keys of each known driver; any other driver has ``parameters``.
 _KEYS_OF: Mapping[str, tuple[str, ...]] = {
     CNI_DRIVER: ("type", "master", "mode", "mtu", "interface", "ipam"),
     SRIOV: ("interface", "ipam"),
@@ -77,7 +77,7 @@ class VlanReader(ValueReader):
             if key in VLAN_KEYS and key not in ("id", "driver", *known) and entry[key] is not None and driver:
                 self.refuse(f"{path}.{key}", entry[key], f"with driver {driver}: id, driver, {', '.join(known)}")
         if driver and driver not in _KEYS_OF and driver != DRANET and entry.get("parameters") is None:
-            self.missing(f"{path}.parameters", f"what driver {driver} is told, with {{vlan}} in it")
+            self.missing(f"{path}.parameters", f"the configuration for driver {driver}, with {{vlan}} in it")
         number = entry["id"]
         return self._plugin(
             VlanAttachment(
@@ -182,7 +182,7 @@ def _with_interface(request: DeviceRequest, free: Iterator[str]) -> DeviceReques
     )
 
 
-# What drivers are told
+# Configurations of drivers
 
 
 def vlan_configs(requests: Iterable[DeviceRequest]) -> tuple[DeviceConfig, ...]:

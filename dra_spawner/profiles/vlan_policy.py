@@ -36,7 +36,7 @@ class MappedVlan:
 
 @dataclass(frozen=True, slots=True)
 class VlanPolicy:
-    """Who gets which VLAN.
+    """Assignment of VLANs to users or groups.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class VlanPolicy:
     mapping
         Name of a user or group -> the VLAN set aside for it.
     vlans
-        Those that are given to whoever is not in the mapping, ascending; none that the mapping names.
+        VLANs for owners outside of the mapping, ascending; without those of the mapping.
     groups
         Groups that may have one, the first that a user is in counts; with ``by`` group only.
     """

@@ -107,7 +107,7 @@ def vlan_owner(policy: VlanPolicy, user: str, groups: Collection[str]) -> str | 
         group = policy.group_of(groups)
         if group is None:
             whom = f"members of {_one_of(policy.groups)}"
-            return VlanRefused(VlanRefusal.NO_GROUP, f"This choice is for {whom}; you are in no such group.")
+            return VlanRefused(VlanRefusal.NO_GROUP, f"This choice is for {whom}; you are not a member.")
         name = group
     if name not in policy.mapping and not policy.allocates:
         whom = "you" if policy.by is OwnerKind.USER else f"group {name}"

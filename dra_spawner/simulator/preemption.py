@@ -92,7 +92,7 @@ def resolve(attempt: Attempt, refusal: Unschedulable, choose: Choose[ResourceCla
 
 
 def _without_claims(attempt: Attempt, refusal: Unschedulable, about_claims: str) -> Resolution:
-    """What preemption has to say."""
+    """The outcome of preemption."""
     if not attempt.question.pod.preempts:
         return Resolution(f"{about_claims}, preemption: not eligible due to preemptionPolicy=Never.")
     if _waits_for_victims(attempt, refusal):
@@ -151,7 +151,7 @@ def preemption_candidates(attempt: Attempt, refusal: Unschedulable) -> tuple[lis
 
 
 def best_preemptions(candidates: Sequence[Preemption]) -> list[Preemption]:
-    """Those that cost least, of which kube-scheduler picks any: the least important victims, the fewest, the newest."""
+    """The cheapest nodes, of which kube-scheduler picks any: the least important victims, the fewest, the newest."""
     least = min(_cost(each.victims) for each in candidates)
     cheapest = [each for each in candidates if _cost(each.victims) == least]
     latest = max(_first_start(each.victims) for each in cheapest)
@@ -199,4 +199,4 @@ def _cost(victims: Sequence[Pod]) -> tuple[int, int, int]:
 def _first_start(victims: Sequence[Pod]) -> str:
     highest = max(pod.priority for pod in victims)
     starts = [pod.start_time or _NOT_STARTED for pod in victims if pod.priority == highest]
-    return min(starts)  # who started last has least to lose
+    return min(starts)  # the newest victim loses least

@@ -38,7 +38,7 @@ class SnapshotError(Exception):
 
 
 class Undecided(Exception):
-    """It is not known whether a pod fits: what decides about it cannot be evaluated here, or makes no sense."""
+    """Raised if it is not known whether a pod fits: a part cannot be evaluated here, or an object is invalid."""
 
     def __init__(self, verdict: NodeVerdict) -> None:
         self.verdict = verdict

@@ -58,7 +58,7 @@ class Surroundings:
             return frozenset(node.name for node in self._nodes)
         class_name = str(pod["spec"].get("priorityClassName") or "")
         if class_name:
-            # The class is not read; who has it tells its value.
+            # The class is not read; a pod with it has its value.
             candidate = replace(candidate, priority=self._priorities.get(class_name, candidate.priority))
         states = [
             state.with_pods([found for each in more if (found := _pod_on(each, state.node.name)) is not None])
@@ -106,7 +106,7 @@ def _as_admitted(pod: JsonObject) -> JsonObject:
 
 
 def _decoded(decode: Callable[[object], Any], obj: object) -> Any:
-    """``None`` for an object that makes no sense: it is not ours to complain of."""
+    """The object, or ``None`` if it is invalid."""
     try:
         return decode(obj)
     except Exception:  # whatever it is, it is the fault of this one object

@@ -16,7 +16,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 _REMEMBERED: Final = 10_000
-"""Of so many changes it is known of which key they were."""
+"""Limit of changes with known keys."""
 
 
 class Table(Mapping[K, V], Generic[K, V]):

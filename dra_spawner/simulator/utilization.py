@@ -52,7 +52,7 @@ class Utilization:
     snapshot
         Not to be changed while this object is in use.
     weights
-        What devices are worth; all the same by default.
+        Weights of devices; equal by default.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Utilization:
                     yield tracked.claim if tracked is not None else f"{pod.namespace}/{reference.claim}"
 
     def _unreadable(self, node_name: str) -> Iterator[str]:
-        """What pods of the node hold that is not known, as their claims make no sense."""
+        """Unknown devices of the node's pods, as their claims are invalid."""
         for broken in self._snapshot.broken:
             if broken.kind is Kind.RESOURCE_CLAIM and broken.key not in self._snapshot.claims:
                 pods = self._snapshot.nodes[node_name].pods

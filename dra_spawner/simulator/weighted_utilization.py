@@ -58,7 +58,7 @@ class WeightedUtilization:
 
     pools: tuple[PoolUtilization, ...] = ()
     problems: tuple[str, ...] = ()
-    """Why nothing is known of the node: such a node is never drained."""
+    """Why the node's figure is unknown; such a node is never drained."""
 
     @property
     def is_known(self) -> bool:

@@ -158,7 +158,7 @@ async def test_vlans_of_groups(hub: Hub):
     for person in (ada, bob, eve):
         assert await hub.start(person) is None
     refused = await hub.start(dan)
-    assert str(refused) == "This choice is for members of groups maths or physics; you are in no such group."
+    assert str(refused) == "This choice is for members of groups maths or physics; you are not a member."
     assert getattr(refused, "status_code", None) == 403
     pods = await hub.vlans_of_pods()
     assert pods["jupyter-bob"] == pods["jupyter-eve"] != pods["jupyter-ada"]

@@ -143,7 +143,7 @@ def test_owners_by_group():
     refused = vlan_owner(policy, "ada", {"art"})
     assert isinstance(refused, VlanRefused)
     assert refused.reason is VlanRefusal.NO_GROUP
-    assert refused.sentence == "This choice is for members of groups maths or physics; you are in no such group."
+    assert refused.sentence == "This choice is for members of groups maths or physics; you are not a member."
 
 
 # The account

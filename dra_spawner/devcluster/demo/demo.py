@@ -378,7 +378,7 @@ def _end_left_over(pid_file: Path, module: str) -> None:
     try:
         pid = int(pid_file.read_text().split()[0])
         command_line = Path(f"/proc/{pid}/cmdline")
-        # The number may belong to somebody else by now; where there is no /proc this cannot be told.
+        # Another process may have this number by now; without /proc that is not known.
         if Path("/proc/self/cmdline").exists() and module.encode() not in command_line.read_bytes():
             return
         os.kill(pid, signal.SIGTERM)

@@ -190,7 +190,7 @@ def _capacities(values: Mapping[str, str]) -> JsonObject:
 
 
 def _shared_gpu(index: int) -> JsonObject:
-    # Whoever does not say how much gets all of it: a share should be wished for.
+    # A request without an amount gets the whole device, so that shares are explicit.
     policy = {"default": "40Gi", "validRange": {"min": "5Gi", "max": "40Gi", "step": "5Gi"}}
     return {
         "name": f"gpu-{index}",

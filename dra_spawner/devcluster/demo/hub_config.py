@@ -45,7 +45,7 @@ c.Authenticator.admin_users = {settings["admin"]}
 c.JupyterHub.allow_named_servers = True
 c.JupyterHub.services = [{"name": "demo", "api_token": settings["api_token"]}]
 if settings["placeholders"]:
-    # What jupyterhub_config.d/20-dra-spawner-service.py has, in short: whoever administers the demo sees the page.
+    # What jupyterhub_config.d/20-dra-spawner-service.py has, in short: the demo's administrator sees the page.
     service_config = directory / "dra_spawner_service_config.py"
     service_config.write_text(
         f"c.DRASpawnerService.placeholders = {settings['placeholders']!r}\n"

@@ -63,7 +63,7 @@ def why_not_apart(directory: Path) -> str:
 
 
 def about_servers(why_not_apart: str) -> str:
-    """What a server may do on this machine, which whoever lets others in has to know."""
+    """A server's access to this machine, for a person who gives others access."""
     if why_not_apart:
         return f"""  Servers are processes of this machine and run as you do: whoever uses one can read your files,
   the hub's token and its database. Let in only people to whom you would give your own account.

@@ -16,7 +16,7 @@ __all__ = ["MAX_DEPTH", "parse"]
 #: Nesting that the API server's parser accepts.
 MAX_DEPTH: Final = 250
 #: Brackets within brackets, and nodes below nodes, that are handled here: what recurses over them stays far from
-#: Python's own limit, whoever calls it.
+#: Python's own limit.
 MAX_BRACKETS: Final = 50
 MAX_TREE_DEPTH: Final = 150
 

@@ -99,7 +99,7 @@ def _has_dynamic_mig(driver: Driver, cluster: Published) -> bool:
 
 
 def mps_serves_users(driver: Driver, situation: Situation) -> Iterator[Finding]:
-    """MPS serves other users than root only if it is told to."""
+    """MPS serves users other than root only with ``multiUser``."""
     if not may_run_as_another_than_root(situation.choice.settings):
         return
     for _, _, config in _shared_by(driver, situation, _MPS):

@@ -60,7 +60,7 @@ def definitions_exist(driver: Driver, situation: Situation) -> Iterator[Finding]
             if config.driver != driver.name or not name or any(map(has_placeholder, config.written.values())):
                 continue  # of a user's own, it is known at the start whether it is there
             namespace = config.parameters.get("netAttachDefNamespace") or situation.facts.namespace
-            # None is silence: nobody knows.
+            # None: unknown, so no finding.
             is_there = situation.facts.has_attachment_definition(str(namespace), str(name))
             if is_there is not False or _comes_along(situation, str(name)):
                 continue

@@ -86,7 +86,7 @@ def _has(device: Device, reference: Reference) -> bool:
 
 
 def _unpublished(want: Want, inventory: Inventory, told: Container[int]) -> Iterator[Finding]:
-    """A name that nobody publishes is most often misspelt; of a domain that nobody uses nothing can be said."""
+    """An unpublished name in a known domain, which is probably misspelt."""
     published = inventory.all_published
     for position, expression in enumerate(want.selectors):
         if position in told:

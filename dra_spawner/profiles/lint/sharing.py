@@ -69,7 +69,7 @@ def meeting_findings(choices: Sequence[Sequence[WantedClaim]], inventory: Invent
 
 
 def _others(there: Mapping[_Parameters, Mapping[_Capacity, Want]], parameters: _Parameters) -> Iterator[Want]:
-    """Those who were on a device before, with other parameters."""
+    """Earlier users of a device with other parameters."""
     if len(there) == 1 and parameters in there:
         return
     for other, wants in there.items():
@@ -78,7 +78,7 @@ def _others(there: Mapping[_Parameters, Mapping[_Capacity, Want]], parameters: _
 
 
 def _both_fit(device: Device, *wants: Want) -> bool:
-    """Whether a device has room for both at a time; whoever says nothing of a capacity may take all of it."""
+    """Whether both fit on a device; a request without a capacity may take all of it."""
     taken: dict[str, int] = {}
     for want in wants:
         share = share_of(device.description.capacity, want.devices.capacity_requests)
@@ -105,7 +105,7 @@ def _has_config(claim: WantedClaim, inventory: Inventory) -> bool:
 
 
 def _parameters(claim: WantedClaim, want: Want, driver: str, inventory: Inventory) -> _Parameters:
-    """What a driver is told about a share, the class's word first."""
+    """Parameters of a driver about a share, the class's first."""
     found = inventory.device_class(want.devices.device_class_name)
     of_class = [config.content for config in found.config] if found is not None else []
     of_claim = [
