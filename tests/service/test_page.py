@@ -51,7 +51,7 @@ async def test_page_and_answers(embedded_cluster: ClusterUnderTest) -> None:
         assert "broken left out: &lt;script&gt;" in text
         assert "reserved for jupyter-ada until" in text
         assert f"gpu.example.com reserved for jupyter-ada: ({cluster.namespace}/{answer['claims']['gpu']})" in text
-        assert "gpu-slice and 3 alike warm node-a it may run on no other node target 1, present 0" in text
+        assert "gpu-slice and 3 with the same needs warm node-a it may run on no other node target 1, present 0" in text
         assert "create-placeholder" in text
         assert "target 2, present 0" in text
         assert "Latest decisions" in text
