@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from aiohttp import web
@@ -20,11 +20,11 @@ LEFT_BEHIND = ("pods", "resourceclaims", TEMPLATES)
 
 @contextlib.asynccontextmanager
 async def hub_behind_proxy(
-    cluster: ClusterUnderTest, **kubelet_options: Any
+    cluster: ClusterUnderTest, proxy_class: Callable[..., FaultProxy] = FaultProxy, **kubelet_options: Any
 ) -> AsyncIterator[tuple[FaultProxy, HubSide]]:
     """The proxy, and the hub's side behind it; pods only pretend to run, and all servers answer at once."""
     await cluster.start_kubelet(fake=True, addresses=OneAddress("127.0.0.1"), **kubelet_options)
-    async with _servers() as port, FaultProxy(cluster.url, cluster.certificate_authority) as proxy:
+    async with _servers() as port, proxy_class(cluster.url, cluster.certificate_authority) as proxy:
         kubeconfig = cluster.hub_kubeconfig_for(proxy.url)
         with kubernetes_of(kubeconfig):
             side = HubSide(kubeconfig, cluster.namespace)

@@ -63,16 +63,10 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
         self.cluster = cluster
 
     async def items(self, plural: str) -> list[Json]:
-        found: list[Json] = (await self.cluster.admin.list(self.cluster.path(plural)))["items"]
-        return found
+        return await items(self.cluster, plural)
 
     async def placeholders(self) -> list[Json]:
-        return [
-            pod
-            for pod in await self.items("pods")
-            if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER
-            and "deletionTimestamp" not in pod["metadata"]
-        ]
+        return await placeholders_of(self.cluster)
 
     async def until_warm(self) -> None:
         """Until as many places as are wanted can be taken over."""
@@ -127,6 +121,22 @@ c.JupyterHub.load_roles[0]["scopes"].append("tokens")
             return not await self.items("resourceclaimtemplates") and claims <= kept and len(pods) == len(placeholders)
 
         await eventually(none, "nothing but placeholders is left", within_seconds=120)
+
+
+async def items(cluster: ClusterUnderTest, plural: str) -> list[Json]:
+    """All objects of a kind in a test's namespace."""
+    found: list[Json] = (await cluster.admin.list(cluster.path(plural)))["items"]
+    return found
+
+
+async def placeholders_of(cluster: ClusterUnderTest) -> list[Json]:
+    """Pods of placeholders that are not being deleted."""
+    return [
+        pod
+        for pod in await items(cluster, "pods")
+        if pod["metadata"]["labels"].get(names.COMPONENT) == names.PLACEHOLDER
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
 
 
 async def prepare(cluster: ClusterUnderTest, *more: Json) -> None:

@@ -1,16 +1,21 @@
 """Hub and service killed at every step of a start; then their namespace is deleted: it goes, and every device is free.
 
+Where all is in processes of their own, a signal kills them. Where hub and service are in this process, which takes a
+fifth of the time, nothing of theirs gets through any more: to the API server that is the same. Then the namespace is
+emptied as kube-controller-manager does it.
+
 After a start that makes a server's pod again, a hub that is started again leaves nothing behind, either.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,11 +24,12 @@ import pytest
 from aiohttp import web
 
 from dra_spawner.kube.api import resource_path
-from tests.cluster.fault_proxy import FaultProxy, Request
+from tests.cluster.fault_proxy import Fault, FaultProxy, Request
 from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
-from tests.integration.devices import node_with, shareable
-from tests.integration.handover_hub import PROFILE, Hub, prepare, service_kubeconfig
+from tests.integration.devices import shareable
+from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare, service_kubeconfig
 from tests.integration.hub_process import eventually
+from tests.integration.kept_places import SHARE, KeptPlaces, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
 
 pytestmark = pytest.mark.timeout(240)
@@ -31,8 +37,12 @@ pytestmark = pytest.mark.timeout(240)
 GONE_SECONDS = 60
 #: How long a start may take to come to the step that it is to be killed at.
 STEP_SECONDS = 15
+#: After so long without a write, a start that is done writes nothing more.
+QUIET_SECONDS = 5
 #: What a start and a handover write.
 WRITTEN = ("pods", "resourceclaims", "resourceclaims/status", "resourceclaimtemplates")
+
+PLACEHOLDERS = 3
 
 #: The hub asks no service, so there is nothing that could be taken over.
 NO_SERVICE = 'c.DRASpawner.placement_service = ""\n'
@@ -48,7 +58,7 @@ SECOND_TRY = range(1, 8)
 
 @dataclass(slots=True)
 class KillingProxy(FaultProxy):
-    """Kills processes when the API server has carried out a write, and before they hear of it.
+    """Kills all that is behind it when the API server has carried out a write, and before the sender hears of it.
 
     Attributes
     ----------
@@ -57,15 +67,18 @@ class KillingProxy(FaultProxy):
     counted_from
         The first one that counts; any if empty.
     processes
-        In the order in which they are killed.
+        In the order in which they are killed; what is in this process is cut off.
     writes
         What was written since.
+    last_write
+        When, in seconds of the monotonic clock.
     """
 
     kill_at: int = 0
     counted_from: str = ""
     processes: list[int] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
+    last_write: float = 0.0
     killed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def pass_on(self, request: web.Request, body: bytes) -> web.StreamResponse:
@@ -74,6 +87,7 @@ class KillingProxy(FaultProxy):
         if not self.kill_at or not counts or not (self.writes or self.counted_from in str(seen)):
             return await FaultProxy.pass_on(self, request, body)
         self.writes.append(str(seen))
+        self.last_write = time.monotonic()
         if len(self.writes) != self.kill_at:
             return await FaultProxy.pass_on(self, request, body)
         async with self._upstream(request, body) as answer:
@@ -84,6 +98,8 @@ class KillingProxy(FaultProxy):
     def kill(self) -> None:
         for process in self.processes:
             os.kill(process, signal.SIGKILL)
+        self.fail(Fault.refuse(), times=None)
+        self.cut()
         self.killed.set()
 
 
@@ -97,11 +113,9 @@ def through(proxy: FaultProxy, kubeconfig: Path) -> Path:
     return path
 
 
-@asynccontextmanager
-async def hub_behind(
-    cluster: ClusterUnderTest, more: str = "", *nodes: dict[str, Any]
-) -> AsyncIterator[tuple[Hub, KillingProxy]]:
-    await prepare(cluster, *nodes)
+@contextlib.asynccontextmanager
+async def hub_behind(cluster: ClusterUnderTest, more: str = "") -> AsyncIterator[tuple[Hub, KillingProxy]]:
+    await prepare(cluster)
     async with KillingProxy(cluster.url, cluster.certificate_authority) as proxy:
         hub = Hub(cluster, through(proxy, await service_kubeconfig(cluster)), more)
         hub.kubeconfig = through(proxy, cluster.hub_kubeconfig)
@@ -119,10 +133,18 @@ async def killed_at(hub: Hub, proxy: KillingProxy, step: int) -> None:
 
 
 async def killed(proxy: KillingProxy, spawning: asyncio.Task[Any]) -> None:
-    try:
-        await asyncio.wait_for(proxy.killed.wait(), STEP_SECONDS)
-    except TimeoutError:
+    """Wait until all is killed; kill it if the start is over before it comes to that step."""
+
+    def is_over() -> bool:
+        is_quiet = time.monotonic() - proxy.last_write > QUIET_SECONDS
+        return proxy.killed.is_set() or (spawning.done() and is_quiet)
+
+    with contextlib.suppress(AssertionError):
+        await eventually(is_over, "the step", STEP_SECONDS)
+    if not proxy.killed.is_set():
         proxy.kill()
+    if not proxy.processes:
+        spawning.cancel()  # it would try until its time is over
     await asyncio.wait({spawning}, timeout=10)
     spawning.cancel()
     assert proxy.writes, "the start wrote something"
@@ -144,8 +166,26 @@ async def namespace_goes(cluster: ClusterUnderTest, writes: list[str]) -> None:
                     empty = {"status": {"reservedFor": None, "allocation": None}}
                     await api.patch(cluster.path(plural, each["metadata"]["name"], "status"), empty)
         raise AssertionError(f"after {writes}: {left}") from error
-    claims = (await api.list(resource_path(RESOURCE_API, "resourceclaims")))["items"]
+    await no_device_is_taken(cluster)
+
+
+async def no_device_is_taken(cluster: ClusterUnderTest) -> None:
+    claims = (await cluster.admin.list(resource_path(RESOURCE_API, "resourceclaims")))["items"]
     assert [each for each in claims if (each.get("status") or {}).get("allocation")] == []
+
+
+async def all_goes(cluster: ClusterUnderTest, writes: list[str], within_seconds: float = GONE_SECONDS) -> None:
+    """Empty the namespace as kube-controller-manager does before it goes: pods first, and nothing by force."""
+    for plurals in (("pods",), ("resourceclaims", "resourceclaimtemplates")):
+        for plural in plurals:
+            await cluster.admin.delete(cluster.path(plural))
+        for plural in plurals:
+            try:
+                await cluster.wait_gone(cluster.path(plural), timeout_seconds=within_seconds)
+            except AssertionError as error:
+                error.add_note(f"after {writes}")
+                raise
+    await no_device_is_taken(cluster)
 
 
 @pytest.mark.parametrize("step", range(1, 9))
@@ -164,10 +204,53 @@ async def test_in_a_start_that_makes_its_own_claim(real_cluster: ClusterUnderTes
         await namespace_goes(real_cluster, proxy.writes)
 
 
+async def test_a_claim_that_hangs_is_found(real_cluster: ClusterUnderTest):
+    """Kubernetes never removes a consumer that is no pod."""
+    request = {"name": "gpu", "exactly": {"deviceClassName": "gpu-share.example.com"}}
+    metadata = {"name": "hangs", "finalizers": ["resource.kubernetes.io/delete-protection"]}
+    spec = {"devices": {"requests": [request]}}
+    (claim,) = await real_cluster.publish(
+        {"apiVersion": RESOURCE_API, "kind": "ResourceClaim", "metadata": metadata, "spec": spec}
+    )
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node-a", "device": "gpu-0"}
+    consumer = {"apiGroup": "hub.jupyter.org", "resource": "promises", "name": "x", "uid": claim["metadata"]["uid"]}
+    status = real_cluster.path("resourceclaims", "hangs", "status")
+    held = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}
+    await real_cluster.admin.patch(status, {"status": held})
+    with pytest.raises(AssertionError, match="resourceclaims is gone"):
+        await all_goes(real_cluster, [], within_seconds=1)
+    await real_cluster.admin.patch(status, {"status": {"reservedFor": None, "allocation": None}})
+    await all_goes(real_cluster, [])
+
+
+@contextlib.asynccontextmanager
+async def places_behind(
+    cluster: ClusterUnderTest, placeholders: int = PLACEHOLDERS, *, cpu: float = 0, **kubelet_options: Any
+) -> AsyncIterator[tuple[KeptPlaces, KillingProxy]]:
+    """Hub and reconciler in this process, both behind one proxy; so many placeholders are warm."""
+    async with kept_places(cluster, KillingProxy, **kubelet_options) as places:
+        proxy = places.proxy
+        assert isinstance(proxy, KillingProxy)
+        for name in ("node-a", "node-b", "node-c"):
+            await cluster.publish(*node(name, shareable("gpu-0")))
+        config = places.side.spawner_config
+        config.device_claims = SHARE
+        if cpu:
+            config.cpu_guarantee = cpu
+            config.priority_class_name = "server"
+        if not placeholders:
+            config.placement_service = ""
+            yield places, proxy
+            return
+        async with places.keeping(placeholders, kubeconfig=cluster.admin_kubeconfig_for(proxy.url)):
+            yield places, proxy
+
+
 FULL_NODE = [
+    # Nine writes, in several orders; the last one comes after all of them.
     *(("Never", step) for step in range(1, 11)),
     # The scheduler preempts the placeholder at the same time.
-    *(("PreemptLowerPriority", step) for step in range(3, 8)),
+    *(("PreemptLowerPriority", step) for step in range(3, 11)),
 ]
 
 
@@ -176,38 +259,38 @@ async def test_in_a_start_that_takes_over_what_fills_a_node(real_cluster: Cluste
     """The service makes the pod a consumer of the claim first, and deletes the placeholder then."""
     priority = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "server"}}
     await real_cluster.publish({**priority, "value": 0, "preemptionPolicy": preemption})
-    more = 'c.DRASpawner.cpu_guarantee = 5  # of 8\nc.DRASpawner.priority_class_name = "server"\n'
-    async with hub_behind(real_cluster, more, *node_with("node-c", shareable("gpu-0"))) as (hub, proxy):
-        await hub.until_warm()
-        await killed_at(hub, proxy, step)
+    async with places_behind(real_cluster, cpu=5) as (places, proxy):  # of 8
+        proxy.kill_at = step
+        await killed(proxy, asyncio.create_task(places.spawn()))
         if (preemption, step) == ("Never", 10):
             kinds = [each.rpartition(" ")[0] for each in proxy.writes]
             assert kinds.index("patch resourceclaims/status") < kinds.index("delete pods")
-        await namespace_goes(real_cluster, proxy.writes)
+        await all_goes(real_cluster, proxy.writes)
 
 
-async def killed_in_second_try(hub: Hub, proxy: KillingProxy, step: int) -> None:
+async def killed_in_second_try(
+    cluster: ClusterUnderTest, proxy: KillingProxy, step: int, start: Callable[[], Coroutine[Any, Any, Any]]
+) -> None:
     """Kill hub and service at a step of what follows when the node has lost the claim of a server's first pod."""
-    warm = len(await hub.placeholders())
-    await hub.add_user("ada")
-    spawning = asyncio.create_task(hub.spawn("ada", PROFILE))
-    first = await hanging_pod(hub.cluster)
+    warm = len(await placeholders_of(cluster))
+    spawning = asyncio.create_task(start())
+    first = await hanging_pod(cluster)
 
     async def first_try_is_written() -> bool:
         # A placeholder stays until its server runs; another one is created for it.
-        return len(await hub.placeholders()) == (warm and warm + 1) and await all_belongs_to_pods(hub)
+        return len(await placeholders_of(cluster)) == (warm and warm + 1) and await all_belongs_to_pods(cluster)
 
     await eventually(first_try_is_written, "all of the first try is written")
     proxy.counted_from, proxy.kill_at = "delete pods jupyter-ada", step
-    await fail_pod(hub.cluster, first, "claim-lost")
+    await fail_pod(cluster, first, "claim-lost")
     await killed(proxy, spawning)
     if step == SECOND_TRY[-1]:
         assert any(each.startswith("patch resourceclaimtemplates") for each in proxy.writes), "the second pod owns it"
 
 
-async def all_belongs_to_pods(hub: Hub) -> bool:
-    pods = {each["metadata"]["uid"] for each in await hub.items("pods")}
-    objects = [*await hub.items("resourceclaims"), *await hub.items("resourceclaimtemplates")]
+async def all_belongs_to_pods(cluster: ClusterUnderTest) -> bool:
+    pods = {each["metadata"]["uid"] for each in await items(cluster, "pods")}
+    objects = [*await items(cluster, "resourceclaims"), *await items(cluster, "resourceclaimtemplates")]
     return all(pods & {owner["uid"] for owner in each["metadata"].get("ownerReferences", ())} for each in objects)
 
 
@@ -217,12 +300,10 @@ async def all_belongs_to_pods(hub: Hub) -> bool:
     [*(("warm", step) for step in SECOND_TRY), ("own", 1), ("own", 2)],
 )
 async def test_where_a_server_is_made_again(real_cluster: ClusterUnderTest, claim: str, step: int):
-    await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
-    async with hub_behind(real_cluster, "" if claim == "warm" else NO_SERVICE) as (hub, proxy):
-        if claim == "warm":
-            await hub.until_warm()
-        await killed_in_second_try(hub, proxy, step)
-        await namespace_goes(real_cluster, proxy.writes)
+    placeholders = PLACEHOLDERS if claim == "warm" else 0
+    async with places_behind(real_cluster, placeholders, **NodeTrouble(hanging=1).options) as (places, proxy):
+        await killed_in_second_try(real_cluster, proxy, step, places.spawn)
+        await all_goes(real_cluster, proxy.writes)
 
 
 @pytest.mark.parametrize("step", SECOND_TRY[:-1])
@@ -231,11 +312,14 @@ async def test_a_hub_that_is_started_again_where_a_server_is_made_again(real_clu
     await real_cluster.start_kubelet(**NodeTrouble(hanging=1).options)
     async with hub_behind(real_cluster, SHORT_STARTS) as (hub, proxy):
         await hub.until_warm()
-        await killed_in_second_try(hub, proxy, step)
+        await killed_in_second_try(real_cluster, proxy, step, lambda: hub.spawn("ada", PROFILE))
         await hub.kill()
         proxy.kill_at = 0
+        proxy.heal()
         await hub.start()
-        await eventually(lambda: all_belongs_to_pods(hub), f"no leftovers after {proxy.writes}", within_seconds=60)
+        await eventually(
+            lambda: all_belongs_to_pods(real_cluster), f"no leftovers after {proxy.writes}", within_seconds=60
+        )
         if any(each["metadata"]["name"] == "jupyter-ada" for each in await hub.items("pods")):
             await hub.until_ready("ada")
             await hub.stop_server("ada")

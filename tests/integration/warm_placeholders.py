@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
@@ -74,10 +75,19 @@ class WarmPlaceholders:
         return found
 
     @contextlib.asynccontextmanager
-    async def keeping(self, number: int, most: int | None = None) -> AsyncIterator[PlaceholderWorld]:
-        """Keep so many places for servers as they are configured now, and promise them to who asks."""
+    async def keeping(
+        self, number: int, most: int | None = None, kubeconfig: Path | None = None
+    ) -> AsyncIterator[PlaceholderWorld]:
+        """Keep so many places for servers as they are configured now, and promise them to who asks.
+
+        Parameters
+        ----------
+        kubeconfig
+            The reconciler's; by default the administrator's, without the proxy.
+        """
         shape = self._shape = await self.shape_of_servers()
-        async with at_work(self.cluster, (shape, ReplicaRange(number, most or number + 20))) as world:
+        replicas = ReplicaRange(number, most or number + 20)
+        async with at_work(self.cluster, (shape, replicas), kubeconfig=kubeconfig) as world:
             self.world = world
             world.reservations.lasting = timedelta(seconds=8)
             world.policy = replace(world.policy, grace=Grace(orphan=timedelta(seconds=3)))
@@ -197,7 +207,10 @@ def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
 @contextlib.asynccontextmanager
 async def warm_placeholders(cluster: ClusterUnderTest) -> AsyncIterator[WarmPlaceholders]:
     """A hub's side on a cluster that has classes and no nodes yet."""
-    async with hub_behind_proxy(cluster) as (proxy, side), ServiceStandIn().listening() as service:
+    async with (
+        hub_behind_proxy(cluster, proxy_class, **kubelet_options) as (proxy, side),
+        ServiceStandIn().listening() as service,
+    ):
         priority_class = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": -10}
         await cluster.publish(*classes(), {**priority_class, "metadata": {"name": PRIORITY_CLASS}})
         with service_of_the_hub(service.url):
