@@ -131,5 +131,5 @@ def test_whoever_reads_the_output_may_stop():
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as output:
-        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=60)
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, timeout=240)
     assert (done.returncode, done.stderr) == (128 + 13, b"")

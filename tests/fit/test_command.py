@@ -153,7 +153,7 @@ def test_help_teaches(capsys):
 def test_the_command_itself():
     command = Path(sys.executable).with_name("dra-spawner")
     text = json.dumps([*CLUSTER, claim(memory="41Gi")])
-    done = subprocess.run([command, "fit", "-"], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([command, "fit", "-"], input=text, capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (1, "")
     assert done.stdout.startswith("team/wanted fits nowhere\n")
 

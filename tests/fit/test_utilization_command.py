@@ -381,6 +381,6 @@ def test_the_command_itself(tmp_path):
         "--format",
         "json",
     ]
-    done = subprocess.run([*command, tmp_path / "cluster.json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([*command, tmp_path / "cluster.json"], capture_output=True, text=True, timeout=240)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["nodes"]["n12"]["weighted"] == 0.125

@@ -181,7 +181,7 @@ def test_a_typing_error_in_the_file_is_told_on_the_page_and_one_on_the_command_l
 def test_a_printed_configuration_can_be_filled_in(tmp_path: Path) -> None:
     """It has all settings with what they do; what is filled in is taken."""
     command: list[str | Path] = [Path(sys.executable).with_name("dra-spawner"), "service", "--generate-config"]
-    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    printed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=240).stdout
     empty = "# c.DRASpawnerService.placeholders = {}"
     names = {line.split(" ")[1] for line in printed.splitlines() if line.startswith("# c.DRASpawnerService.")}
     assert {f"c.DRASpawnerService.{name}" for name in PlaceholderTraits.class_trait_names(config=True)} <= names

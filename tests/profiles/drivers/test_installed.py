@@ -58,7 +58,7 @@ def check(directory: Path, *arguments: str, profiles: str = PROFILES) -> subproc
         env={**os.environ, "PYTHONPATH": str(directory)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
     )
 
 
