@@ -29,8 +29,8 @@ from tests.cluster.under_test import RESOURCE_API, ClusterUnderTest
 from tests.integration.devices import shareable
 from tests.integration.handover_hub import PROFILE, Hub, items, placeholders_of, prepare, service_kubeconfig
 from tests.integration.hub_process import eventually
-from tests.integration.kept_places import SHARE, KeptPlaces, kept_places, node
 from tests.integration.node_trouble import NodeTrouble, fail_pod, hanging_pod
+from tests.integration.warm_placeholders import SHARE, WarmPlaceholders, node, warm_placeholders
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -226,9 +226,9 @@ async def test_a_claim_that_hangs_is_found(real_cluster: ClusterUnderTest):
 @contextlib.asynccontextmanager
 async def places_behind(
     cluster: ClusterUnderTest, placeholders: int = PLACEHOLDERS, *, cpu: float = 0, **kubelet_options: Any
-) -> AsyncIterator[tuple[KeptPlaces, KillingProxy]]:
+) -> AsyncIterator[tuple[WarmPlaceholders, KillingProxy]]:
     """Hub and reconciler in this process, both behind one proxy; so many placeholders are warm."""
-    async with kept_places(cluster, KillingProxy, **kubelet_options) as places:
+    async with warm_placeholders(cluster, KillingProxy, **kubelet_options) as places:
         proxy = places.proxy
         assert isinstance(proxy, KillingProxy)
         for name in ("node-a", "node-b", "node-c"):

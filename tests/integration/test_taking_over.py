@@ -12,7 +12,7 @@ from dra_spawner import names
 from dra_spawner.spawner.objects.leftovers import Sweep
 from tests.cluster.fault_proxy import Fault
 from tests.integration.devices import shareable, whole
-from tests.integration.kept_places import SHARE, kept_places, node, pods_of
+from tests.integration.warm_placeholders import SHARE, node, pods_of, warm_placeholders
 from tests.spawner.hub_side import cancel_start
 
 pytestmark = pytest.mark.timeout(120)

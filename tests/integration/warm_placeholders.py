@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -205,7 +205,9 @@ def node(name: str, *devices: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @contextlib.asynccontextmanager
-async def warm_placeholders(cluster: ClusterUnderTest) -> AsyncIterator[WarmPlaceholders]:
+async def warm_placeholders(
+    cluster: ClusterUnderTest, proxy_class: Callable[..., FaultProxy] = FaultProxy, **kubelet_options: Any
+) -> AsyncIterator[WarmPlaceholders]:
     """A hub's side on a cluster that has classes and no nodes yet."""
     async with (
         hub_behind_proxy(cluster, proxy_class, **kubelet_options) as (proxy, side),
