@@ -1,0 +1,1 @@
+"""Calendars: when more users than usual are expected."""

@@ -1,0 +1,158 @@
+"""One iCal calendar by address or file: read again and again, with the last good copy while that fails.
+
+A calendar that cannot be read takes nothing away: its last good copy counts until it is older than `longest_age`. Well
+before that the source is stale, which is an alarm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta, tzinfo
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from dra_spawner.calendars.ical_events import MOST_BYTES, CalendarReading, CalendarUnreadable, read_ical
+from dra_spawner.calendars.occurrences import Occurrence
+
+__all__ = ["CalendarSource", "read_location"]
+
+#: A calendar that could not be read for so long is an alarm.
+_STALE_AFTER: Final = timedelta(hours=1)
+_TIMEOUT_SECONDS: Final = 30.0
+_EMPTY: Final = CalendarReading((), ())
+
+
+async def read_location(location: str) -> str:
+    """Text of a calendar.
+
+    Parameters
+    ----------
+    location
+        An ``https://`` or ``http://`` address, or the path of a file.
+
+    Raises
+    ------
+    OSError, aiohttp.ClientError, TimeoutError, ValueError
+        If there is none, or it is larger than is read.
+    """
+    if not location.startswith(("https://", "http://")):
+        content = await asyncio.to_thread(_file, Path(location))
+    else:
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(location) as answer:
+            answer.raise_for_status()
+            content = await answer.content.read(MOST_BYTES + 1)
+            while len(content) <= MOST_BYTES and (more := await answer.content.read(MOST_BYTES + 1 - len(content))):
+                content += more
+    if len(content) > MOST_BYTES:
+        raise CalendarUnreadable(f"it has more than {MOST_BYTES} bytes")
+    return content.decode("utf-8-sig", "replace")
+
+
+def _file(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MOST_BYTES + 1)
+
+
+class CalendarSource:
+    """See the module.
+
+    Parameters
+    ----------
+    name
+        For messages; the address may hold a secret and is in none.
+    location
+        As for `read_location`.
+    zone
+        Time zone of events without one.
+    longest_age
+        Of the last good copy that still counts.
+    ahead
+        Time for which occurrences are computed.
+    read
+        Returns the text of a location.
+
+    Attributes
+    ----------
+    read_at
+        Time of the last good copy; None if there is none yet.
+    problems
+        What is wrong with the calendar or its events, as sentences without their full stop.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        location: str,
+        zone: tzinfo,
+        *,
+        longest_age: timedelta = timedelta(days=7),
+        ahead: timedelta = timedelta(days=8),
+        read: Callable[[str], Awaitable[str]] = read_location,
+    ) -> None:
+        self.name = name
+        self._location = location
+        self._zone = zone
+        self._longest_age = longest_age
+        self._ahead = ahead
+        self._read = read
+        self._text = ""
+        self._reading = _EMPTY
+        self._tried_since: datetime | None = None
+        self._failure = ""
+        self.read_at: datetime | None = None
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        failure = (f"calendar {self.name} cannot be read: {self._failure}",) if self._failure else ()
+        return (*failure, *(f"calendar {self.name}: {each}" for each in self._reading.problems))
+
+    async def refresh(self, now: datetime) -> None:
+        """Read the calendar; where that fails, keep the last good copy, and say so in `problems`."""
+        self._tried_since = self._tried_since or now
+        text, failure = self._text, ""
+        try:
+            text = await self._read(self._location)
+            reading = await self._occurrences_in(text, now)
+        except (OSError, aiohttp.ClientError, TimeoutError, ValueError) as error:
+            failure = _sentence(error)
+            if self.read_at is not None and now - self.read_at > self._longest_age:
+                self._text = ""
+            reading = await self._occurrences_in(self._text, now) if self._text else _EMPTY
+        else:
+            self._text, self.read_at = text, now
+        self._failure, self._reading = failure, reading
+
+    async def _occurrences_in(self, text: str, now: datetime) -> CalendarReading:
+        begins = now - timedelta(days=1)
+        return await asyncio.to_thread(read_ical, text, begins, now + self._ahead, source=self.name, zone=self._zone)
+
+    def occurrences(self) -> tuple[Occurrence, ...]:
+        """Occurrences from a day ago until so far ahead, in their order."""
+        return self._reading.occurrences
+
+    def age(self, now: datetime) -> timedelta | None:
+        """Age of the last good copy; None if there is none."""
+        return None if self.read_at is None else now - self.read_at
+
+    def is_stale(self, now: datetime) -> bool:
+        """Whether the calendar could not be read for an hour."""
+        since = self.read_at or self._tried_since
+        return since is not None and now - since > _STALE_AFTER
+
+
+def _sentence(error: Exception) -> str:
+    """What went wrong, without the address."""
+    match error:
+        case aiohttp.ClientResponseError():
+            return f"its server answers {error.status}"
+        case CalendarUnreadable():
+            return str(error)
+        case TimeoutError():
+            return f"no answer within {_TIMEOUT_SECONDS:g} s"
+        case OSError() if error.strerror:
+            return error.strerror
+    return type(error).__name__

@@ -1,0 +1,53 @@
+"""One time at which a group of users is expected, wherever it was written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal
+
+__all__ = ["ADDITIONAL", "IN_TOTAL", "Counts", "Occurrence"]
+
+Counts = Literal["additional", "in total"]
+
+ADDITIONAL: Final[Counts] = "additional"
+"""The users come in addition to servers that run already, and to launches that are usual at this time."""
+IN_TOTAL: Final[Counts] = "in total"
+"""The users are all who will have a server of the profile; servers that run already are part of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """A class, an exam or a workshop: one occurrence, with recurrence and time zones already resolved.
+
+    Raises
+    ------
+    ValueError
+        If a time has no time zone, the end is not after the begin, the number of users is negative, or the ramp is.
+    """
+
+    name: str
+    profile: str
+    begins: datetime
+    """Time at which users begin to start their servers; with a time zone."""
+    ends: datetime
+    """End of the event; with a time zone. Placeholders are not kept until then, but until the last user has joined."""
+    users: int
+    counts: Counts = ADDITIONAL
+    ramp: timedelta = timedelta(minutes=15)
+    """Time from `begins` within which the users start their servers."""
+    source: str = ""
+    """Name of the calendar or setting that has the entry, for messages."""
+
+    def __post_init__(self) -> None:
+        for field, moment in (("begins", self.begins), ("ends", self.ends)):
+            if moment.utcoffset() is None:
+                raise ValueError(f"{field} of {self.name!r} is {moment.isoformat()}, which has no time zone")
+        if self.ends <= self.begins:
+            raise ValueError(f"{self.name!r} ends at {self.ends.isoformat()}, not after {self.begins.isoformat()}")
+        if self.users < 0:
+            raise ValueError(f"users of {self.name!r} is {self.users}; it must be 0 or more")
+        if self.ramp < timedelta(0):
+            raise ValueError(f"ramp of {self.name!r} is {self.ramp}; it must not be negative")
+        if self.counts not in (ADDITIONAL, IN_TOTAL):
+            raise ValueError(f"counts of {self.name!r} is {self.counts!r}; it must be {ADDITIONAL!r} or {IN_TOTAL!r}")

@@ -1,0 +1,147 @@
+"""A calendar that is read again and again: the last good copy counts while that fails."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from dra_spawner.calendars.calendar_source import CalendarSource, read_location
+from dra_spawner.calendars.ical_events import MOST_BYTES
+from tests.calendars.test_ical_events import calendar, event
+
+BERLIN = ZoneInfo("Europe/Berlin")
+NOW = datetime(2026, 10, 19, 12, tzinfo=UTC)
+CLASS = calendar(
+    event(
+        "DTSTART;TZID=Europe/Berlin:20261020T100000", "DURATION:PT2H", "SUMMARY:200 of gpu-slice", "RRULE:FREQ=WEEKLY"
+    )
+)
+
+
+class Server:
+    """What a calendar's server answers."""
+
+    def __init__(self) -> None:
+        self.answer: str | Exception = CLASS
+
+    async def read(self, location: str) -> str:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def source(server: Server) -> CalendarSource:
+    return CalendarSource("courses", "https://calendar.example.com/secret.ics", BERLIN, read=server.read)
+
+
+async def test_a_calendar_that_is_down_takes_nothing_away() -> None:
+    server = Server()
+    courses = source(server)
+    await courses.refresh(NOW)
+    assert [each.users for each in courses.occurrences()] == [200, 200]
+    assert not courses.problems
+    server.answer = OSError(111, "Connection refused")
+    for days in range(1, 7):
+        now = NOW + timedelta(days=days)
+        await courses.refresh(now)
+        assert courses.occurrences()[-1].begins > now, "it is computed anew from the last good copy"
+        assert courses.problems == ("calendar courses cannot be read: Connection refused",)
+        assert courses.is_stale(now)
+        assert courses.age(now) == timedelta(days=days)
+    await courses.refresh(NOW + timedelta(days=8))
+    assert not courses.occurrences(), "older than a week"
+    assert courses.is_stale(NOW + timedelta(days=8))
+    server.answer = CLASS
+    await courses.refresh(NOW + timedelta(days=9))
+    assert courses.occurrences()
+    assert not courses.problems
+    assert not courses.is_stale(NOW + timedelta(days=9))
+
+
+async def test_a_sign_in_page_is_no_empty_calendar() -> None:
+    server = Server()
+    courses = source(server)
+    await courses.refresh(NOW)
+    server.answer = "<html>Please sign in</html>"
+    await courses.refresh(NOW + timedelta(minutes=5))
+    assert courses.occurrences()
+    assert "BEGIN:VCALENDAR" in courses.problems[0]
+    assert not courses.is_stale(NOW + timedelta(minutes=5))
+
+
+async def test_an_event_that_is_removed_is_gone() -> None:
+    server = Server()
+    courses = source(server)
+    await courses.refresh(NOW)
+    server.answer = calendar()
+    await courses.refresh(NOW + timedelta(minutes=5))
+    assert not courses.occurrences()
+
+
+async def test_one_that_never_answered_is_stale_after_an_hour() -> None:
+    server = Server()
+    server.answer = TimeoutError()
+    courses = source(server)
+    await courses.refresh(NOW)
+    assert not courses.is_stale(NOW)
+    later = NOW + timedelta(minutes=61)
+    await courses.refresh(later)
+    assert courses.is_stale(later)
+    assert courses.age(later) is None
+
+
+@pytest.mark.parametrize(
+    "error", [aiohttp.InvalidURL("https://calendar.example.com/secret.ics"), OSError("https://x/secret.ics")]
+)
+async def test_no_problem_tells_the_address(error: Exception) -> None:
+    server = Server()
+    server.answer = error
+    courses = source(server)
+    await courses.refresh(NOW)
+    assert "secret" not in " ".join(courses.problems)
+
+
+async def test_files(tmp_path: Path) -> None:
+    path = tmp_path / "courses.ics"
+    path.write_text(CLASS, "utf-8-sig")
+    assert (await read_location(str(path))).startswith("BEGIN:VCALENDAR")
+    path.write_bytes(b"x" * (MOST_BYTES + 1))
+    with pytest.raises(ValueError, match="more than"):
+        await read_location(str(path))
+    with pytest.raises(FileNotFoundError):
+        await read_location(str(tmp_path / "none.ics"))
+
+
+async def test_addresses() -> None:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        match request.path:
+            case "/good.ics":
+                return web.Response(text=CLASS)
+            case "/endless.ics":
+                stream = web.StreamResponse()
+                await stream.prepare(request)
+                for _ in range(50):
+                    await stream.write(b"x" * 100_000)
+                return stream
+        raise web.HTTPNotFound
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    base = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        assert (await read_location(f"{base}/good.ics")).startswith("BEGIN:VCALENDAR")
+        with pytest.raises(ValueError, match="more than"):
+            await read_location(f"{base}/endless.ics")
+        with pytest.raises(aiohttp.ClientResponseError):
+            await read_location(f"{base}/missing.ics")
+    finally:
+        await runner.cleanup()
