@@ -123,8 +123,8 @@ def test_the_common_case_is_sound():
     assert claim_placeholders(claims) == {"vlan"}
 
 
-def test_the_account_can_be_read():
-    data = BLOCKS["The account", 0]["data"]
+def test_the_list_can_be_read():
+    data = BLOCKS["The list of VLANs in use", 0]["data"]
     assert leases_data(leases_from_data(data)) == data
 
 
