@@ -1,0 +1,91 @@
+"""How much safety the hit rate needs, learned from how far launches exceeded what was expected.
+
+Each launch tells the safety factor at which it would have found a warm placeholder. The share of launches below a
+factor is then its hit rate: the wanted one is a quantile (conformal prediction, with launches as weights).
+"""
+
+from __future__ import annotations
+
+from math import ceil, sqrt
+from statistics import NormalDist
+from typing import Final
+
+__all__ = ["Calibration", "placeholders_for", "spread"]
+
+_STEP: Final = 0.05
+_LARGEST: Final = 60.0
+_BINS: Final = round(_LARGEST / _STEP)
+#: Launches that the normal distribution counts for in the beginning.
+_PRIOR_LAUNCHES: Final = 200.0
+#: Standard deviations of the number of allowed misses that are left as a margin.
+_CAUTION: Final = 0.5
+
+
+def spread(launches: float, burstiness: float) -> float:
+    """Standard deviation of a number of launches: chance, and a part of the launches, since they come in bursts."""
+    return sqrt(launches + (burstiness * launches) ** 2)
+
+
+def placeholders_for(expected: float, deviation: float, factor: float) -> int:
+    """Placeholders for an expected growth and a safety factor: the nearest whole number."""
+    return int(expected + factor * deviation + 0.5)
+
+
+class Calibration:
+    """Safety factors that launches have needed; the older ones fade.
+
+    Parameters
+    ----------
+    hit_rate
+        Share of launches that should be hits.
+    """
+
+    def __init__(self, hit_rate: float) -> None:
+        self._hit_rate = hit_rate
+        self._launches = [0.0] * _BINS
+        """Launches by the factor that they needed: none in the first, then in steps."""
+        prior = NormalDist().inv_cdf(hit_rate)
+        self._launches[0] = _PRIOR_LAUNCHES * hit_rate
+        self._launches[_bin(prior)] += _PRIOR_LAUNCHES * (1.0 - hit_rate)
+        self.factor = max(prior, 0.0)
+        """The factor in use, until `renew`."""
+
+    def add(self, growth: int, launches: int, expected: float, deviation: float, assured: int) -> None:
+        """Learn from the launches of one minute.
+
+        Parameters
+        ----------
+        growth
+            Growth over the lead time that ends with this minute.
+        launches
+            Of this minute.
+        expected, deviation, assured
+            What was said a lead time ago.
+        """
+        bins = self._launches
+        for demand in range(growth, growth - launches, -1):
+            if demand <= assured or demand - 0.5 <= expected:
+                bins[0] += demand - (growth - launches)
+                return
+            bins[_bin((demand - 0.5 - expected) / deviation) if deviation else -1] += 1.0
+
+    def renew(self, fading: float) -> None:
+        """Let the past fade by a factor, and compute `factor` anew."""
+        self._launches = [each * fading for each in self._launches]
+        total = sum(self._launches)
+        if not total:
+            return
+        misses = total * (1.0 - self._hit_rate)
+        allowed = misses - _CAUTION * sqrt(misses)
+        above = 0.0
+        for index in range(_BINS - 1, 0, -1):
+            above += self._launches[index]
+            if above > allowed:
+                self.factor = index * _STEP
+                return
+        self.factor = 0.0
+
+
+def _bin(factor: float) -> int:
+    """Index of the smallest step that is no less than a factor."""
+    return min(max(ceil(factor / _STEP - 1e-9), 0), _BINS - 1)

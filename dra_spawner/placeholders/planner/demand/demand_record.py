@@ -1,0 +1,121 @@
+"""What is remembered of one profile group between forecasts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
+from dra_spawner.placeholders.planner.demand.calibration import Calibration
+from dra_spawner.placeholders.planner.demand.hold import RunningMaximum
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
+from dra_spawner.placeholders.planner.demand.reactive import DecayingMean
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.placeholders.planner.demand.wall_clock import WallClock
+
+__all__ = ["DemandRecord"]
+
+#: Half-life of the comparison with past weeks.
+_LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
+#: Launches that both sides of the comparison begin with, so that few launches say little.
+_LEVEL_PRIOR: Final = 10.0
+#: Statements that wait for what happens: no lead time is longer.
+_MOST_STATEMENTS: Final = 2 * MINUTES_A_DAY
+
+
+class DemandRecord:
+    """Counts, rates, safety factor and held figures of one profile group.
+
+    Each minute: `observe` the minute that is over, make a forecast, and `note` it.
+
+    Parameters
+    ----------
+    begin
+        The first minute that will be observed.
+    settings
+        Those of the forecasts.
+    """
+
+    def __init__(self, begin: int, settings: DemandSettings) -> None:
+        self.settings = settings
+        self.counts = MinuteCounts(begin)
+        self.recent = DecayingMean()
+        """Launches a minute that no calendar entry explains."""
+        self.departing = DecayingMean()
+        self.calibration = Calibration(settings.hit_rate)
+        self.wall_clock = WallClock(settings.zone, settings.holidays, settings.weeks)
+        self.held_expected = RunningMaximum()
+        self.held_launches = RunningMaximum()
+        self._actual = DecayingMean()
+        self._usual = DecayingMean()
+        self._usual_now: float | None = None
+        self._said: dict[int, tuple[float, float, int]] = {}
+        self._lead = 0
+        self._decay = 0.0
+        self._is_awaiting = False
+        self._fading = 0.5 ** (1 / settings.calibration_days)
+        self._renew_at = begin + MINUTES_A_DAY
+
+    @property
+    def level(self) -> float:
+        """Launches of the last day in relation to the same times of past weeks."""
+        return (self._actual.total + _LEVEL_PRIOR) / (self._usual.total + _LEVEL_PRIOR)
+
+    def observe(self, minute: int, arrivals: int, departures: int = 0) -> None:
+        """Take in a minute that is over.
+
+        Raises
+        ------
+        ValueError
+            If it was observed before, or a count is negative.
+        """
+        missing = minute - self.counts.end
+        self.counts.record(minute, arrivals, departures)
+        if missing and self._decay:
+            self.recent.skip(missing, self._decay)
+            self.departing.skip(missing, self._decay)
+        # The rush that an entry announces says nothing about other launches.
+        self.recent.add(self.recent.mean if self._is_awaiting else arrivals, self._decay)
+        self.departing.add(departures, self._decay)
+        if self._usual_now is not None:
+            self._actual.add(arrivals, _LEVEL_DECAY)
+            self._usual.add(self._usual_now, _LEVEL_DECAY)
+        self._learn(minute + 1, arrivals)
+
+    def note(self, minute: int, lead: int, launches: float, expected: float, usual: float | None) -> None:
+        """Note what the estimators say at a minute, before anything is held.
+
+        Parameters
+        ----------
+        lead
+            Minutes.
+        usual
+            Launches a minute of past weeks; None without any.
+        """
+        if lead != self._lead:
+            self._lead = lead
+            self._decay = 0.5 ** (1 / max(self.settings.memory * lead, 1.0))
+        self.held_expected.add(minute, expected)
+        self.held_launches.add(minute, launches)
+        self._usual_now = usual
+
+    def said(self, minute: int, expected: float, deviation: float, assured: int, *, is_awaiting: bool) -> None:
+        """Remember what was said at a minute, to learn from what comes of it.
+
+        Parameters
+        ----------
+        is_awaiting
+            Whether users of a calendar entry may join now.
+        """
+        if len(self._said) > _MOST_STATEMENTS:
+            self._said.clear()
+        self._said[minute] = (expected, deviation, assured)
+        self._is_awaiting = is_awaiting
+
+    def _learn(self, end: int, arrivals: int) -> None:
+        said = self._said.pop(end - self._lead, None)
+        if said is not None and arrivals:
+            self.calibration.add(self.counts.largest_growth(end, self._lead), arrivals, *said)
+        if end >= self._renew_at:
+            self._renew_at = end + MINUTES_A_DAY
+            self.calibration.renew(self._fading)
+            self._said = {minute: each for minute, each in self._said.items() if minute > end - self._lead}

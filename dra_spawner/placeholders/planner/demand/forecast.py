@@ -1,0 +1,208 @@
+"""The forecast of one profile group: the largest of what the estimators say, with its inputs and its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from math import inf
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.planner.demand.calendar_entries import AwaitedUsers, awaited_users, calendar_estimate
+from dra_spawner.placeholders.planner.demand.calibration import placeholders_for, spread
+from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
+from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
+from dra_spawner.placeholders.planner.demand.floor import floor_estimate
+from dra_spawner.placeholders.planner.demand.minutes import whole_minutes
+from dra_spawner.placeholders.planner.demand.pending_spawns import pending_estimate
+from dra_spawner.placeholders.planner.demand.reactive import reactive_estimate
+from dra_spawner.placeholders.planner.demand.seasonal import recurring_estimate, seasonal_estimate
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.placeholders.planner.demand.whole_nodes import whole_nodes
+
+__all__ = ["Forecast", "Situation", "calendar_only", "forecast"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What is so at present, of one profile group."""
+
+    lead: timedelta
+    """Time from the order of a node until users are let in; a high quantile of what was seen."""
+    present: int = 0
+    """Servers that run."""
+    pending_spawns: int = 0
+    """Users whose server is starting, without node and without reservation."""
+    reserved: int = 0
+    """Placeholders that are reserved."""
+    floor: int = 0
+    """Placeholders that are wanted at all times."""
+    most: int | None = None
+    """The most placeholders that may be, or can be: a limit or a quota."""
+    occurrences: tuple[Occurrence, ...] = ()
+    """Calendar entries of about now; all those that begin within the next hours."""
+    slots_per_node: int | None = None
+    """Servers that fit a node; None if nodes differ."""
+    node_starts_per_minute: float | None = None
+    """New nodes in a minute at most; None if unlimited."""
+
+    @property
+    def starts_per_minute(self) -> float:
+        """Placeholders that new nodes bring in a minute at most."""
+        if self.node_starts_per_minute is None:
+            return inf
+        return self.node_starts_per_minute * (self.slots_per_node or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """A number of placeholders, and how it came about."""
+
+    placeholders: int
+    estimates: tuple[Estimate, ...]
+    """The inputs, in the order of `Source`."""
+    lead: int = 0
+    """Minutes that the estimates are about."""
+    expected: float = 0.0
+    """Launches less departures, the largest of all estimators and of the time of the hold."""
+    deviation: float = 0.0
+    """Standard deviation of it."""
+    factor: float = 0.0
+    """Safety factor: how many deviations are added."""
+    decided_by: Source = Source.FLOOR
+    """The input that the number comes from."""
+    is_held: bool = False
+    """Whether demand has fallen and the number is still that of some minutes ago."""
+    limited_to: int | None = None
+    """The limit, if it makes the number smaller than wanted."""
+    filled: int = 0
+    """Placeholders that only fill the last node."""
+
+    @property
+    def reason(self) -> str:
+        """One line for people."""
+        number = f"{self.placeholders} placeholder{'' if self.placeholders == 1 else 's'}"
+        parts = [f"{number}: {self._why()}"]
+        if self.filled:
+            parts.append(f"{self.filled} of them fill the last node")
+        if self.limited_to is not None:
+            parts.append(f"limited to {self.limited_to}")
+        return "; ".join(parts)
+
+    def _why(self) -> str:
+        decisive = next((each for each in self.estimates if each.source is self.decided_by), None)
+        if decisive is None or (not decisive.assured and decisive.source not in (Source.REACTIVE, Source.SEASONAL)):
+            return f"{self.decided_by.value}"
+        if decisive.assured or decisive.note:
+            note = f" ({decisive.note})" if decisive.note else ""
+            return f"{self.decided_by.value}{note}"
+        held = ", held" if self.is_held else ""
+        return (
+            f"{self.expected:.1f} expected within {self.lead} min by {self.decided_by.value}{held},"
+            f" and {self.factor:.2f} deviations of {self.deviation:.1f}"
+        )
+
+
+def forecast(record: DemandRecord, situation: Situation, now: int) -> Forecast:
+    """The number of placeholders to have ordered now, so that the launches of the coming lead time find them warm.
+
+    It is the maximum of all estimators, and never less than pending and reserved servers, the calendar and the floor
+    need. It rises at once, and falls when nothing within the time of the hold was higher.
+
+    Parameters
+    ----------
+    record
+        Has observed all minutes before `now`; the forecast is noted there, to be held and to be learned from.
+    now
+        The minute that begins.
+    """
+    settings = record.settings
+    lead = max(whole_minutes(situation.lead), 1)
+    reactive = reactive_estimate(record.recent, record.departing, lead)
+    seasonal, recurring = _past_weeks(record, situation, now, lead)
+    expected = max(reactive.expected, seasonal.expected)
+    launches = max(reactive.launches, seasonal.launches)
+    usual = None
+    if record.counts.knows(now - min(record.wall_clock.minutes_back(now), default=now)):
+        level = record.level * _holiday_share(record, now + lead)
+        usual = seasonal.launches / (lead * level) if level else 0.0
+    record.note(now, lead, launches, expected, usual)
+
+    hold = round(settings.hold * lead) + 1
+    held = record.held_expected.held(now, hold)
+    deviation = spread(record.held_launches.held(now, hold), settings.burstiness)
+    factor = record.calibration.factor
+    uncertain = placeholders_for(held, deviation, factor)
+
+    awaited = _awaited(record, situation, now, lead)
+    usual_need = placeholders_for(reactive.expected, spread(reactive.launches, settings.burstiness), factor)
+    estimates = (
+        reactive,
+        seasonal,
+        recurring,
+        calendar_estimate(awaited, usual_need),
+        pending_estimate(situation.pending_spawns, situation.reserved),
+        floor_estimate(situation.floor),
+    )
+    assured = max(estimates[2:], key=_assured)
+    is_awaiting = any(each.opens <= now for each in awaited)
+    record.said(now, held, deviation, assured.assured, is_awaiting=is_awaiting)
+    if assured.assured > uncertain:
+        found = Forecast(assured.assured, estimates, lead, held, deviation, factor, assured.source)
+    else:
+        source = Source.SEASONAL if seasonal.expected > reactive.expected else Source.REACTIVE
+        found = Forecast(uncertain, estimates, lead, held, deviation, factor, source, is_held=held > expected)
+    return _limited(_filled(found, settings, situation), situation)
+
+
+def calendar_only(record: DemandRecord, situation: Situation, now: int) -> Forecast:
+    """What the calendar and the floor want, with nothing learned from launches."""
+    lead = max(whole_minutes(situation.lead), 1)
+    estimates = (calendar_estimate(_awaited(record, situation, now, lead), 0), floor_estimate(situation.floor))
+    decisive = max(estimates, key=_assured)
+    found = Forecast(decisive.assured, estimates, lead, decided_by=decisive.source)
+    return _limited(_filled(found, record.settings, situation), situation)
+
+
+def _past_weeks(record: DemandRecord, situation: Situation, now: int, lead: int) -> tuple[Estimate, Estimate]:
+    settings = record.settings
+    share = _holiday_share(record, now + lead)
+    back = record.wall_clock.minutes_back(now)
+    around = whole_minutes(settings.around)
+    seasonal = seasonal_estimate(record.counts, now, back, lead, around, record.level * share)
+    margin = (1.0 + settings.recurring_margin) * share - 1.0
+    recurring = recurring_estimate(record.counts, now, back, lead, around, margin, situation.starts_per_minute)
+    return seasonal, recurring
+
+
+def _awaited(record: DemandRecord, situation: Situation, now: int, lead: int) -> tuple[AwaitedUsers, ...]:
+    if not situation.occurrences:
+        return ()
+    rate = record.recent.mean
+
+    def joined(since: int) -> float:
+        return record.counts.arrivals(since, now) - rate * (now - since)
+
+    margin = whole_minutes(record.settings.calendar_margin)
+    starts = situation.starts_per_minute
+    return awaited_users(situation.occurrences, now, lead, margin, starts, joined, situation.present)
+
+
+def _holiday_share(record: DemandRecord, minute: int) -> float:
+    return record.settings.holiday_share if record.wall_clock.is_holiday(minute) else 1.0
+
+
+def _filled(found: Forecast, settings: DemandSettings, situation: Situation) -> Forecast:
+    if not settings.fill_nodes or not situation.slots_per_node or not found.placeholders:
+        return found
+    rest = whole_nodes(found.placeholders, situation.present, situation.slots_per_node).free_rest
+    return replace(found, placeholders=found.placeholders + rest, filled=rest)
+
+
+def _limited(found: Forecast, situation: Situation) -> Forecast:
+    if situation.most is None or found.placeholders <= situation.most:
+        return found
+    return replace(found, placeholders=situation.most, limited_to=situation.most)
+
+
+def _assured(estimate: Estimate) -> int:
+    return estimate.assured

@@ -1,0 +1,31 @@
+"""Up at once, down only when nothing of the last minutes was higher."""
+
+from __future__ import annotations
+
+from collections import deque
+
+__all__ = ["RunningMaximum"]
+
+
+class RunningMaximum:
+    """The largest figure of the last minutes."""
+
+    __slots__ = ("_falling",)
+
+    def __init__(self) -> None:
+        self._falling: deque[tuple[int, float]] = deque()
+        """Minutes and figures, each smaller than the one before."""
+
+    def add(self, minute: int, figure: float) -> None:
+        """Note the figure of a minute; of several in one minute the largest counts."""
+        falling = self._falling
+        while falling and falling[-1][1] <= figure:
+            falling.pop()
+        falling.append((minute, figure))
+
+    def held(self, now: int, minutes: int) -> float:
+        """The largest figure since so many minutes before now; 0 without any. Older figures are forgotten."""
+        falling = self._falling
+        while falling and falling[0][0] <= now - minutes:
+            falling.popleft()
+        return falling[0][1] if falling else 0.0

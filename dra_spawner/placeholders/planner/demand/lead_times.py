@@ -1,0 +1,39 @@
+"""The lead time to count with, from those that were seen."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from datetime import timedelta
+from math import ceil
+from typing import Final
+
+__all__ = ["SeenLeadTimes", "lead_time_quantile"]
+
+_REMEMBERED: Final = 50
+
+
+def lead_time_quantile(seen: Iterable[timedelta], share: float = 0.9) -> timedelta | None:
+    """The lead time that this share of nodes has kept; None if none was seen."""
+    ordered = sorted(seen)
+    return ordered[max(ceil(share * len(ordered)) - 1, 0)] if ordered else None
+
+
+class SeenLeadTimes:
+    """The last lead times of one kind of node, and the one to count with.
+
+    Parameters
+    ----------
+    configured
+        What is taken until a node was seen.
+    """
+
+    def __init__(self, configured: timedelta) -> None:
+        self._seen: deque[timedelta] = deque(maxlen=_REMEMBERED)
+        self.quantile = configured
+        """The 0.9 quantile of what was seen."""
+
+    def add(self, lead: timedelta) -> None:
+        """A node became useful so long after it was ordered."""
+        self._seen.append(lead)
+        self.quantile = lead_time_quantile(self._seen) or self.quantile

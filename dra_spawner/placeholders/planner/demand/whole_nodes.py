@@ -1,0 +1,31 @@
+"""Placeholders as parts of nodes: what fits the free rest of a node that is there anyway needs no other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["WholeNodes", "whole_nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNodes:
+    """Nodes for servers and placeholders together."""
+
+    nodes: int
+    free_rest: int
+    """Further placeholders that fit these nodes."""
+
+
+def whole_nodes(placeholders: int, present: int, slots_per_node: int) -> WholeNodes:
+    """The nodes for servers that run and placeholders, if they are packed.
+
+    Raises
+    ------
+    ValueError
+        If a node has no slots.
+    """
+    if slots_per_node < 1:
+        raise ValueError(f"a node has {slots_per_node} slots; it must have 1 or more")
+    wanted = present + placeholders
+    nodes = -(-wanted // slots_per_node)
+    return WholeNodes(nodes, nodes * slots_per_node - wanted)

@@ -1,0 +1,1 @@
+"""Replay of launches in virtual time: what a policy would have done, through the planner's own code."""

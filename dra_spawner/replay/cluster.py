@@ -1,0 +1,51 @@
+"""The cluster that launches are replayed on: kinds of nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+__all__ = ["NodeKind"]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeKind:
+    """Nodes that an autoscaler can bring, all alike.
+
+    Raises
+    ------
+    ValueError
+        If a number is outside of its range.
+    """
+
+    name: str
+    slots: int
+    """Servers of the profile group that fit a node."""
+    lead_times: tuple[timedelta, ...]
+    """Times from the order of a node until it has its devices, drawn at random; a single one is always taken."""
+    image_time: timedelta = timedelta(0)
+    """Further time until the images are there."""
+    profiles: tuple[str, ...] = ()
+    """Profiles whose servers fit; they are one group."""
+    most: int | None = None
+    """The most nodes that there may be."""
+    starts_per_minute: float | None = None
+    """Nodes that are started in a minute at most."""
+    unneeded: timedelta = timedelta(minutes=10)
+    """Time for which a node is empty before the autoscaler removes it."""
+    price: float = 0.0
+    """Price of a node for an hour, in any currency."""
+
+    def __post_init__(self) -> None:
+        if self.slots < 1:
+            raise ValueError(f"slots is {self.slots}; it must be 1 or more")
+        if not self.lead_times or min(self.lead_times) <= timedelta(0):
+            raise ValueError("lead_times must have one or more times, each more than 0")
+        if self.image_time < timedelta(0) or self.unneeded < timedelta(0):
+            raise ValueError("image_time and unneeded must not be negative")
+        if self.most is not None and self.most < 0:
+            raise ValueError(f"most is {self.most}; it must be 0 or more")
+        if self.starts_per_minute is not None and not self.starts_per_minute > 0:
+            raise ValueError(f"starts_per_minute is {self.starts_per_minute}; it must be more than 0")
+        if not 0 <= self.price < float("inf"):
+            raise ValueError(f"price is {self.price}; it must be 0 or more")

@@ -1,0 +1,196 @@
+"""One policy on one trace, minute by minute, in virtual time."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
+from dra_spawner.placeholders.planner.demand.forecast import Situation
+from dra_spawner.placeholders.planner.demand.lead_times import SeenLeadTimes
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, minute_of
+from dra_spawner.placeholders.planner.demand.policies import Policy, Question
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.replay.misses import LargestMisses
+from dra_spawner.replay.node_pool import NodePool
+from dra_spawner.replay.results import ReplayResult, Timeline
+from dra_spawner.replay.traces import Trace
+
+__all__ = ["Scenario", "replay"]
+
+#: Entries farther away change nothing: no lead time is longer.
+_NEAR: Final = 12 * 60
+_LOOK_AGAIN: Final = 60
+_NEVER: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What a policy is tried on."""
+
+    trace: Trace
+    kind: NodeKind
+    occurrences: tuple[Occurrence, ...] = ()
+    """Calendar entries, by their begin."""
+    floor: int = 0
+    seed: int = 1
+    judged_from: int | None = None
+    """The first minute that counts; before it the policy only learns. None: all count."""
+    has_timeline: bool = False
+    """Whether figures by the minute are kept."""
+
+
+def replay(
+    scenario: Scenario,
+    policy: Policy,
+    settings: DemandSettings | None = None,
+    *,
+    name: str = "",
+    as_z2jh: bool = False,
+    progress: Callable[[int], None] | None = None,
+) -> ReplayResult:
+    """What a policy would have done.
+
+    In each minute nodes come and servers end, launches take warm placeholders, and the policy says how many there
+    should be. Placeholders in free slots of nodes with the image are warm at once.
+
+    Parameters
+    ----------
+    settings
+        Of forecasts.
+    as_z2jh
+        Placeholders like those of zero-to-jupyterhub (see `NodePool`).
+    progress
+        Told the number of minutes that are done, once a day.
+    """
+    settings = settings or DemandSettings()
+    trace, kind = scenario.trace, scenario.kind
+    leads = SeenLeadTimes(max(kind.lead_times) + kind.image_time)
+
+    def on_lead(minutes: int) -> None:
+        leads.add(timedelta(minutes=minutes))
+
+    pool = NodePool(kind, scenario.seed, on_lead, as_z2jh=as_z2jh)
+    record = DemandRecord(trace.begin, settings)
+    calendar = _NearEntries(scenario.occurrences)
+    judged_from = trace.begin if scenario.judged_from is None else scenario.judged_from
+    tally = _Tally(judged_from, LargestMisses(max(leads.quantile // timedelta(minutes=1), 5)))
+    timeline = Timeline(judged_from) if scenario.has_timeline else None
+    lengths = iter(trace.lengths) if trace.lengths is not None else None
+    target = 0
+    expected = 0.0
+    for minute, launches in trace.minutes():
+        is_judged = minute >= judged_from
+        pool.begin(minute, tally.on_wait)
+        warm = min(pool.free, target)
+        missed = 0
+        for _ in range(launches):
+            had_room = pool.free > 0
+            wait = pool.launch(minute, _NEVER if lengths is None else next(lengths))
+            if wait is None:
+                missed += 1
+            elif wait:
+                missed += 1
+                tally.on_wait(minute, wait)
+            elif is_judged and had_room:
+                tally.served(is_hit=target > 0)
+        record.observe(minute, launches, pool.departed)
+        situation = Situation(
+            lead=leads.quantile,
+            present=pool.running,
+            pending_spawns=pool.waiting if target else 0,
+            floor=scenario.floor,
+            occurrences=calendar.near(minute),
+            slots_per_node=kind.slots,
+            node_starts_per_minute=kind.starts_per_minute,
+        )
+        answer = policy(Question(minute + 1, situation, record))
+        if is_judged:
+            tally.launches += launches
+            tally.idle += min(pool.free, target)
+            tally.node_minutes += pool.nodes
+            tally.misses.minute(minute, missed, launches, expected, target)
+            if timeline is not None:
+                timeline.launches.append(launches)
+                timeline.target.append(target)
+                timeline.warm.append(warm)
+                timeline.nodes.append(pool.nodes)
+        target = answer.placeholders if answer is not None else scenario.floor
+        expected = answer.expected / answer.lead if answer is not None and answer.lead else 0.0
+        before = pool.starts
+        pool.order(minute, target)
+        if is_judged:
+            tally.starts += pool.starts - before
+            tally.misses.limits(is_at_most=pool.is_at_most, is_throttled=pool.is_throttled)
+        if progress is not None and (minute - trace.begin) % MINUTES_A_DAY == 0:
+            progress(minute - trace.begin)
+    return tally.result(name or policy.name, trace.end, kind.price, timeline)
+
+
+class _Tally:
+    """Figures of the time that is judged."""
+
+    def __init__(self, judged_from: int, misses: LargestMisses) -> None:
+        self._judged_from = judged_from
+        self.misses = misses
+        self.launches = self.hits = self.free = self.starts = self.node_minutes = self.idle = 0
+        self.waits: dict[int, int] = {}
+
+    def on_wait(self, since: int, minutes: int) -> None:
+        if since >= self._judged_from:
+            self.waits[minutes] = self.waits.get(minutes, 0) + 1
+
+    def served(self, *, is_hit: bool) -> None:
+        if is_hit:
+            self.hits += 1
+        else:
+            self.free += 1
+
+    def result(self, policy: str, end: int, price: float, timeline: Timeline | None) -> ReplayResult:
+        self.misses.close()
+        waits = dict(sorted(self.waits.items()))
+        # Servers that still wait at the end of the trace have no wait yet: they wait longer than anything known.
+        still = self.launches - self.hits - self.free - sum(waits.values())
+        if still > 0:
+            longest = max(waits, default=0) + 1
+            waits[longest] = still
+        waits[0] = waits.get(0, 0) + self.hits + self.free
+        return ReplayResult(
+            policy=policy,
+            days=(end - self._judged_from) / MINUTES_A_DAY,
+            launches=self.launches,
+            hits=self.hits,
+            free=self.free,
+            idle_hours=self.idle / 60,
+            node_hours=self.node_minutes / 60,
+            node_starts=self.starts,
+            price=self.node_minutes / 60 * price,
+            waits=waits,
+            largest_misses=self.misses.largest(),
+            timeline=timeline,
+        )
+
+
+class _NearEntries:
+    """Calendar entries of about now, looked up once an hour."""
+
+    def __init__(self, occurrences: Sequence[Occurrence]) -> None:
+        self._occurrences = sorted(occurrences, key=lambda each: each.begins.timestamp())
+        self._begins = [minute_of(each.begins) for each in self._occurrences]
+        self._longest = max((minute_of(each.ends) - minute_of(each.begins) for each in self._occurrences), default=0)
+        self._found: tuple[Occurrence, ...] = ()
+        self._until = 0
+
+    def near(self, now: int) -> tuple[Occurrence, ...]:
+        """Entries that begin within some hours, or have begun and not ended."""
+        if now >= self._until:
+            first = bisect_left(self._begins, now - self._longest)
+            last = bisect_left(self._begins, now + _NEAR + _LOOK_AGAIN)
+            self._found = tuple(self._occurrences[first:last])
+            self._until = now + _LOOK_AGAIN
+        return self._found

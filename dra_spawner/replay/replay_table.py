@@ -1,0 +1,87 @@
+"""Results for people, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of
+from dra_spawner.replay.misses import Miss
+from dra_spawner.replay.results import ReplayResult
+
+__all__ = ["miss_lines", "result_json", "table"]
+
+_HEADINGS = ("policy", "hits", "waited", "p95 min", "p99 min", "idle h/day", "node-h/day", "starts/day", "price/day")
+
+
+def table(results: Sequence[ReplayResult]) -> str:
+    """A line for each policy."""
+    rows = [_HEADINGS, *(_cells(each) for each in results)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
+    lines = []
+    for row in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        lines.append("  ".join((row[0].ljust(widths[0]), *numbers)).rstrip())
+    return "\n".join(lines) + "\n"
+
+
+def miss_lines(result: ReplayResult, profile: str) -> Iterator[str]:
+    """The largest misses, each with its reason and the calendar entry that would have prevented it."""
+    for miss in result.largest_misses:
+        entry = miss.calendar_entry(profile)
+        minutes = entry.ramp // timedelta(minutes=1)
+        yield f"{datetime_of(miss.begins):%Y-%m-%d %H:%M} UTC: {miss.reason}"
+        yield f"    entry: {entry.users} users, {entry.counts}, from {entry.begins:%Y-%m-%dT%H:%MZ}, ramp {minutes} min"
+
+
+def result_json(result: ReplayResult, profile: str) -> JsonObject:
+    """All figures of a policy."""
+    return {
+        "policy": result.policy,
+        "launches": result.launches,
+        "hits": result.hits,
+        "hitRate": result.hit_rate,
+        "idlePlaceholderHours": result.idle_hours,
+        "nodeHours": result.node_hours,
+        "nodeStarts": result.node_starts,
+        "price": result.price,
+        "waitMinutes": {str(minutes): count for minutes, count in result.waits.items()},
+        "largestMisses": [_miss_json(each, profile) for each in result.largest_misses],
+    }
+
+
+def _cells(result: ReplayResult) -> tuple[str, ...]:
+    days = result.days or 1.0
+    return (
+        result.policy,
+        f"{result.hit_rate:.2%}",
+        f"{result.share_waiting():.2%}",
+        str(result.wait_quantile(0.95)),
+        str(result.wait_quantile(0.99)),
+        f"{result.idle_hours_a_day:,.1f}",
+        f"{result.node_hours_a_day:,.1f}",
+        f"{result.node_starts / days:,.1f}",
+        f"{result.price / days:,.2f}" if result.price else "-",
+    )
+
+
+def _miss_json(miss: Miss, profile: str) -> JsonObject:
+    entry = miss.calendar_entry(profile)
+    return {
+        "begins": datetime_of(miss.begins).isoformat(),
+        "ends": datetime_of(miss.ends).isoformat(),
+        "misses": miss.misses,
+        "launches": miss.launches,
+        "expected": miss.expected,
+        "placeholders": miss.target,
+        "reason": miss.reason,
+        "calendarEntry": {
+            "profile": entry.profile,
+            "begins": entry.begins.isoformat(),
+            "ends": entry.ends.isoformat(),
+            "users": entry.users,
+            "counts": entry.counts,
+            "ramp_minutes": entry.ramp // timedelta(minutes=1),
+        },
+    }

@@ -1,0 +1,92 @@
+"""What a policy would have done: figures of one replay."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+
+from dra_spawner.replay.misses import Miss
+
+__all__ = ["ReplayResult", "Timeline"]
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Figures by the minute, for plots."""
+
+    begin: int
+    launches: array[int] = field(default_factory=lambda: array("L"))
+    target: array[int] = field(default_factory=lambda: array("L"))
+    warm: array[int] = field(default_factory=lambda: array("L"))
+    nodes: array[int] = field(default_factory=lambda: array("L"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """Figures of one policy on one trace.
+
+    Attributes
+    ----------
+    policy
+        Its name.
+    days
+        Length of the time that is judged.
+    launches
+        All in this time.
+    hits
+        Launches that found a warm placeholder on a node with the image.
+    free
+        Launches that found room on such a node, but no placeholder.
+    idle_hours
+        Placeholder-hours in which a warm placeholder was not used.
+    node_hours
+        Hours of all nodes, from their order to their removal. Not meaningful without lengths of servers.
+    node_starts
+        Nodes ordered.
+    waits
+        Number of launches by minutes waited; the hits and free ones are those of 0 minutes.
+    largest_misses
+        Times with the most launches that had to wait, the largest first.
+    """
+
+    policy: str
+    days: float
+    launches: int
+    hits: int
+    free: int
+    idle_hours: float
+    node_hours: float
+    node_starts: int
+    price: float
+    waits: dict[int, int]
+    largest_misses: tuple[Miss, ...]
+    timeline: Timeline | None = None
+
+    @property
+    def hit_rate(self) -> float:
+        """Hits per launch; 1 without launches."""
+        return self.hits / self.launches if self.launches else 1.0
+
+    @property
+    def idle_hours_a_day(self) -> float:
+        """Idle placeholder-hours per day."""
+        return self.idle_hours / self.days if self.days else 0.0
+
+    @property
+    def node_hours_a_day(self) -> float:
+        """Node-hours per day."""
+        return self.node_hours / self.days if self.days else 0.0
+
+    def wait_quantile(self, share: float) -> int:
+        """Minutes within which this share of the launches had a place."""
+        seen = 0
+        for minutes in sorted(self.waits):
+            seen += self.waits[minutes]
+            if seen >= share * self.launches:
+                return minutes
+        return 0
+
+    def share_waiting(self, longer_than: int = 0) -> float:
+        """Share of the launches that waited for more than so many minutes."""
+        late = sum(count for minutes, count in self.waits.items() if minutes > longer_than)
+        return late / self.launches if self.launches else 0.0

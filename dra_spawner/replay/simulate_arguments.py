@@ -1,0 +1,119 @@
+"""The command line of ``dra-spawner simulate``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from datetime import timedelta
+
+__all__ = ["add_commands"]
+
+_POLICIES = ("none", "forecast", "fixed:equal")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands of this package."""
+    command = commands.add_parser(
+        "simulate",
+        help="tell what placeholder policies would have done on recorded launches",
+        description="Replay recorded launches in virtual time, once for each policy, through the code that the\n"
+        "service runs, and compare: how many users would have found a warm placeholder, what would have been\n"
+        "idle, how many nodes would have been started. It needs no cluster.",
+        epilog="examples:\n"
+        "  dra-spawner simulate launches.csv cluster.yaml\n"
+        "  dra-spawner simulate launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
+        "  dra-spawner simulate launches.csv cluster.yaml --policy forecast:hit_rate=0.98 --learn-days 28\n"
+        "\n"
+        "trace (CSV, its first row names the columns):\n"
+        "  time        with a time zone, as 2026-11-24T17:00:31+01:00; or minute_utc\n"
+        "  profile     may be left out if there is one kind of node\n"
+        "  launches    in that minute; without the column each row is one launch\n"
+        "  seconds     how long the server ran, if known\n"
+        "  user        so that duplicate rows are found\n"
+        "\n"
+        "cluster (YAML):\n"
+        "  nodes:\n"
+        "    - {name: gpu, profiles: [gpu-slice], slots: 8, lead_minutes: [6, 8, 9], image_minutes: 2,\n"
+        "       most: 40, starts_per_minute: 5, unneeded_minutes: 10, price: 3.2}\n"
+        "  servers: {median_minutes: 45, sigma: 1.0}    how long servers run, if the trace does not say so\n"
+        "  classes:                                     added to the trace, and announced by the calendar\n"
+        '    - {profile: gpu-slice, users: 180, weekday: tuesday, at: "17:00", ramp_minutes: 15, absent: 0.1}\n'
+        "  calendar:\n"
+        '    - {profile: gpu-slice, users: 350, begins: "2026-11-24T17:00:00+01:00",\n'
+        '       ends: "2026-11-24T18:30:00+01:00", counts: additional}      or "in total"\n'
+        "  floor: 2\n"
+        "  zone: Europe/Berlin\n"
+        "\n"
+        "policies:\n"
+        "  none                 nodes come only for users who wait\n"
+        "  fixed:NUMBER         always the same number of placeholders\n"
+        "  fixed:equal          the smallest fixed number with the hit rate of the policy before it\n"
+        "  z2jh:NUMBER          placeholders of zero-to-jupyterhub: they follow neither images nor launches\n"
+        "  calendar             calendar entries and the floor only\n"
+        "  forecast             what the service does; forecast:hit_rate=0.98,hold=2 changes settings\n"
+        "\n"
+        "output:\n"
+        "  hits: launches that found a warm placeholder on a node with the image. idle h/day: hours of warm\n"
+        "  placeholders that nobody used. node-h/day includes servers.\n"
+        "\n"
+        "exit code:\n"
+        "  0, or 2 the input cannot be read or makes no sense",
+    )
+    command.add_argument("trace", metavar="TRACE", help="CSV file with launches; it may be compressed by gzip")
+    command.add_argument("cluster", metavar="CLUSTER", help="YAML file that describes the cluster")
+    command.add_argument(
+        "--policy",
+        action="append",
+        default=[],
+        metavar="POLICY",
+        dest="policies",
+        help=f"a policy to try; may be repeated ({', '.join(_POLICIES)})",
+    )
+    command.add_argument(
+        "--format", choices=("table", "json"), default="table", help="how to print the figures (%(default)s)"
+    )
+    command.add_argument(
+        "--learn-days",
+        type=_whole,
+        default=0,
+        metavar="DAYS",
+        help="days at the begin on which policies only learn, and nothing counts (%(default)s)",
+    )
+    command.add_argument("--seed", type=_whole, default=1, help="for what is drawn at random (%(default)s)")
+    command.add_argument(
+        "--skip-bad", action="store_true", help="leave out rows that make no sense, and go on over gaps"
+    )
+    command.add_argument(
+        "--longest-gap",
+        type=_whole,
+        default=4,
+        metavar="DAYS",
+        help="a longer time without any row is a gap in the record (%(default)s)",
+    )
+    command.add_argument(
+        "--unannounced", action="store_true", help="the classes of the description are not in the calendar"
+    )
+    command.set_defaults(run=_simulate)
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()) or len(text) > 9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return int(text)
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from dra_spawner.replay.simulate_command import SimulateOptions, run_simulate
+
+    asked = SimulateOptions(
+        trace=options.trace,
+        cluster=options.cluster,
+        policies=tuple(options.policies) or _POLICIES,
+        as_json=options.format == "json",
+        seed=options.seed,
+        skip_bad=options.skip_bad,
+        longest_gap=timedelta(days=options.longest_gap),
+        learn_days=options.learn_days,
+        without_classes=options.unannounced,
+    )
+    return run_simulate(asked, sys.stdout, sys.stderr)

@@ -1,0 +1,183 @@
+"""``dra-spawner simulate``: read, replay, print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import TextIO
+
+from dra_spawner.fit.documents import read_documents
+from dra_spawner.fit.input_errors import InputError
+from dra_spawner.fit.limits import PROFILE_FILES
+from dra_spawner.fit.reading import Progress
+from dra_spawner.json_types import JsonObject
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.replay.classes import class_launches, class_occurrences
+from dra_spawner.replay.cluster import NodeKind
+from dra_spawner.replay.cluster_file import ClusterFile, parse_cluster
+from dra_spawner.replay.equal_hit import smallest_buffer
+from dra_spawner.replay.policy_names import NamedPolicy, parse_policy
+from dra_spawner.replay.replay import Scenario
+from dra_spawner.replay.replay import replay as replay_policy
+from dra_spawner.replay.replay_table import miss_lines, result_json, table
+from dra_spawner.replay.results import ReplayResult
+from dra_spawner.replay.trace_reader import LONGEST_GAP, TraceRows, read_trace
+from dra_spawner.replay.traces import Trace
+
+__all__ = ["SimulateOptions", "run_simulate"]
+
+_SKIPPED_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class SimulateOptions:
+    """Options of the command line."""
+
+    trace: str
+    """Path of the CSV file."""
+    cluster: str
+    """Path of the description of the cluster."""
+    policies: tuple[str, ...] = ()
+    as_json: bool = False
+    seed: int = 1
+    skip_bad: bool = False
+    longest_gap: timedelta = LONGEST_GAP
+    learn_days: int = 0
+    """Days at the begin on which policies only learn."""
+    without_classes: bool = False
+    """Keep the calendar empty: synthetic classes come unannounced."""
+    defaults: DemandSettings = field(default_factory=DemandSettings)
+
+
+def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> int:
+    """Replay the trace with each policy, and print.
+
+    Returns
+    -------
+    int
+        0, or 2 when the input cannot be read.
+    """
+    progress = Progress(messages)
+    try:
+        progress.show(f"reading {options.cluster}")
+        cluster = _cluster(options.cluster)
+        settings = replace(options.defaults, zone=cluster.zone)
+        policies = _policies(options.policies, settings)
+        progress.show(f"reading {options.trace}")
+        rows = read_trace(options.trace, cluster.group_of, skip_bad=options.skip_bad, longest_gap=options.longest_gap)
+        if options.learn_days * MINUTES_A_DAY >= max(len(each.launches) for each in rows.traces.values()):
+            raise InputError(options.trace, 0, "", f"is not longer than the {options.learn_days} days for learning")
+    except InputError as error:
+        progress.clear()
+        messages.write(f"dra-spawner simulate: {error}\n")
+        return 2
+    except ValueError as error:
+        progress.clear()
+        messages.write(f"dra-spawner simulate: {error}\n")
+        return 2
+    finally:
+        progress.clear()
+    _report_skipped(rows, messages)
+    answers: list[JsonObject] = []
+    for number, kind in enumerate(cluster.kinds):
+        scenario = _scenario(options, cluster, kind, rows.traces[kind.name])
+        results = tuple(_results(scenario, policies, options, progress))
+        progress.clear()
+        profile = kind.profiles[0] if kind.profiles else ""
+        if options.as_json:
+            found = [result_json(each, profile) for each in results]
+            answers.append({"nodes": kind.name, "days": results[0].days, "policies": found})
+        else:
+            output.write(("\n" if number else "") + _text(kind, scenario, results, profile))
+    if options.as_json:
+        output.write(json.dumps({"seed": options.seed, "kinds": answers}, ensure_ascii=False) + "\n")
+    return 0
+
+
+def _cluster(file: str) -> ClusterFile:
+    try:
+        text = Path(file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        problem = getattr(error, "strerror", None) or "is no text in UTF-8"
+        raise InputError(file, 0, "", f"cannot be read: {problem}") from None
+    documents = tuple(read_documents(file, text, PROFILE_FILES))
+    if len(documents) != 1:
+        raise InputError(file, 0, "", f"has {len(documents)} documents; it must have one")
+    return parse_cluster(documents[0])
+
+
+def _policies(texts: Sequence[str], settings: DemandSettings) -> tuple[NamedPolicy, ...]:
+    found = tuple(parse_policy(each, settings) for each in texts)
+    has_forecast = False
+    for each in found:
+        has_forecast |= each.policy is not None and each.uses_calendar
+        if each.policy is None and not has_forecast:
+            raise ValueError(f"{each.name} needs a policy before it, such as forecast, whose hit rate it is to have")
+    return found
+
+
+def _scenario(options: SimulateOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace) -> Scenario:
+    classes = tuple(each for each in cluster.classes if each.profile in kind.profiles or not kind.profiles)
+    entries = tuple(each for each in cluster.calendar if each.profile in kind.profiles or not kind.profiles)
+    if classes:
+        trace = trace.with_more(class_launches(classes, trace.begin, trace.end, options.seed))
+        if not options.without_classes:
+            entries += class_occurrences(classes, trace.begin, trace.end)
+    if trace.lengths is None and cluster.durations is not None:
+        trace = trace.with_lengths(cluster.durations, options.seed)
+    judged_from = trace.begin + options.learn_days * MINUTES_A_DAY
+    return Scenario(trace, kind, entries, cluster.floor, options.seed, judged_from)
+
+
+def _results(
+    scenario: Scenario, policies: Sequence[NamedPolicy], options: SimulateOptions, progress: Progress
+) -> Iterator[ReplayResult]:
+    last: ReplayResult | None = None
+    for each in policies:
+        shown = scenario if each.uses_calendar else replace(scenario, occurrences=())
+        total = len(scenario.trace.launches)
+
+        def report(done: int, name: str = each.name, total: int = total) -> None:
+            progress.show(f"{scenario.kind.name}, {name}: {_bar(done / total)}")
+
+        report(0)
+        if each.policy is None:
+            hit_rate = last.hit_rate if last is not None else options.defaults.hit_rate
+            _, result = smallest_buffer(shown, hit_rate)
+        else:
+            result = replay_policy(
+                shown, each.policy, each.settings, name=each.name, as_z2jh=each.as_z2jh, progress=report
+            )
+        if each.uses_calendar:
+            last = result
+        yield result
+
+
+def _bar(done: float) -> str:
+    width = 20
+    full = round(done * width)
+    return f"[{'#' * full}{' ' * (width - full)}] {done:.0%}"
+
+
+def _text(kind: NodeKind, scenario: Scenario, results: Sequence[ReplayResult], profile: str) -> str:
+    days = results[0].days
+    known = "" if scenario.trace.lengths is not None else "; how long servers run is not known, so none ends"
+    parts = [f"{kind.name}: {results[0].launches:,} launches in {days:,.1f} days{known}\n", table(results)]
+    for each in results:
+        lines = tuple(miss_lines(each, profile))
+        if lines and each.policy.startswith("forecast"):
+            parts.append(f"\nlargest misses of {each.policy}:\n")
+            parts += (f"  {line}\n" for line in lines)
+    return "".join(parts)
+
+
+def _report_skipped(rows: TraceRows, messages: TextIO) -> None:
+    for each in rows.skipped[:_SKIPPED_SHOWN]:
+        messages.write(f"dra-spawner simulate: skipped: {each}\n")
+    more = len(rows.skipped) - _SKIPPED_SHOWN
+    if more > 0:
+        messages.write(f"dra-spawner simulate: and {more:,} more\n")

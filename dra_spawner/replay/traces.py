@@ -1,0 +1,101 @@
+"""Launches of one profile group, by the minute."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import log
+
+__all__ = ["Durations", "Trace"]
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Lognormal lengths of servers, for launches whose end is not recorded."""
+
+    median_minutes: float
+    sigma: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.median_minutes < float("inf"):
+            raise ValueError(f"median_minutes is {self.median_minutes}; it must be more than 0")
+        if not 0 <= self.sigma <= 5:
+            raise ValueError(f"sigma is {self.sigma}; it must be 0 to 5")
+
+
+@dataclass(slots=True)
+class Trace:
+    """Counts of launches, and how long each server runs.
+
+    Attributes
+    ----------
+    begin
+        The first minute (see `placeholders.planner.demand.minutes`).
+    launches
+        Of each minute from then on.
+    lengths
+        Minutes that each server runs, in the order of the launches; -1 for one whose end is not known, which never
+        ends. None if no end is known.
+    """
+
+    begin: int
+    launches: array[int] = field(default_factory=lambda: array("L"))
+    lengths: array[int] | None = None
+
+    @property
+    def end(self) -> int:
+        """The minute after the last."""
+        return self.begin + len(self.launches)
+
+    @property
+    def total(self) -> int:
+        """All launches."""
+        return sum(self.launches)
+
+    def minutes(self) -> Iterator[tuple[int, int]]:
+        """Each minute with its launches."""
+        return enumerate(self.launches, self.begin)
+
+    def thinned(self, share: float, seed: int) -> Trace:
+        """The launches of a hub of a part of the size: each launch is kept with this probability.
+
+        Raises
+        ------
+        ValueError
+            If the share is not from 0 to 1, or lengths are known.
+        """
+        if not 0 <= share <= 1:
+            raise ValueError(f"the share is {share}; it must be 0 to 1")
+        if self.lengths is not None:
+            raise ValueError("a trace with lengths of servers cannot be thinned")
+        draw = random.Random(seed).random  # noqa: S311  # no secret
+        kept = array("L", (sum(draw() < share for _ in range(count)) for count in self.launches))
+        return Trace(self.begin, kept)
+
+    def with_more(self, more: Trace) -> Trace:
+        """The launches of both; what is before or after this trace is dropped.
+
+        Raises
+        ------
+        ValueError
+            If one has lengths of servers.
+        """
+        if self.lengths is not None or more.lengths is not None:
+            raise ValueError("traces with lengths of servers cannot be added")
+        launches = array("L", self.launches)
+        for minute, count in more.minutes():
+            if self.begin <= minute < self.end:
+                launches[minute - self.begin] += count
+        return Trace(self.begin, launches)
+
+    def with_lengths(self, durations: Durations, seed: int) -> Trace:
+        """The same launches with lengths drawn at random."""
+        draw = random.Random(seed)  # noqa: S311  # no secret
+        mu = log(durations.median_minutes)
+        most = 7 * 1440
+        lengths = array(
+            "l", (min(max(round(draw.lognormvariate(mu, durations.sigma)), 1), most) for _ in range(self.total))
+        )
+        return Trace(self.begin, self.launches, lengths)
