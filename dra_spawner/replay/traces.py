@@ -58,6 +58,12 @@ class Trace:
         """Each minute with its launches."""
         return enumerate(self.launches, self.begin)
 
+    def since(self, minute: int) -> Trace:
+        """The trace from a minute on."""
+        skipped = min(max(minute - self.begin, 0), len(self.launches))
+        lengths = None if self.lengths is None else self.lengths[sum(self.launches[:skipped]) :]
+        return Trace(self.begin + skipped, self.launches[skipped:], lengths)
+
     def thinned(self, share: float, seed: int) -> Trace:
         """The launches of a hub of a part of the size: each launch is kept with this probability.
 

@@ -13,8 +13,9 @@ from typing import Final
 __all__ = ["Calibration", "placeholders_for", "spread"]
 
 _STEP: Final = 0.05
-_LARGEST: Final = 60.0
-_BINS: Final = round(_LARGEST / _STEP)
+#: No factor is larger: what would need more is a surprise, against which no safety helps.
+_LARGEST: Final = 8.0
+_BINS: Final = round(_LARGEST / _STEP) + 1
 #: Launches that the normal distribution counts for in the beginning.
 _PRIOR_LAUNCHES: Final = 200.0
 #: Standard deviations of the number of allowed misses that are left as a margin.
@@ -44,6 +45,8 @@ class Calibration:
         self._hit_rate = hit_rate
         self._launches = [0.0] * _BINS
         """Launches by the factor that they needed: none in the first, then in steps."""
+        self._surprises = 0.0
+        """Launches that would have needed more than the largest factor."""
         prior = NormalDist().inv_cdf(hit_rate)
         self._launches[0] = _PRIOR_LAUNCHES * hit_rate
         self._launches[_bin(prior)] += _PRIOR_LAUNCHES * (1.0 - hit_rate)
@@ -67,16 +70,25 @@ class Calibration:
             if demand <= assured or demand - 0.5 <= expected:
                 bins[0] += demand - (growth - launches)
                 return
-            bins[_bin((demand - 0.5 - expected) / deviation) if deviation else -1] += 1.0
+            needed = (demand - 0.5 - expected) / deviation if deviation else _LARGEST + 1.0
+            if needed > _LARGEST:
+                self._surprises += 1.0
+            else:
+                bins[_bin(needed)] += 1.0
 
     def renew(self, fading: float) -> None:
-        """Let the past fade by a factor, and compute `factor` anew."""
+        """Let the past fade by a factor, and compute `factor` anew.
+
+        Surprises use up at most half of the misses that the hit rate allows: a hub whose launches are all surprises,
+        such as a class that comes for the first time, is not to be flooded with placeholders after it.
+        """
         self._launches = [each * fading for each in self._launches]
-        total = sum(self._launches)
-        if not total:
+        self._surprises *= fading
+        misses = (sum(self._launches) + self._surprises) * (1.0 - self._hit_rate)
+        if not misses:
             return
-        misses = total * (1.0 - self._hit_rate)
         allowed = misses - _CAUTION * sqrt(misses)
+        allowed = max(allowed - self._surprises, allowed / 2)
         above = 0.0
         for index in range(_BINS - 1, 0, -1):
             above += self._launches[index]

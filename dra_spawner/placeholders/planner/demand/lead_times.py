@@ -30,10 +30,20 @@ class SeenLeadTimes:
 
     def __init__(self, configured: timedelta) -> None:
         self._seen: deque[timedelta] = deque(maxlen=_REMEMBERED)
-        self.quantile = configured
-        """The 0.9 quantile of what was seen."""
+        self._quantile = configured
+        self._is_current = True
 
     def add(self, lead: timedelta) -> None:
         """A node became useful so long after it was ordered."""
-        self._seen.append(lead)
-        self.quantile = lead_time_quantile(self._seen) or self.quantile
+        seen = self._seen
+        # The same times again have the same quantile.
+        self._is_current = self._is_current and len(seen) == _REMEMBERED and seen[0] == lead
+        seen.append(lead)
+
+    @property
+    def quantile(self) -> timedelta:
+        """The 0.9 quantile of what was seen."""
+        if not self._is_current:
+            self._quantile = lead_time_quantile(self._seen) or self._quantile
+            self._is_current = True
+        return self._quantile

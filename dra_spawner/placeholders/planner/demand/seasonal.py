@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import ceil
+from math import ceil, sqrt
 from typing import Final
 
 from dra_spawner.placeholders.planner.demand.arrivals import MinuteCounts
@@ -11,6 +11,10 @@ from dra_spawner.placeholders.planner.demand.estimates import Estimate, Source
 
 __all__ = ["recurring_estimate", "seasonal_estimate"]
 
+#: Minutes before and after, over which launches are usual.
+_SOME_HOURS: Final = 120
+#: Standard deviations that chance does not exceed.
+_CHANCE: Final = 4.0
 #: Minutes by which a limit on node starts may bring a preparation forward.
 _EARLIEST: Final = 60
 
@@ -56,8 +60,8 @@ def recurring_estimate(
 ) -> Estimate:
     """The steepest growth about this time that at least two of the past weeks have seen.
 
-    What happened only once is no class. The second largest of the weeks is taken, so one week without the class, or
-    with an unusual crowd, changes nothing.
+    What happened only once is no class, nor is what chance does to the usual launches of some hours. The second largest
+    of the weeks is taken, so one week without the class, or with an unusual crowd, changes nothing.
 
     Parameters
     ----------
@@ -68,15 +72,19 @@ def recurring_estimate(
         earlier by as many minutes as that takes.
     """
     starts = [now - back for back in minutes_back if counts.knows(now - back - around)]
+    if len(starts) < 2:
+        return Estimate(Source.RECURRING)
     earlier = 0
-    if len(starts) > 1 and starts_per_minute != float("inf"):
+    if starts_per_minute != float("inf"):
         largest = _second_largest(counts, starts, lead, around, around + _EARLIEST)
         earlier = min(ceil(largest / starts_per_minute), _EARLIEST)
     largest = _second_largest(counts, starts, lead, around, around + earlier)
+    launches = sum(counts.arrivals(start - _SOME_HOURS, start + _SOME_HOURS) for start in starts)
+    usual = launches * lead / (2 * _SOME_HOURS * len(starts))
+    if largest <= usual + _CHANCE * sqrt(usual):
+        return Estimate(Source.RECURRING)
     return Estimate(Source.RECURRING, assured=round(largest * (1.0 + margin)))
 
 
 def _second_largest(counts: MinuteCounts, starts: Sequence[int], lead: int, before: int, after: int) -> int:
-    if len(starts) < 2:
-        return 0
     return sorted(counts.peak_growth(start - before, start + after, lead) for start in starts)[-2]

@@ -1,0 +1,243 @@
+"""The forecast: the largest of its inputs, never below what is needed, up at once and down late, with a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from dra_spawner.calendars.occurrences import Occurrence
+from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
+from dra_spawner.placeholders.planner.demand.estimates import Source
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation, calendar_only, forecast
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_WEEK, datetime_of, minute_of
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+
+BEGIN = minute_of(datetime(2026, 11, 2, tzinfo=UTC))  # a Monday
+LEAD = timedelta(minutes=8)
+IDLE = Situation(LEAD)
+
+
+class Host:
+    """What a host does each minute: observe, ask, note."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.record = DemandRecord(BEGIN, DemandSettings(**settings))
+        self.now = BEGIN
+
+    def minutes(
+        self, number: int, launches: int | Callable[[int], int] = 0, situation: Situation = IDLE, departures: int = 0
+    ) -> Forecast:
+        """Let minutes pass; the forecast after the last."""
+        for _ in range(number):
+            came = launches if isinstance(launches, int) else launches(self.now)
+            self.record.observe(self.now, came, departures)
+            self.now += 1
+            answer = forecast(self.record, situation, self.now)
+        return answer
+
+    def entry(self, users: int, begins_in: int, **more: Any) -> Occurrence:
+        begins = datetime_of(self.now + begins_in)
+        return Occurrence("physics", "gpu", begins, begins + timedelta(hours=1), users, **more)
+
+
+def test_a_hub_that_nobody_uses_has_no_placeholders() -> None:
+    assert Host().minutes(100).placeholders == 0
+
+
+def test_it_follows_the_rate_and_adds_safety() -> None:
+    answer = Host().minutes(200, 2)
+    assert answer.expected == pytest.approx(16.0)
+    assert answer.decided_by is Source.REACTIVE
+    assert answer.placeholders == int(16 + answer.factor * answer.deviation + 0.5) > 16
+
+
+def test_it_rises_at_once() -> None:
+    host = Host()
+    before = host.minutes(200, 1).placeholders
+    assert host.minutes(3, 8).placeholders > 1.5 * before
+
+
+def test_it_falls_only_after_the_hold() -> None:
+    host = Host(hold=4.0)
+    busy = host.minutes(200, 2).placeholders
+    held = host.minutes(32)
+    assert (held.placeholders, held.is_held) == (busy, True)
+    assert host.minutes(1).placeholders < busy
+    assert host.minutes(300).placeholders == 0
+
+
+def test_departures_leave_room_but_bursts_stay_possible() -> None:
+    growing, steady = Host().minutes(200, 2), Host().minutes(200, 2, departures=2)
+    assert steady.expected == pytest.approx(0.0, abs=1e-6)
+    assert 0 < steady.placeholders < growing.placeholders
+
+
+def test_past_weeks_are_expected_again() -> None:
+    def mornings(minute: int) -> int:
+        return 2 if minute % 1440 >= 600 else 0
+
+    host = Host()
+    host.minutes(14 * 1440 + 590, mornings)
+    answer = host.minutes(2, mornings)
+    assert answer.decided_by is Source.SEASONAL
+    assert answer.expected > 4.0
+
+
+def test_a_class_that_came_twice_is_expected_again() -> None:
+    def weekly(minute: int) -> int:
+        since = (minute - BEGIN) % MINUTES_A_WEEK - 1000
+        return 20 if 0 <= since < 5 else 0
+
+    host = Host(recurring_margin=0.0)
+    assert host.minutes(MINUTES_A_WEEK + 990, weekly).placeholders < 100
+    answer = host.minutes(MINUTES_A_WEEK, weekly)
+    assert (answer.placeholders, answer.decided_by) == (100, Source.RECURRING)
+
+
+def test_vacations_lower_what_past_weeks_say() -> None:
+    host = Host()
+    before = host.minutes(14 * 1440, 2).placeholders
+    after = host.minutes(3 * 1440)
+    assert after.placeholders < 0.5 * before
+
+
+def test_a_holiday_that_is_known_lowers_it_at_once() -> None:
+    def weekly(minute: int) -> int:
+        return 20 if 0 <= (minute - BEGIN) % MINUTES_A_WEEK - 1000 < 5 else 0
+
+    days = frozenset({date(2026, 11, 16)})
+    plain, on_holiday = Host(), Host(holidays=days, holiday_share=0.2)
+    for host in (plain, on_holiday):
+        host.minutes(2 * MINUTES_A_WEEK + 985, weekly)
+    assert plain.minutes(5).placeholders == 110
+    assert on_holiday.minutes(5).placeholders == 22
+
+
+def test_an_entry_is_there_before_it_begins_and_gone_after_the_last_has_joined() -> None:
+    host = Host()
+    host.minutes(60)
+    situation = Situation(LEAD, occurrences=(host.entry(100, 60),))
+    assert host.minutes(46, 0, situation).placeholders == 0
+    answer = host.minutes(1, 0, situation)
+    assert (answer.placeholders, answer.decided_by) == (100, Source.CALENDAR)
+    host.minutes(13, 0, situation)
+    assert host.minutes(5, 15, situation).placeholders == 25
+    assert host.minutes(2, 10, situation).placeholders == 5
+
+
+def test_the_rush_of_an_entry_is_not_carried_on() -> None:
+    announced, surprised = Host(), Host()
+    for host in (announced, surprised):
+        host.minutes(300, lambda minute: minute % 2)
+    usual = announced.minutes(1, 0).placeholders
+    situation = Situation(LEAD, occurrences=(announced.entry(100, 1),))
+    announced.minutes(1, 0, situation)
+    surprised.minutes(2)
+    announced.minutes(5, 20, situation)
+    surprised.minutes(5, 20)
+    assert announced.minutes(40, 0).placeholders <= usual
+    assert surprised.minutes(33, 0).placeholders > 3 * usual
+
+
+def test_an_entry_comes_on_top_of_usual_launches() -> None:
+    host = Host()
+    usual = host.minutes(300, 1)
+    answer = host.minutes(1, 1, Situation(LEAD, occurrences=(host.entry(100, 5),)))
+    assert answer.placeholders == pytest.approx(100 + usual.placeholders, abs=1)
+
+
+def test_in_total_counts_who_is_there() -> None:
+    host = Host()
+    host.minutes(10)
+    occurrences = (host.entry(100, 5, counts="in total"),)
+    assert host.minutes(1, 0, Situation(LEAD, present=70, occurrences=occurrences)).placeholders == 30
+
+
+@pytest.mark.parametrize(
+    ("situation", "number", "source"),
+    [
+        pytest.param(Situation(LEAD, floor=3), 3, Source.FLOOR, id="floor"),
+        pytest.param(Situation(LEAD, pending_spawns=4, reserved=2), 6, Source.PENDING, id="spawns and reservations"),
+        pytest.param(Situation(LEAD, floor=3, pending_spawns=5), 5, Source.PENDING, id="the larger"),
+    ],
+)
+def test_it_is_never_below_what_is_needed(situation: Situation, number: int, source: Source) -> None:
+    answer = Host().minutes(10, 0, situation)
+    assert (answer.placeholders, answer.decided_by) == (number, source)
+
+
+def test_a_limit_is_told() -> None:
+    answer = Host().minutes(1, 0, Situation(LEAD, floor=30, most=12))
+    assert (answer.placeholders, answer.limited_to) == (12, 12)
+    assert answer.reason == "12 placeholders: floor; limited to 12"
+
+
+def test_a_limit_that_is_not_reached_is_not_told() -> None:
+    assert Host().minutes(1, 0, Situation(LEAD, floor=12, most=12)).limited_to is None
+
+
+def test_the_rest_of_a_node_is_filled_where_that_is_wanted() -> None:
+    situation = Situation(LEAD, present=5, floor=3, slots_per_node=10)
+    assert Host().minutes(1, 0, situation).placeholders == 3
+    answer = Host(fill_nodes=True).minutes(1, 0, situation)
+    assert (answer.placeholders, answer.filled) == (5, 2)
+    assert "2 of them fill the last node" in answer.reason
+
+
+def test_no_placeholders_fill_no_node() -> None:
+    situation = Situation(LEAD, present=5, slots_per_node=10)
+    assert Host(fill_nodes=True).minutes(1, 0, situation).placeholders == 0
+
+
+def test_the_reason_is_one_line_with_the_inputs() -> None:
+    host = Host()
+    assert host.minutes(200, 1).reason.startswith("19 placeholders: 8.0 expected within 8 min by recent launches, and ")
+    answer = host.minutes(1, 1, Situation(LEAD, occurrences=(host.entry(100, 5),)))
+    assert answer.reason == "119 placeholders: calendar (physics: 100 to come)"
+    assert {each.source for each in answer.estimates} >= {Source.REACTIVE, Source.SEASONAL, Source.CALENDAR}
+
+
+def test_a_longer_lead_time_needs_more() -> None:
+    short, long = (Host().minutes(300, 1, Situation(timedelta(minutes=lead))) for lead in (4, 16))
+    assert long.expected == pytest.approx(4 * short.expected)
+    assert long.placeholders > 2 * short.placeholders
+
+
+def test_a_pause_in_the_record_is_a_time_without_launches() -> None:
+    host = Host()
+    host.minutes(300, 2)
+    host.now += 600
+    assert host.minutes(1).placeholders == 0
+
+
+def test_calendar_only_learns_nothing() -> None:
+    host = Host()
+    host.minutes(300, 3)
+    situation = Situation(LEAD, floor=2, occurrences=(host.entry(10, 600),))
+    assert calendar_only(host.record, situation, host.now).placeholders == 2
+    situation = Situation(LEAD, floor=2, occurrences=(host.entry(10, 5),))
+    assert calendar_only(host.record, situation, host.now).placeholders == 10
+
+
+def test_the_hit_rate_is_that_of_the_settings() -> None:
+    high, low = (Host(hit_rate=rate).minutes(200, 2).placeholders for rate in (0.999, 0.8))
+    assert high > low
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        pytest.param({"hit_rate": 1.0}, "hit_rate is 1.0", id="hit rate"),
+        pytest.param({"memory": 0.0}, "memory is 0.0", id="memory"),
+        pytest.param({"hold": -1.0}, "hold is -1.0", id="hold"),
+        pytest.param({"weeks": 6}, "at most 5 weeks", id="weeks"),
+        pytest.param({"burstiness": float("nan")}, "burstiness is nan", id="no number"),
+        pytest.param({"calendar_margin": timedelta(-1)}, "calendar_margin", id="margin"),
+    ],
+)
+def test_settings_outside_of_their_range_are_refused(settings: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        DemandSettings(**settings)

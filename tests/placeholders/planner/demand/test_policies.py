@@ -1,0 +1,162 @@
+"""Policies: which applies when, and with what."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from dra_spawner.placeholders.planner.demand.demand_record import DemandRecord
+from dra_spawner.placeholders.planner.demand.estimates import Source
+from dra_spawner.placeholders.planner.demand.forecast import Forecast, Situation
+from dra_spawner.placeholders.planner.demand.minutes import minute_of
+from dra_spawner.placeholders.planner.demand.policies import (
+    Buffer,
+    CalendarOnly,
+    Chain,
+    ForecastDemand,
+    PercentBuffer,
+    Policy,
+    Question,
+    Scheduled,
+    Webhook,
+    WebhookAnswer,
+    Window,
+)
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+
+NOW = datetime(2026, 11, 24, 17, tzinfo=UTC)  # a Tuesday
+WORK = Window(frozenset({1, 3}), time(16), time(18))
+
+
+def ask(policy: Policy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any) -> int | None:
+    """The number, or None."""
+    answer = answer_of(policy, at, answers, **more)
+    return None if answer is None else answer.placeholders
+
+
+def answer_of(
+    policy: Policy, at: datetime = NOW, answers: dict[str, WebhookAnswer] | None = None, **more: Any
+) -> Forecast | None:
+    minute = minute_of(at)
+    record = DemandRecord(minute - 1, DemandSettings())
+    record.observe(minute - 1, 0)
+    situation = Situation(timedelta(minutes=8), **more)
+    return policy(Question(minute, situation, record, answers or {}))
+
+
+def test_a_buffer_is_always_the_same() -> None:
+    assert ask(Buffer(5), present=1000) == 5
+
+
+@pytest.mark.parametrize(
+    ("policy", "present", "number"),
+    [
+        pytest.param(PercentBuffer(10), 0, 0, id="of nobody"),
+        pytest.param(PercentBuffer(10), 101, 11, id="rounded up"),
+        pytest.param(PercentBuffer(10, least=3), 5, 3, id="at least"),
+        pytest.param(PercentBuffer(50, most=20), 100, 20, id="at most"),
+    ],
+)
+def test_a_percentage_is_of_servers_that_run(policy: Policy, present: int, number: int) -> None:
+    assert ask(policy, present=present) == number
+
+
+@pytest.mark.parametrize("policy", [Buffer(2), PercentBuffer(0), Webhook()])
+def test_no_policy_takes_what_servers_are_about_to_get(policy: Policy) -> None:
+    answers = {"webhook": WebhookAnswer(0, NOW)}
+    answer = answer_of(policy, answers=answers, pending_spawns=4, reserved=3, floor=1)
+    assert answer is not None
+    assert (answer.placeholders, answer.decided_by) == (7, Source.PENDING)
+
+
+def test_no_policy_exceeds_the_limit() -> None:
+    assert ask(Buffer(50), most=9) == 9
+
+
+def test_no_policy_is_below_the_floor() -> None:
+    assert ask(Buffer(1), floor=4) == 4
+
+
+@pytest.mark.parametrize(
+    ("at", "applies"),
+    [
+        pytest.param(datetime(2026, 11, 24, 15, 59, tzinfo=UTC), False, id="a minute before"),
+        pytest.param(datetime(2026, 11, 24, 16, tzinfo=UTC), True, id="at its begin"),
+        pytest.param(datetime(2026, 11, 24, 18, tzinfo=UTC), False, id="at its end"),
+        pytest.param(datetime(2026, 11, 25, 17, tzinfo=UTC), False, id="another day"),
+        pytest.param(datetime(2026, 11, 26, 17, tzinfo=UTC), True, id="its other day"),
+    ],
+)
+def test_a_schedule_applies_in_its_windows(at: datetime, applies: bool) -> None:
+    assert ask(Scheduled((WORK,), Buffer(8)), at) == (8 if applies else None)
+
+
+@pytest.mark.parametrize(
+    ("at", "applies"),
+    [
+        pytest.param(datetime(2026, 11, 24, 23, tzinfo=UTC), True, id="the evening of its day"),
+        pytest.param(datetime(2026, 11, 25, 3, tzinfo=UTC), True, id="the morning after"),
+        pytest.param(datetime(2026, 11, 24, 3, tzinfo=UTC), False, id="the morning before"),
+        pytest.param(datetime(2026, 11, 25, 23, tzinfo=UTC), False, id="the next evening"),
+    ],
+)
+def test_a_window_may_go_over_midnight(at: datetime, applies: bool) -> None:
+    assert Window(frozenset({1}), time(22), time(6)).contains(at) is applies
+
+
+def test_a_window_is_in_local_time() -> None:
+    window = Window(frozenset({1}), time(17), time(18), ZoneInfo("Europe/Berlin"))
+    assert window.contains(datetime(2026, 11, 24, 16, 30, tzinfo=UTC))  # winter
+    assert window.contains(datetime(2026, 6, 23, 15, 30, tzinfo=UTC))  # summer
+    assert not window.contains(datetime(2026, 6, 23, 16, 30, tzinfo=UTC))
+
+
+def test_a_webhook_counts_while_its_answer_is_young() -> None:
+    answers = {"scaler": WebhookAnswer(12, NOW - timedelta(minutes=10))}
+    policy = Webhook("scaler")
+    assert ask(policy, answers=answers) == 12
+    assert ask(policy, NOW + timedelta(minutes=1), answers) is None
+    assert ask(Webhook("other"), answers=answers) is None
+
+
+def test_a_chain_takes_the_first_that_applies() -> None:
+    chain = Chain((Webhook(), Scheduled((WORK,), Buffer(8)), Buffer(2)))
+    assert ask(chain, answers={"webhook": WebhookAnswer(0, NOW)}) == 0
+    assert ask(chain) == 8
+    assert ask(chain, NOW + timedelta(hours=5)) == 2
+
+
+def test_a_chain_of_policies_that_do_not_apply_does_not_apply() -> None:
+    assert ask(Chain((Webhook(), Chain(())))) is None
+
+
+def test_the_default_needs_no_configuration() -> None:
+    assert ask(ForecastDemand()) == 0
+    assert ask(CalendarOnly(), floor=2) == 2
+
+
+def test_the_reason_names_the_policy() -> None:
+    answer = answer_of(PercentBuffer(20, name="lab"), present=30)
+    assert answer is not None
+    assert answer.reason == "6 placeholders: fixed (lab, 20 % of 30)"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: Buffer(-1), id="negative buffer"),
+        pytest.param(lambda: PercentBuffer(-5), id="negative percentage"),
+        pytest.param(lambda: PercentBuffer(5, least=3, most=2), id="least above most"),
+        pytest.param(lambda: Window(frozenset(), time(1), time(2)), id="no day"),
+        pytest.param(lambda: Window(frozenset({7}), time(1), time(2)), id="an eighth day"),
+        pytest.param(lambda: Window(frozenset({1}), time(1), time(1)), id="empty window"),
+        pytest.param(lambda: WebhookAnswer(-1, NOW), id="negative answer"),
+        pytest.param(lambda: WebhookAnswer(1, NOW.replace(tzinfo=None)), id="answer without time zone"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Any) -> None:
+    with pytest.raises(ValueError, match=r"must be|least <= most|begins and ends|no time zone"):
+        make()
