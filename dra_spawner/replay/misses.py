@@ -130,7 +130,7 @@ class LargestMisses:
                 return
             self._open = _Open(minute, target)
         self._open.add(minute, misses, launches, expected)
-        if minute - self._open.ends >= self._apart:
+        if minute + 1 - self._open.ends >= self._apart:
             self.close()
 
     def limits(self, *, is_at_most: bool, is_throttled: bool) -> None:

@@ -56,7 +56,7 @@ class NodePool:
         self._waiting: deque[tuple[int, int]] = deque()
         """Minute and length of each server that waits."""
         self._next = 0
-        self._tokens = 0.0
+        self._tokens = 0.0 if self._starts is None else max(self._starts, 1.0)
         self._surplus = RunningMaximum()
         self._removed = 0
         self.free = 0

@@ -103,7 +103,6 @@ def replay(
         situation = Situation(
             lead=leads.quantile,
             present=pool.running,
-            pending_spawns=pool.waiting if target else 0,
             floor=scenario.floor,
             occurrences=calendar.near(minute),
             slots_per_node=kind.slots,

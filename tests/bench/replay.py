@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("--rows", nargs="*", help="only rows whose name begins like one of these")
     parser.add_argument("--tuning", action="store_true", help="judge days 28 to 120 instead, as for tuning")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--no-nodes", action="store_true", help="the pool only")
+    parser.add_argument("--models", nargs="*", default=["pool", "nodes"], choices=["pool", "nodes"])
     options = parser.parse_args()
     file = options.data / "mybinder-launches.csv.gz"
     if not file.exists():
@@ -79,7 +79,7 @@ def main() -> int:
     failed = False
     for row in rows(trace, options.seed):
         if not options.rows or row.name.startswith(tuple(options.rows)):
-            failed |= not judge(row, learn_days, with_nodes=not options.no_nodes)
+            failed |= not judge(row, learn_days, options.models)
     if not options.rows or "class" in options.rows:
         failed |= not class_that_failed.judge()
     megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -98,11 +98,13 @@ def rows(trace: Trace, seed: int) -> Iterator[Row]:
     yield Row("71 a day", trace.thinned(1 / 200, seed), twelve, 0.0)
 
 
-def judge(row: Row, learn_days: int, *, with_nodes: bool) -> bool:
+def judge(row: Row, learn_days: int, models: Sequence[str]) -> bool:
     print(f"\n{row.name}, lead time {row.lead}")
-    pool = NodeKind("pool", 1, (row.lead,), unneeded=timedelta(0))
-    met = _compare(row, pool, row.trace, learn_days, "pool", row.least)
-    if with_nodes:
+    met = True
+    if "pool" in models:
+        pool = NodeKind("pool", 1, (row.lead,), unneeded=timedelta(0))
+        met = _compare(row, pool, row.trace, learn_days, "pool", row.least)
+    if "nodes" in models:
         nodes = NodeKind("nodes", PER_NODE, (row.lead,))
         _compare(row, nodes, row.trace.with_lengths(SERVERS, 1), learn_days, "nodes", None)
     return met

@@ -14,7 +14,7 @@ __all__ = ["Calibration", "placeholders_for", "spread"]
 
 _STEP: Final = 0.05
 #: No factor is larger: what would need more is a surprise, against which no safety helps.
-_LARGEST: Final = 8.0
+_LARGEST: Final = 6.0
 _BINS: Final = round(_LARGEST / _STEP) + 1
 #: Launches that the normal distribution counts for in the beginning.
 _PRIOR_LAUNCHES: Final = 200.0

@@ -1,0 +1,171 @@
+"""``dra-spawner simulate`` from files to figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.cli import main
+from dra_spawner.fit.documents import read_documents
+from dra_spawner.fit.input_errors import InputError
+from dra_spawner.fit.limits import PROFILE_FILES
+from dra_spawner.placeholders.planner.demand.settings import DemandSettings
+from dra_spawner.replay.cluster_file import ClusterFile, parse_cluster
+from dra_spawner.replay.policy_names import parse_policy
+
+CLUSTER = """
+nodes:
+  - {name: gpu, profiles: [slice, half], slots: 4, lead_minutes: [6, 8], image_minutes: 2, most: 40, price: 3}
+  - {name: cpu, profiles: [small], slots: 10, lead_minutes: 3}
+servers: {median_minutes: 30}
+classes:
+  - {profile: slice, users: 30, weekday: tuesday, at: "10:00", absent: 0.1}
+calendar:
+  - {profile: small, users: 5, begins: "2026-11-03T12:00Z", ends: "2026-11-03T13:00Z", counts: in total}
+floor: 1
+zone: Europe/Berlin
+"""
+
+
+def cluster(text: str) -> ClusterFile:
+    (document,) = read_documents("cluster.yaml", text, PROFILE_FILES)
+    return parse_cluster(document)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str]:
+    rows = [
+        f"2026-11-{day:02}T{hour:02}:{minute:02}:00Z"
+        for day in (2, 3, 4)
+        for hour in range(8, 18)
+        for minute in (5, 9, 40)
+    ]
+    trace = "time,profile\n" + "".join(f"{row},{profile}\n" for row in rows for profile in ("slice", "small"))
+    (tmp_path / "launches.csv").write_text(trace)
+    (tmp_path / "cluster.yaml").write_text(CLUSTER)
+    return str(tmp_path / "launches.csv"), str(tmp_path / "cluster.yaml")
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(["simulate", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_a_table_for_each_kind_of_node(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+    code, out, err = run(capsys, *files)
+    assert (code, err) == (0, "")
+    assert out.startswith("gpu: ")
+    assert "\ncpu: 90 launches in 2.4 days\n" in out
+    policies = [line.split()[0] for line in out.splitlines() if "%" in line]
+    assert [each.partition(":")[0] for each in policies] == ["none", "forecast", "fixed"] * 2
+
+
+def test_json_says_the_same_for_the_same_seed(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+    arguments = (*files, "--policy", "fixed:3", "--policy", "z2jh:3", "--format", "json", "--seed")
+    first, again, other = (run(capsys, *arguments, seed)[1] for seed in ("1", "1", "2"))
+    assert first == again != other
+    found = json.loads(first)
+    policies = found["kinds"][0]["policies"]
+    assert [each["policy"] for each in policies] == ["fixed:3", "z2jh:3"]
+    assert policies[0]["hitRate"] == policies[0]["hits"] / policies[0]["launches"]
+    assert policies[0]["price"] == pytest.approx(3 * policies[0]["nodeHours"])
+
+
+def test_an_announced_class_waits_less(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+    arguments = (*files, "--policy", "forecast", "--format", "json")
+    announced, unannounced = (
+        json.loads(run(capsys, *arguments, *more)[1])["kinds"][0]["policies"][0] for more in ((), ("--unannounced",))
+    )
+    assert announced["hitRate"] > unannounced["hitRate"]
+    assert unannounced["largestMisses"][0]["calendarEntry"]["begins"].startswith("2026-11-03T09:")
+
+
+def test_bad_rows_end_it_or_are_told(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
+    path = Path(files[0])
+    path.write_text(path.read_text() + "2026-11-04T18:00:00Z,tpu\n")
+    code, out, err = run(capsys, *files)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"dra-spawner simulate: {path}, line 182: has the profile 'tpu'")
+    code, out, err = run(capsys, *files, "--skip-bad", "--policy", "none")
+    assert code == 0
+    assert err.startswith(f"dra-spawner simulate: skipped: {path}, line 182: has the profile 'tpu'")
+    assert out.startswith("gpu: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        pytest.param(("--policy", "fixed:many"), "'fixed:many' needs a whole number", id="number"),
+        pytest.param(("--policy", "best"), "'best' is no policy; write none, fixed:NUMBER", id="policy"),
+        pytest.param(("--policy", "fixed:equal"), "needs a policy before it", id="equal to nothing"),
+        pytest.param(("--policy", "forecast:hits=1"), "the setting 'hits'; known are hit_rate", id="setting"),
+        pytest.param(("--policy", "forecast:hit_rate=2"), "hit_rate is 2.0; it must be more than 0", id="value"),
+        pytest.param(("--policy", "forecast:weeks=x"), "'x' for weeks; it must be a number", id="no number"),
+        pytest.param(("--learn-days", "9"), "is not longer than the 9 days for learning", id="nothing judged"),
+    ],
+)
+def test_wrong_options_are_told_in_a_sentence(
+    capsys: pytest.CaptureFixture[str], files: tuple[str, str], arguments: tuple[str, ...], problem: str
+) -> None:
+    code, out, err = run(capsys, *files, *arguments)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert problem in err
+
+
+def test_settings_of_the_forecast_are_read() -> None:
+    settings = parse_policy("forecast:hit_rate=0.9,around_minutes=5", DemandSettings()).settings
+    assert (settings.hit_rate, settings.around.total_seconds()) == (0.9, 300)
+
+
+def test_the_description_is_read() -> None:
+    found = cluster(CLUSTER)
+    assert [each.name for each in found.kinds] == ["gpu", "cpu"]
+    assert found.group_of == {"slice": "gpu", "half": "gpu", "small": "cpu"}
+    assert found.classes[0].weekday == 1
+    assert found.calendar[0].counts == "in total"
+    assert str(found.zone) == "Europe/Berlin"
+
+
+def test_a_single_kind_takes_what_names_no_profile() -> None:
+    assert cluster("nodes: [{name: all, slots: 2, lead_minutes: 5}]").group_of == {"": "all"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(
+            ("slots: 4", "slots: 0"), "line 3: nodes[0].slots: is 0; it must be a whole number of 1", id="slots"
+        ),
+        pytest.param(("slots: 4, ", ""), "line 3: nodes[0]: must have 'slots'", id="missing"),
+        pytest.param(("most: 40", "maximum: 40"), "line 3: nodes[0].maximum: is not known", id="unknown"),
+        pytest.param(("[6, 8]", "[6, x]"), "nodes[0].lead_minutes: is [6, 'x']; it must be a number", id="lead"),
+        pytest.param(("[6, 8]", "0"), "nodes[0]: lead_times must have one or more times", id="no lead"),
+        pytest.param(("lead_minutes: 3", "lead_minutes: .inf"), "nodes[1]", id="infinite"),
+        pytest.param(("[small]", "[slice]"), "line 4: nodes[1]: lists the profile 'slice', which 'gpu'", id="twice"),
+        pytest.param(("name: cpu", "name: gpu"), "line 4: nodes[1]: has the name 'gpu'", id="name twice"),
+        pytest.param(("profile: small", "profile: tiny"), "line 9: calendar[0].profile: is 'tiny'", id="profile"),
+        pytest.param(("tuesday", "tue"), "line 7: classes[0].weekday: is 'tue'; it must be one of monday", id="day"),
+        pytest.param(('"10:00"', "ten"), "line 7: classes[0].at: is 'ten'", id="at"),
+        pytest.param(("in total", "total"), "line 9: calendar[0].counts: is 'total'", id="counts"),
+        pytest.param(("12:00Z", "12:00"), "line 9: calendar[0].begins: is '2026-11-03T12:00', which has no", id="zone"),
+        pytest.param(
+            ("Europe/Berlin", "Berlin"), "line 11: zone: is 'Berlin', which is no known time zone", id="place"
+        ),
+        pytest.param(("median_minutes: 30", "median_minutes: 0"), "line 5: servers: median_minutes is 0", id="servers"),
+        pytest.param(("floor: 1", "floor: -1"), "line 10: floor: is -1", id="floor"),
+    ],
+)
+def test_what_is_wrong_in_the_description_is_named(change: tuple[str, str], message: str) -> None:
+    assert change[0] in CLUSTER
+    with pytest.raises(InputError) as refused:
+        cluster(CLUSTER.replace(*change))
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["[]", "nodes: 3", "nodes: []", "nodes: [3]", "{}"])
+def test_what_is_no_description(text: str) -> None:
+    with pytest.raises(InputError, match=r"cluster\.yaml"):
+        cluster(text)

@@ -1,0 +1,113 @@
+"""Traces from CSV: what is read, and which row is named when something is wrong."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dra_spawner.fit.input_errors import InputError
+from dra_spawner.placeholders.planner.demand.minutes import datetime_of
+from dra_spawner.replay.trace_reader import TraceRows, read_trace
+
+GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
+
+
+def read(directory: Path, text: str, **options: bool) -> TraceRows:
+    path = directory / "trace.csv"
+    path.write_text(text)
+    return read_trace(str(path), GROUPS, **options)
+
+
+def test_counts_by_the_minute(tmp_path: Path) -> None:
+    path = tmp_path / "counts.csv.gz"
+    path.write_bytes(gzip.compress(b"minute_utc,launches\n2026-01-05T00:00Z,3\n2026-01-05T00:02,4\n"))
+    found = read_trace(str(path), {"": "all"})
+    trace = found.traces["all"]
+    assert (list(trace.launches), trace.lengths, found.rows) == ([3, 0, 4], None, 2)
+    assert datetime_of(trace.begin).isoformat() == "2026-01-05T00:00:00+00:00"
+
+
+def test_launches_one_by_one_of_several_profiles(tmp_path: Path) -> None:
+    text = (
+        "time,profile,seconds,user\n"
+        "2026-01-05T01:00:10+01:00,gpu,600,a\n"
+        "2026-01-05T01:00:10+01:00,small,30,b\n"
+        "2026-01-05T00:02:59Z,cpu,,c\n"
+    )
+    traces = read(tmp_path, text).traces
+    assert list(traces["gpu"].launches) == [2, 0, 0]
+    assert list(traces["gpu"].lengths or ()) == [10, 1]
+    assert list(traces["cpu"].launches) == [0, 0, 1]
+    assert traces["cpu"].lengths is None
+
+
+HEADER = "time,profile,launches,seconds,user\n"
+FIRST = "2026-01-05T10:00Z,gpu,1,60,a\n"
+BAD = [
+    pytest.param("2026-01-05T09:59Z,gpu,1,60,a", "before that of line 2", id="unordered"),
+    pytest.param("2026-01-05T10:00Z,gpu,1,60,a", "is there twice: gpu, a", id="duplicate"),
+    pytest.param(
+        "2026-01-05T10:01Z,tpu,1,60,a", "'tpu', which no kind of node lists; known are cpu, gpu", id="profile"
+    ),
+    pytest.param("2026-01-05T10:01Z,gpu,1,-5,a", "ran for -5 seconds; it must be 0 or more", id="negative duration"),
+    pytest.param("2026-01-05T10:01Z,gpu,1,nan,a", "ran for nan seconds", id="no duration"),
+    pytest.param("2026-01-05T10:01Z,gpu,-1,60,a", "-1 launches", id="negative count"),
+    pytest.param("2026-01-05T10:01Z,gpu,one,60,a", "'one' launches", id="count"),
+    pytest.param("2026-01-05T10:01,gpu,1,60,a", "no time zone", id="no time zone"),
+    pytest.param("yesterday,gpu,1,60,a", "'yesterday'; it must be like", id="time"),
+    pytest.param("2026-01-05T10:01Z,gpu,1", "has 3 cells; the first row has 5", id="cells"),
+]
+
+
+@pytest.mark.parametrize(("row", "problem"), BAD)
+def test_a_bad_row_is_named(tmp_path: Path, row: str, problem: str) -> None:
+    with pytest.raises(InputError) as refused:
+        read(tmp_path, f"{HEADER}{FIRST}{row}\n")
+    assert refused.value.line == 3
+    assert problem in str(refused.value)
+
+
+@pytest.mark.parametrize(("row", "problem"), BAD)
+def test_a_bad_row_is_left_out_where_that_is_allowed(tmp_path: Path, row: str, problem: str) -> None:
+    found = read(tmp_path, f"{HEADER}{FIRST}{row}\n2026-01-05T10:02Z,gpu,5,60,b\n", skip_bad=True)
+    assert list(found.traces["gpu"].launches) == [1, 0, 5]
+    assert len(found.skipped) == 1
+    assert problem in found.skipped[0]
+
+
+def test_a_gap_is_named(tmp_path: Path) -> None:
+    text = f"{HEADER}{FIRST}2026-01-12T10:00Z,gpu,1,60,a\n"
+    with pytest.raises(InputError, match=r"line 3: comes 7 days, 0:00:00 after line 2, with nothing between them"):
+        read(tmp_path, text)
+    found = read(tmp_path, text, skip_bad=True)
+    assert (found.rows, len(found.skipped)) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param("", "is empty", id="empty"),
+        pytest.param("when,profile\n", "has no column time, minute or minute_utc", id="no time"),
+        pytest.param("time,time\n", "names the column 'time' twice", id="column twice"),
+        pytest.param(HEADER, "has no row that can be used", id="no row"),
+        pytest.param(f"{HEADER}{FIRST}2126-01-05T10:00Z,gpu,1,60,a\n", "more than 20 years", id="a century"),
+    ],
+)
+def test_a_file_that_is_no_trace(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(InputError, match=problem):
+        read(tmp_path, text, skip_bad=True)
+
+
+@pytest.mark.parametrize("content", [b"\x1f\x8bnonsense", b"time\n\xff\xfe", b'time\n"' + b"x" * 200_000])
+def test_bytes_that_are_no_trace(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "trace.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError):
+        read_trace(str(path), GROUPS)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        read_trace(str(tmp_path / "none.csv"), GROUPS)
