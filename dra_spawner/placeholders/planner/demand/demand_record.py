@@ -18,6 +18,9 @@ __all__ = ["DemandRecord"]
 _LEVEL_DECAY: Final = 0.5 ** (1 / MINUTES_A_DAY)
 #: Launches that both sides of the comparison begin with, so that few launches say little.
 _LEVEL_PRIOR: Final = 10.0
+#: Bounds of the half-life of the recent rate, in lead times.
+_SHORTEST_MEMORY: Final = 0.5
+_LONGEST_MEMORY: Final = 6.0
 #: Statements that wait for what happens: no lead time is longer.
 _MOST_STATEMENTS: Final = 2 * MINUTES_A_DAY
 
@@ -50,7 +53,6 @@ class DemandRecord:
         self._usual_now: float | None = None
         self._said: dict[int, tuple[float, float, int]] = {}
         self._lead = 0
-        self._decay = 0.0
         self._is_awaiting = False
         self._fading = 0.5 ** (1 / settings.calibration_days)
         self._renew_at = begin + MINUTES_A_DAY
@@ -70,12 +72,14 @@ class DemandRecord:
         """
         missing = minute - self.counts.end
         self.counts.record(minute, arrivals, departures)
-        if missing and self._decay:
-            self.recent.skip(missing, self._decay)
-            self.departing.skip(missing, self._decay)
+        rate = self.recent.mean
+        decay = self._decay(rate)
+        if missing and decay:
+            self.recent.skip(missing, decay)
+            self.departing.skip(missing, decay)
         # The rush that an entry announces says nothing about other launches.
-        self.recent.add(self.recent.mean if self._is_awaiting else arrivals, self._decay)
-        self.departing.add(departures, self._decay)
+        self.recent.add(rate if self._is_awaiting else arrivals, decay)
+        self.departing.add(departures, decay)
         if self._usual_now is not None:
             self._actual.add(arrivals, _LEVEL_DECAY)
             self._usual.add(self._usual_now, _LEVEL_DECAY)
@@ -91,9 +95,7 @@ class DemandRecord:
         usual
             Launches a minute of past weeks; None without any.
         """
-        if lead != self._lead:
-            self._lead = lead
-            self._decay = 0.5 ** (1 / max(self.settings.memory * lead, 1.0))
+        self._lead = lead
         self.held_expected.add(minute, expected)
         self.held_launches.add(minute, launches)
         self._usual_now = usual
@@ -110,6 +112,14 @@ class DemandRecord:
             self._said.clear()
         self._said[minute] = (expected, deviation, assured)
         self._is_awaiting = is_awaiting
+
+    def _decay(self, rate: float) -> float:
+        """Factor by which a minute shrinks in the recent rate; 0 before the first forecast."""
+        if not self._lead:
+            return 0.0
+        shortest, longest = _SHORTEST_MEMORY * self._lead, _LONGEST_MEMORY * self._lead
+        half_life = self.settings.memory / rate if rate * longest > self.settings.memory else longest
+        return float(0.5 ** (1 / max(half_life, shortest)))
 
     def _learn(self, end: int, arrivals: int) -> None:
         said = self._said.pop(end - self._lead, None)

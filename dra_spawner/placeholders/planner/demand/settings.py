@@ -23,8 +23,9 @@ class DemandSettings:
     hit_rate: float = 0.99
     """Share of launches that should find a warm placeholder; more than 0, less than 1. `quantile.hit_rate_of_costs`
     computes one from costs."""
-    memory: float = 2.0
-    """Half-life of the recent rate, in lead times."""
+    memory: float = 6.0
+    """Half-life of the recent rate, in launches: many launches tell a change sooner. It is at least half a lead time
+    and at most six."""
     hold: float = 4.0
     """Time for which a number is kept after demand has fallen, in lead times: a node takes one to come back."""
     burstiness: float = 0.5
