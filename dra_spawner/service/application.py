@@ -31,12 +31,15 @@ from dra_spawner.kube.connect import ClusterAddress, ClusterNotFound, connect, o
 from dra_spawner.kube.leader import LeaderElector, LeaseTimes
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.context import ServiceContext
+from dra_spawner.service.history_keeper import HistoryKeeper
+from dra_spawner.service.history_traits import HistoryTraits
 from dra_spawner.service.http.limited_server import LimitedServer
 from dra_spawner.service.http.web_application import web_application
 from dra_spawner.service.hub_traits import HubTraits
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.limit_traits import LimitTraits
 from dra_spawner.service.listening import interface_of, log_request
+from dra_spawner.service.metrics.history_metrics import register_history
 from dra_spawner.service.metrics.placeholder_metrics import register_placeholders
 from dra_spawner.service.metrics.time_metrics import register_times
 from dra_spawner.service.placeholder_traits import PlaceholderTraits
@@ -51,7 +54,7 @@ _RETRY_SECONDS: Final = 15.0
 _CLOSE_SECONDS: Final = 5.0
 
 
-class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
+class DRASpawnerService(HubTraits, HistoryTraits, LimitTraits, PlaceholderTraits, Application):
     """The service beside the hub."""
 
     name = names.SERVICE
@@ -294,20 +297,31 @@ class DRASpawnerService(HubTraits, LimitTraits, PlaceholderTraits, Application):
             if self.pod_name:
                 pod = ObjectKey(self.namespace, self.pod_name)
                 context.leader_label = LeaderLabel(api, watch, elector, pod)
-            async with controller, asyncio.TaskGroup() as tasks:
+            history = context.history = self.new_history(controller, context.decisions)
+            register_history(context.registry, history)
+            # The history ends last: a database that hangs keeps no Lease.
+            async with history, controller, asyncio.TaskGroup() as tasks:
                 # An error of one ends the process: a leader that follows nothing would do nothing.
                 tasks.create_task(watch.wait_ended())
                 tasks.create_task(controller.wait_ended())
                 tasks.create_task(_freeze_garbage_collection(watch))
                 if context.leader_label is not None:
                     tasks.create_task(context.leader_label.run())
-                tasks.create_task(elector.run(lambda: controller.lead(elector.require)))
+                tasks.create_task(elector.run(lambda: self._lead(controller, elector, history)))
+
+    async def _lead(self, controller: PlaceholderController, elector: LeaderElector, history: HistoryKeeper) -> None:
+        """What this replica does while it leads."""
+        async with history.leading():
+            await controller.lead(elector.require)
 
     def new_watch(self, api: KubernetesApi) -> ClusterWatch:
         return ClusterWatch(api)
 
     def new_controller(self, api: KubernetesApi, watch: ClusterWatch, decisions: DecisionLog) -> PlaceholderController:
         return PlaceholderController(api, watch, decisions, self.controller_settings())
+
+    def new_history(self, controller: PlaceholderController, decisions: DecisionLog) -> HistoryKeeper:
+        return HistoryKeeper(self.history_settings(), controller, decisions)
 
     def new_elector(self, api: KubernetesApi) -> LeaderElector:
         seconds = self.lease_seconds

@@ -15,6 +15,7 @@ from dra_spawner.kube.leader import LeaderElector
 from dra_spawner.placeholders.controller.availability import Availability
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.service.chart_parts import ChartParts
+from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.idle_devices import IdleDevices
 from dra_spawner.service.leader_label import LeaderLabel
 from dra_spawner.service.node_figures import NodeFigures
@@ -57,6 +58,8 @@ class ServiceContext:
     controller: PlaceholderController | None = None
     availability: Availability | None = None
     chart_parts: ChartParts | None = None
+    history: HistoryKeeper | None = None
+    """None where no history is kept."""
     settings_problems: tuple[str, ...] = ()
     """Unknown settings, as sentences."""
     startup_problem: str = ""
@@ -132,4 +135,6 @@ class ServiceContext:
             found += self.controller.problems()
         if self.chart_parts is not None:
             found += self.chart_parts.problems()
+        if self.history is not None:
+            found += self.history.problems()
         return tuple(found)

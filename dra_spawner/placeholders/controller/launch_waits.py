@@ -16,7 +16,7 @@ from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 from dra_spawner.simulator.pods import Pod
 
-__all__ = ["LaunchOutcome", "LaunchWaits"]
+__all__ = ["BoundServer", "LaunchOutcome", "LaunchWaits"]
 
 #: Age at which a reservation is forgotten.
 _LONGEST: Final = timedelta(minutes=10)
@@ -33,6 +33,24 @@ class LaunchOutcome(StrEnum):
     NODE_WAIT = "node_wait"
     #: Otherwise: free capacity, or preemption.
     MISS = "miss"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundServer:
+    """A server that got a node.
+
+    Attributes
+    ----------
+    since
+        When its pod was seen first, or was created.
+    seconds
+        From then until it had a node.
+    """
+
+    pod: Pod
+    outcome: LaunchOutcome
+    since: datetime
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +74,11 @@ class LaunchWaits:
         self._now = now
         self._waiting: dict[ObjectKey, _Waits] = {}
         self._reserved: dict[ObjectKey, datetime] = {}
-        self._callbacks: list[Callable[[str, LaunchOutcome, float], None]] = []
+        self._callbacks: list[Callable[[BoundServer], None]] = []
         watch.on_change(self._note)
 
-    def on_launch(self, callback: Callable[[str, LaunchOutcome, float], None]) -> None:
-        """Register a callback for each server that got a node: its shape, the outcome and the seconds."""
+    def on_launch(self, callback: Callable[[BoundServer], None]) -> None:
+        """Register a callback for each server that got a node."""
         self._callbacks.append(callback)
 
     def reservation(self, namespace: str, pod: str) -> None:
@@ -74,7 +92,7 @@ class LaunchWaits:
             return
         key = change.key
         pod = self._watch.snapshot.pods.get(key) if change.type is not ChangeType.REMOVED else None
-        if pod is None or pod.is_deleted or pod.is_finished or not self._is_users(pod):
+        if pod is None or pod.is_deleted or pod.is_finished or not self.is_server(pod):
             self._waiting.pop(key, None)
             return
         known = self._waiting.get(key)
@@ -90,25 +108,32 @@ class LaunchWaits:
 
     def _tell(self, key: ObjectKey, pod: Pod, since: datetime) -> None:
         seconds = max((self._now() - since).total_seconds(), 0.0)
-        outcome = self._outcome(key, pod, since)
+        bound = BoundServer(pod, self._outcome(key, pod, since), since, seconds)
         for callback in self._callbacks:
-            callback(pod.labels.get(names.SHAPE, ""), outcome, seconds)
+            callback(bound)
 
     def _outcome(self, key: ObjectKey, pod: Pod, since: datetime) -> LaunchOutcome:
         reserved = self._reserved.pop(key, None) is not None
         # A pod that missed its reservation has a claim of its own.
-        if any(self._is_warm(pod.namespace, each.claim) for each in pod.claims) or (reserved and not pod.claims):
+        if self.has_warm_claim(pod) or (reserved and not pod.claims):
             return LaunchOutcome.HIT
+        return LaunchOutcome.NODE_WAIT if self.is_older_than_node(pod, since) else LaunchOutcome.MISS
+
+    def has_warm_claim(self, pod: Pod) -> bool:
+        """Whether a pod names the claim of a placeholder."""
+        return any(self._is_warm(pod.namespace, each.claim) for each in pod.claims)
+
+    def is_older_than_node(self, pod: Pod, since: datetime) -> bool:
+        """Whether the pod's node was created after a time."""
         node = self._watch.snapshot.nodes.get(pod.node_name)
-        if node is not None and self._now() - age(node.node.created, self._now()) > since:
-            return LaunchOutcome.NODE_WAIT
-        return LaunchOutcome.MISS
+        return node is not None and self._now() - age(node.node.created, self._now()) > since
 
     def _is_warm(self, namespace: str, name: str | None) -> bool:
         claim = self._watch.snapshot.claims.get(ObjectKey(namespace, name)) if name else None
         return claim is not None and claim.labels.get(names.COMPONENT) == names.PLACEHOLDER
 
-    def _is_users(self, pod: Pod) -> bool:
+    def is_server(self, pod: Pod) -> bool:
+        """Whether a pod is a user's server."""
         return pod.labels.get(names.COMPONENT) == names.USER_SERVER and (
             self._namespaces is None or pod.namespace in self._namespaces
         )

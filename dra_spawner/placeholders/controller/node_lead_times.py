@@ -15,7 +15,7 @@ from dra_spawner.placeholders.planner.view import age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
 
-__all__ = ["LeadPhase", "NodeLeadTimes"]
+__all__ = ["LeadPhase", "NodeLeadTimes", "ReachedPhase"]
 
 #: Longest lead time; a node that takes longer counts as broken.
 _LONGEST: Final = timedelta(hours=2)
@@ -32,6 +32,32 @@ class LeadPhase(StrEnum):
     SLICES = "slices"
     #: Images are there too, so it is open to users. Not counted if it was opened by the deadline.
     IMAGES = "images"
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedPhase:
+    """A node that has come to something.
+
+    Attributes
+    ----------
+    kind
+        Value of the label; empty without it.
+    bounded_kind
+        The same for metrics: ``none`` without the label, ``other`` where there are too many.
+    """
+
+    node: str
+    uid: str
+    kind: str
+    bounded_kind: str
+    phase: LeadPhase
+    created: datetime
+    at: datetime
+
+    @property
+    def seconds(self) -> float:
+        """Since the node was made."""
+        return max((self.at - self.created).total_seconds(), 0.0)
 
 
 @dataclass(slots=True)
@@ -69,11 +95,11 @@ class NodeLeadTimes:
         self._began = now()
         self._young: dict[str, _Young] = {}
         self._kinds: set[str] = set()
-        self._callbacks: list[Callable[[str, LeadPhase, float], None]] = []
+        self._callbacks: list[Callable[[ReachedPhase], None]] = []
         watch.on_change(self._note)
 
-    def on_reached(self, callback: Callable[[str, LeadPhase, float], None]) -> None:
-        """Register a callback for each phase: the node's kind, the phase, and the seconds since the node's creation."""
+    def on_reached(self, callback: Callable[[ReachedPhase], None]) -> None:
+        """Register a callback for each phase that a node reaches."""
         self._callbacks.append(callback)
 
     def _note(self, change: Change) -> None:
@@ -118,9 +144,11 @@ class NodeLeadTimes:
         for phase in LeadPhase:
             if phase not in young.reached and self._has_reached(phase, name, young, kind):
                 young.reached.add(phase)
-                seconds = max((self._now() - young.created).total_seconds(), 0.0)
+                observed = self._watch.observed(Kind.NODE, ObjectKey("", name))
+                uid = observed.uid if observed is not None else ""
+                reached = ReachedPhase(name, uid, kind, self._told_kind(kind), phase, young.created, self._now())
                 for callback in self._callbacks:
-                    callback(self._told_kind(kind), phase, seconds)
+                    callback(reached)
 
     def _has_reached(self, phase: LeadPhase, name: str, young: _Young, kind: str) -> bool:
         match phase:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from dra_spawner.placeholders.controller.launch_waits import LaunchOutcome
-from dra_spawner.placeholders.controller.node_lead_times import LeadPhase
+from dra_spawner import names
+from dra_spawner.placeholders.controller.launch_waits import BoundServer
+from dra_spawner.placeholders.controller.node_lead_times import ReachedPhase
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.choice_names import is_combination, profile_of
 
@@ -34,13 +35,14 @@ def register_times(registry: CollectorRegistry, controller: PlaceholderControlle
         registry=registry,
     )
 
-    def note_lead(kind: str, phase: LeadPhase, seconds: float) -> None:
+    def note_lead(reached: ReachedPhase) -> None:
         if controller.leads:
-            lead.labels(kind, phase.value).observe(seconds)
+            lead.labels(reached.bounded_kind, reached.phase.value).observe(reached.seconds)
 
-    def note_wait(shape: str, outcome: LaunchOutcome, seconds: float) -> None:
+    def note_wait(bound: BoundServer) -> None:
         if controller.leads:
-            wait.labels(_profile(controller, shape), outcome.value).observe(seconds)
+            profile = _profile(controller, bound.pod.labels.get(names.SHAPE, ""))
+            wait.labels(profile, bound.outcome.value).observe(bound.seconds)
 
     controller.node_lead_times.on_reached(note_lead)
     controller.launch_waits.on_launch(note_wait)

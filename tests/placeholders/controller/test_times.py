@@ -33,9 +33,13 @@ class Times:
         self.node("there-before", ready=True)
         hub = frozenset(("hub",))
         lead_times = NodeLeadTimes(self.watch, KIND, lambda kind: self.drivers.get(kind, ()), now=lambda: self.now)
-        lead_times.on_reached(lambda kind, phase, seconds: self.leads.append((kind, phase.value, seconds)))
+        lead_times.on_reached(
+            lambda each: self.leads.append((each.bounded_kind, each.phase.value, each.seconds)),
+        )
         self.waits = LaunchWaits(self.watch, namespaces or Namespaces(hub, hub, hub), now=lambda: self.now)
-        self.waits.on_launch(lambda shape, outcome, seconds: self.launches.append((shape, outcome.value, seconds)))
+        self.waits.on_launch(
+            lambda each: self.launches.append((each.pod.labels[names.SHAPE], each.outcome.value, each.seconds)),
+        )
 
     def after(self, seconds: float) -> Times:
         self.now += timedelta(seconds=seconds)

@@ -1,0 +1,507 @@
+"""The database of the history: what was written is there after a restart, and nothing is there twice."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    ColumnElement,
+    Connection,
+    Engine,
+    RowMapping,
+    Table,
+    and_,
+    case,
+    delete,
+    func,
+    or_,
+    select,
+    text,
+    tuple_,
+    type_coerce,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL
+
+from dra_spawner.history import migrations
+from dra_spawner.history.connecting import READS, engine_of, is_in_memory, parsed_url
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.history.records import (
+    SERVICE,
+    Launch,
+    MinuteCount,
+    NodeLeadTime,
+    PresentServers,
+    Record,
+    RecordedDecision,
+    WaitCause,
+)
+from dra_spawner.history.schema import EPOCH, MICROSECONDS, decisions, launches, node_lead_times, settings
+from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
+
+__all__ = ["Forgotten", "HistoryDatabase", "KeyFileError"]
+
+_KEY: Final = "key"
+_USER_NAMES: Final = "user_names"
+_LAST_SEEN: Final = "last_seen"
+#: Any number: an advisory lock of PostgreSQL, for who creates or upgrades the tables.
+_UPGRADE_LOCK: Final = 0x6472612D
+_PAGE: Final = 5_000
+_LONGEST_NAME: Final = 255
+_MINUTE: Final = 60 * MICROSECONDS
+
+
+class KeyFileError(Exception):
+    """The file with the key cannot be used."""
+
+
+class Forgotten(tuple[int, int]):
+    """How many launches, and how many decisions, were deleted."""
+
+    __slots__ = ()
+
+
+class HistoryDatabase:
+    """An open database. Its methods may be called from any thread; they block.
+
+    Every method raises ``sqlalchemy.exc.SQLAlchemyError`` where the database cannot be reached, is full or locked.
+
+    Parameters
+    ----------
+    engine
+        Of a database with the newest tables; `open` opens one.
+    names
+        How names of users are stored.
+    """
+
+    def __init__(self, engine: Engine, names: UserNames, *, in_memory: bool = False) -> None:
+        self._engine = engine
+        self.names = names
+        self.is_in_memory = in_memory
+        # A database in memory has one connection, for all threads.
+        self._lock = threading.RLock() if in_memory else contextlib.nullcontext()
+
+    @classmethod
+    def open(cls, url: str | URL, user_names: UserNameMode | None = None, key_file: str = "") -> Self:
+        """Connect, and create or upgrade the tables.
+
+        Parameters
+        ----------
+        user_names
+            How names of users are stored from now on; None as before. Where they are to be hashed, plain names that the
+            database has are hashed now, and decisions with plain names are deleted.
+        key_file
+            File with the key; empty where the database keeps it.
+
+        Raises
+        ------
+        NewerDatabase
+            If a newer version of this package made the tables.
+        HistoryUrlError, KeyFileError, OSError
+        """
+        parsed = parsed_url(url) if isinstance(url, str) else url
+        key = _key_of_file(key_file) if key_file else b""
+        engine = engine_of(parsed)
+        try:
+            with engine.begin() as connection:
+                if engine.dialect.name == "postgresql":
+                    connection.execute(text("SELECT pg_advisory_xact_lock(:number)"), {"number": _UPGRADE_LOCK})
+                migrations.upgrade(connection)
+                names = _names(connection, user_names, key)
+                if names.is_hashed:
+                    _hash_plain_names(connection, names)
+        except BaseException:
+            engine.dispose()
+            raise
+        return cls(engine, names, in_memory=is_in_memory(parsed))
+
+    def close(self) -> None:
+        """Close all connections. A database in memory is gone then."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._lock, self._engine.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Connection]:
+        with self._lock, self._engine.connect().execution_options(**{READS: True}) as connection:
+            yield connection
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def add(self, records: Iterable[Record]) -> None:
+        """Write records in one transaction, all or none.
+
+        A launch or lead time that is there already is completed: what was known first stays, as it is more exact than
+        what a restarted service finds.
+        """
+        groups = list(_grouped(records))
+        with self._writing() as connection:
+            for group in groups:
+                self._add_group(connection, group)
+
+    def _add_group(self, connection: Connection, group: Sequence[Record]) -> None:
+        first = group[0]
+        rows: list[dict[str, Any]]
+        match first:
+            case PresentServers():
+                for each in group:
+                    assert isinstance(each, PresentServers)
+                    _end_absent(connection, each.uids)
+            case Launch():
+                rows = [self._launch_row(each) for each in group if isinstance(each, Launch)]
+                self._upsert(connection, launches, rows)
+            case NodeLeadTime():
+                rows = [_lead_time_row(each) for each in group if isinstance(each, NodeLeadTime)]
+                self._upsert(connection, node_lead_times, rows)
+            case RecordedDecision():
+                rows = [self._decision_row(each) for each in group if isinstance(each, RecordedDecision)]
+                statement = self._insert(decisions).on_conflict_do_nothing(index_elements=["id"])
+                connection.execute(statement, rows)
+
+    def _upsert(self, connection: Connection, table: Table, rows: list[dict[str, Any]]) -> None:
+        statement = self._insert(table)
+        new = statement.excluded
+        key = next(iter(table.primary_key))
+        values: dict[str, ColumnElement[Any]] = {}
+        for column in table.columns:
+            if column.nullable:
+                values[column.name] = func.coalesce(column, new[column.name])
+        if table is node_lead_times:
+            # The oldest pod that waited for a node may be seen late.
+            values["asked"] = _earliest(node_lead_times.c.asked, new.asked)
+        else:
+            # An end that was seen says more than an estimate.
+            values["end_is_estimate"] = and_(launches.c.end_is_estimate, new.ended.is_(None))
+            values["ended"] = case(
+                (and_(launches.c.end_is_estimate, new.ended.is_not(None)), new.ended),
+                else_=func.coalesce(launches.c.ended, new.ended),
+            )
+        connection.execute(statement.on_conflict_do_update(index_elements=[key], set_=values), rows)
+
+    def _insert(self, table: Table) -> Any:
+        insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
+        return insert(table)
+
+    def _launch_row(self, launch: Launch) -> dict[str, Any]:
+        names, hashes = self.names, self.names.is_hashed and not launch.user_is_hashed
+        return {
+            "uid": _short(launch.uid),
+            "asked": launch.asked,
+            "profile": _short(launch.profile) or None,
+            "choice": _clean(launch.choice) or None,
+            "user_name": _short(names.hash(launch.user) if hashes else launch.user) or None,
+            "user_is_hashed": launch.user_is_hashed or names.is_hashed,
+            "pod": _short(names.hash(launch.pod) if hashes else launch.pod) or None,
+            "bound": launch.bound,
+            "running": launch.running,
+            "ended": launch.ended,
+            "end_is_estimate": launch.end_is_estimate,
+            "node": _short(launch.node) or None,
+            "warm": launch.warm,
+            "cause": launch.cause.value if launch.cause is not None else None,
+            "reason": _clean(names.without(launch.mentions, launch.reason)) or None,
+            "source": launch.source,
+        }
+
+    def _decision_row(self, recorded: RecordedDecision) -> dict[str, Any]:
+        decision, names = recorded.decision, self.names
+
+        def stored(words: str) -> str:
+            return _clean(names.without(recorded.mentions, words))
+
+        details = {name: stored(each) if isinstance(each, str) else each for name, each in decision.details.items()}
+        mentions = " ".join(sorted(map(names.stored, recorded.mentions)))
+        return {
+            "id": recorded.id,
+            "at": decision.at,
+            "kind": decision.kind,
+            "subject": stored(decision.subject),
+            "reason": stored(decision.reason),
+            "code": stored(decision.code),
+            "node": _short(decision.node),
+            "profile": _clean(decision.profile),
+            "outcome": stored(decision.outcome),
+            "details": json.dumps(details, ensure_ascii=False),
+            "mentions": f" {mentions} " if mentions else "",
+            "names_are_hashed": names.is_hashed,
+        }
+
+    def note_seen(self, now: datetime) -> None:
+        """Remember that the service sees the cluster; launches that end unseen afterwards ended no earlier."""
+        row = {"name": _LAST_SEEN, "value": now.isoformat()}
+        statement = self._insert(settings).values(row)
+        change = statement.on_conflict_do_update(index_elements=["name"], set_={"value": statement.excluded.value})
+        with self._writing() as connection:
+            connection.execute(change)
+
+    def delete_older(self, table: Table, column: Column[Any], before: datetime, most: int) -> int:
+        """Delete the rows of a table in which a time is earlier; at most so many at once.
+
+        Returns
+        -------
+        int
+            How many were deleted.
+        """
+        key = next(iter(table.primary_key))
+        found = select(key).where(column < before).limit(most)
+        with self._writing() as connection:
+            return connection.execute(delete(table).where(key.in_(found))).rowcount
+
+    def forget(self, user: str) -> Forgotten:
+        """Delete the launches of a user, and decisions about the user's servers."""
+        with self._writing() as connection:
+            whose = or_(
+                and_(launches.c.user_is_hashed, launches.c.user_name == self.names.hash(user)),
+                and_(~launches.c.user_is_hashed, launches.c.user_name == user),
+            )
+            pods = connection.scalars(select(launches.c.pod).where(whose, launches.c.pod.is_not(None)).distinct()).all()
+            about = 0
+            for pod in {*pods, self.names.hash(user), user}:
+                mentioned = decisions.c.mentions.contains(f" {pod} ", autoescape=True)
+                about += connection.execute(delete(decisions).where(mentioned)).rowcount
+            return Forgotten((connection.execute(delete(launches).where(whose)).rowcount, about))
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def launches(
+        self, begin: datetime | None = None, end: datetime | None = None, *, profile: str = ""
+    ) -> Iterator[Launch]:
+        """Launches that were asked for from `begin` on and before `end`, the oldest first.
+
+        They are read in pages, so a reader holds no transaction open while it works.
+        """
+        conditions = _between(launches.c.asked, begin, end)
+        if profile:
+            conditions.append(launches.c.profile == profile)
+        for row in self._pages(launches, launches.c.asked, launches.c.uid, conditions):
+            yield _launch(row)
+
+    def lead_times(
+        self, kind: str | None = None, begin: datetime | None = None, end: datetime | None = None
+    ) -> Iterator[NodeLeadTime]:
+        """Lead times of nodes of a kind (None: of all kinds) that were created in a time, the oldest first."""
+        conditions = _between(node_lead_times.c.created, begin, end)
+        if kind is not None:
+            conditions.append(node_lead_times.c.kind == kind)
+        for row in self._pages(node_lead_times, node_lead_times.c.created, node_lead_times.c.uid, conditions):
+            yield NodeLeadTime(**row)
+
+    def decisions(self, begin: datetime | None = None, end: datetime | None = None) -> Iterator[RecordedDecision]:
+        """Decisions of a time, the oldest first."""
+        conditions = _between(decisions.c.at, begin, end)
+        for row in self._pages(decisions, decisions.c.at, decisions.c.id, conditions):
+            yield _decision(row)
+
+    def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
+        """How many servers were asked for, by minute and profile; minutes without any are left out."""
+        return self._counts(launches.c.asked, begin, end)
+
+    def departures(self, begin: datetime, end: datetime) -> list[MinuteCount]:
+        """How many servers ended, by minute and profile."""
+        return self._counts(launches.c.ended, begin, end)
+
+    def service_began(self) -> datetime | None:
+        """When the first launch was asked for that the service recorded itself; None if there is none."""
+        with self._reading() as connection:
+            first = select(launches.c.asked).where(launches.c.source == SERVICE).order_by(launches.c.asked).limit(1)
+            return connection.scalar(first)
+
+    def known(self, uids: Sequence[str]) -> set[str]:
+        """Which of these launches are there."""
+        with self._reading() as connection:
+            return set(connection.scalars(select(launches.c.uid).where(launches.c.uid.in_(uids))))
+
+    def last_seen(self) -> datetime | None:
+        """When `note_seen` was last called; None if never."""
+        with self._reading() as connection:
+            return _last_seen(connection)
+
+    def _counts(self, column: Column[Any], begin: datetime, end: datetime) -> list[MinuteCount]:
+        minute = (type_coerce(column, BigInteger) // _MINUTE).label("minute")
+        counts = (
+            select(minute, launches.c.profile, func.count())
+            .where(*_between(column, begin, end))
+            .group_by(minute, launches.c.profile)
+            .order_by(minute, launches.c.profile)
+        )
+        with self._reading() as connection:
+            found = connection.execute(counts).all()
+        return [
+            MinuteCount(EPOCH + timedelta(minutes=int(minute)), profile or "", count)
+            for minute, profile, count in found
+        ]
+
+    def _pages(
+        self, table: Table, order: Column[Any], key: Column[Any], conditions: Sequence[ColumnElement[bool]]
+    ) -> Iterator[RowMapping]:
+        after: tuple[Any, Any] | None = None
+        while True:
+            wanted = select(table).where(*conditions).order_by(order, key).limit(_PAGE)
+            if after is not None:
+                wanted = wanted.where(
+                    tuple_(order, key) > tuple_(type_coerce(after[0], order.type), type_coerce(after[1], key.type))
+                )
+            with self._reading() as connection:
+                rows = connection.execute(wanted).mappings().all()
+            yield from rows
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1][order.name], rows[-1][key.name]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+
+def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Neighbours of one type together, in the order given."""
+    group: list[Record] = []
+    for record in records:
+        if group and type(group[0]) is not type(record):
+            yield group
+            group = []
+        group.append(record)
+    if group:
+        yield group
+
+
+def _clean(words: str) -> str:
+    """Text without NUL, which PostgreSQL does not take, and without halves of surrogate pairs."""
+    found = words.replace("\0", "")
+    return found if found.isascii() else found.encode(errors="replace").decode()
+
+
+def _short(words: str) -> str:
+    return _clean(words)[:_LONGEST_NAME]
+
+
+def _lead_time_row(lead_time: NodeLeadTime) -> dict[str, Any]:
+    return {
+        "uid": _short(lead_time.uid),
+        "node": _short(lead_time.node),
+        "kind": _short(lead_time.kind),
+        "created": lead_time.created,
+        "asked": lead_time.asked,
+        "ready": lead_time.ready,
+        "slices": lead_time.slices,
+        "images": lead_time.images,
+    }
+
+
+def _launch(row: RowMapping) -> Launch:
+    return Launch(
+        uid=row["uid"],
+        asked=row["asked"],
+        profile=row["profile"] or "",
+        choice=row["choice"] or "",
+        user=row["user_name"] or "",
+        user_is_hashed=row["user_is_hashed"],
+        pod=row["pod"] or "",
+        bound=row["bound"],
+        running=row["running"],
+        ended=row["ended"],
+        end_is_estimate=row["end_is_estimate"],
+        node=row["node"] or "",
+        warm=row["warm"],
+        cause=WaitCause(row["cause"]) if row["cause"] else None,
+        reason=row["reason"] or "",
+        source=row["source"],
+    )
+
+
+def _decision(row: RowMapping) -> RecordedDecision:
+    fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
+    decision = Decision(**{name: row[name] for name in fields}, details=json.loads(row["details"]))
+    return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
+
+
+def _between(column: Column[Any], begin: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:
+    found: list[ColumnElement[bool]] = []
+    if begin is not None:
+        found.append(column >= begin)
+    if end is not None:
+        found.append(column < end)
+    return found
+
+
+def _earliest(present: Column[Any], new: Column[Any]) -> ColumnElement[Any]:
+    return case((or_(present.is_(None), new < present), new), else_=present)
+
+
+def _end_absent(connection: Connection, present: frozenset[str]) -> None:
+    """End launches that the cluster does not show: when the service last saw it, or at their last known time."""
+    is_open = and_(launches.c.ended.is_(None), launches.c.source == SERVICE)
+    seen = _last_seen(connection)
+    columns = (launches.c.uid, launches.c.asked, launches.c.bound, launches.c.running)
+    for uid, *times in connection.execute(select(*columns).where(is_open)).all():
+        if uid not in present:
+            ended = max(filter(None, (*times, seen)))
+            change = {"ended": ended, "end_is_estimate": True}
+            connection.execute(update(launches).where(launches.c.uid == uid).values(change))
+
+
+# --- settings ---------------------------------------------------------------------------------------------------------
+
+
+def _last_seen(connection: Connection) -> datetime | None:
+    found = _setting(connection, _LAST_SEEN)
+    return datetime.fromisoformat(found) if found else None
+
+
+def _setting(connection: Connection, name: str) -> str:
+    return connection.scalar(select(settings.c.value).where(settings.c.name == name)) or ""
+
+
+def _set(connection: Connection, name: str, value: str) -> None:
+    connection.execute(delete(settings).where(settings.c.name == name))
+    connection.execute(settings.insert().values(name=name, value=value))
+
+
+def _names(connection: Connection, wanted: UserNameMode | None, key: bytes) -> UserNames:
+    """How names are stored; a random key is made and kept if there is none."""
+    before = _setting(connection, _USER_NAMES)
+    mode = wanted or UserNameMode(before or UserNameMode.HASHED)
+    if mode.value != before:
+        _set(connection, _USER_NAMES, mode.value)
+    if not key:
+        kept = _setting(connection, _KEY)
+        key = bytes.fromhex(kept) if kept else secrets.token_bytes(KEY_BYTES)
+        if not kept:
+            _set(connection, _KEY, key.hex())
+    return UserNames(key, mode)
+
+
+def _key_of_file(path: str) -> bytes:
+    try:
+        key = Path(path).read_bytes().strip()
+    except OSError as error:
+        raise KeyFileError(f"the key cannot be read from {path}: {error.strerror}") from None
+    if len(key) < KEY_BYTES:
+        raise KeyFileError(f"the key in {path} has {len(key)} bytes; it needs {KEY_BYTES} random ones or more")
+    return key
+
+
+def _hash_plain_names(connection: Connection, names: UserNames) -> None:
+    """Names from a time when they were stored as they are."""
+    connection.execute(delete(decisions).where(~decisions.c.names_are_hashed, decisions.c.mentions != ""))
+    plain = select(launches.c.uid, launches.c.user_name, launches.c.pod).where(~launches.c.user_is_hashed)
+    for uid, user, pod in connection.execute(plain).all():
+        hashed = {
+            "user_is_hashed": True,
+            "user_name": names.hash(user or "") or None,
+            "pod": names.hash(pod or "") or None,
+            "reason": None,
+        }
+        connection.execute(update(launches).where(launches.c.uid == uid).values(hashed))

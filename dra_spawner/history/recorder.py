@@ -1,0 +1,311 @@
+"""Writes records in a thread of its own: a caller never waits for the database, and never gets its errors."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, SQLAlchemyError, StatementError
+
+from dra_spawner.history.connecting import HistoryUrlError
+from dra_spawner.history.database import HistoryDatabase, KeyFileError
+from dra_spawner.history.migrations import NewerDatabase
+from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision
+from dra_spawner.history.retention import delete_expired
+
+__all__ = ["RecordOutcome", "Recorder", "RecorderLimits"]
+
+log = logging.getLogger(__name__)
+
+_UNAVAILABLE: Final = (SQLAlchemyError, NewerDatabase, HistoryUrlError, KeyFileError, OSError)
+_LONGEST_PROBLEM: Final = 300
+
+
+class RecordOutcome(StrEnum):
+    """What became of a record."""
+
+    WRITTEN = "written"
+    #: The queue was full while the database was away, or the database does not take this record.
+    DROPPED = "dropped"
+
+
+@dataclass(frozen=True, slots=True)
+class RecorderLimits:
+    """Limits and times of a recorder; all times in seconds."""
+
+    queue: int = 20_000
+    """Records that wait for the database; more are dropped."""
+    batch: int = 500
+    """Records in one transaction."""
+    gather: float = 1.0
+    """How long records are gathered, so that there are few transactions."""
+    first_retry: float = 1.0
+    longest_retry: float = 300.0
+    """The time between two attempts doubles from the first to the longest."""
+    seen: float = 60.0
+    """How often it is written that the service sees the cluster."""
+    expiry: float = 3600.0
+    """How often old records are looked for."""
+
+
+class Recorder:
+    """A bounded queue, and one thread that writes it.
+
+    While the database is full, locked, away or of a newer version, this is logged once, `problem` says it, and the
+    recorder tries again after a growing time. Records that the queue has no room for are counted and dropped. When the
+    database works again, `on_gap` is called, so that what the cluster still shows is recorded again.
+
+    Parameters
+    ----------
+    open_database
+        Opens the database; called in the thread, again after each error.
+    keep
+        Age after which launches and lead times are deleted.
+    on_gap
+        Called in the thread, and must return at once. It leads to a `PresentServers` among the records.
+    clock
+        Seconds that only go forward.
+    """
+
+    def __init__(
+        self,
+        open_database: Callable[[], HistoryDatabase],
+        keep: timedelta,
+        *,
+        on_gap: Callable[[], None] = lambda: None,
+        limits: RecorderLimits = RecorderLimits(),
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._open = open_database
+        self._keep = keep
+        self._on_gap = on_gap
+        self._limits = limits
+        self._clock = clock
+        self._now = now
+        self._queue: deque[Record] = deque()
+        self._woken = threading.Condition()
+        self._is_ending = False
+        self._is_paused = True
+        self._thread: threading.Thread | None = None
+        self._database: HistoryDatabase | None = None
+        self._problem = ""
+        self._delay = 0.0
+        self._retry_at = 0.0
+        self._seen_at = 0.0
+        self._expiry_at = 0.0
+        self._has_gap = False
+        self._awaits_present = False
+        self.counts: Counter[RecordOutcome] = Counter()
+        """Records since the start of the process."""
+
+    # --- for all threads ----------------------------------------------------------------------------------------------
+
+    @property
+    def problem(self) -> str:
+        """Why nothing can be written, as the end of a sentence; empty while the database works."""
+        return self._problem
+
+    @property
+    def queued(self) -> int:
+        """How many records wait for the database."""
+        return len(self._queue)
+
+    @property
+    def database(self) -> HistoryDatabase | None:
+        """The database, for reading; None while it is not open."""
+        return self._database
+
+    def record(self, record: Record) -> None:
+        """Write a record soon. It takes microseconds, and raises nothing."""
+        with self._woken:
+            if len(self._queue) >= self._limits.queue:
+                self.counts[RecordOutcome.DROPPED] += 1
+                self._has_gap = True
+                return
+            self._queue.append(record)
+
+    def resume(self, *, threaded: bool = True) -> None:
+        """Keep the database from now on: this process is the one that does.
+
+        Parameters
+        ----------
+        threaded
+            Whether a thread does the work; if not, call `work`.
+        """
+        with self._woken:
+            # Until it is recorded which servers there are, the last sign of life is of the process before.
+            self._is_paused, self._awaits_present = False, True
+        if self._thread is None and threaded:
+            # A daemon: a database that hangs must not keep the process from its end.
+            self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+            self._thread.start()
+
+    def pause(self) -> None:
+        """Write what is queued, and leave the database alone then: another process may keep it."""
+        self._is_paused = True
+
+    def stop(self, within_seconds: float = 2.0) -> None:
+        """Write what is queued if that is possible within a time, and end the thread."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        with self._woken:
+            self._is_ending = True
+            self._woken.notify()
+        thread.join(within_seconds)
+        if thread.is_alive():
+            log.warning("The history's last records may be lost: the database does not answer.")
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while True:
+            try:
+                wait = self.work()
+            except Exception:
+                # A mistake of this program; the service goes on.
+                log.exception("The history cannot be written.")
+                wait = self._limits.longest_retry
+            with self._woken:
+                if self._is_ending and (not self._queue or self._problem):
+                    break
+                if not self._is_ending and wait > 0:
+                    self._woken.wait_for(lambda: self._is_ending, wait)
+        self._close()
+
+    def work(self) -> float:
+        """Do what is due: open the database, write a batch, delete what is old.
+
+        Returns
+        -------
+        float
+            Seconds until there is something to do again.
+        """
+        now = self._clock()
+        if now < self._retry_at and not self._is_ending:
+            return self._retry_at - now
+        if self._is_paused and not self._queue:
+            return self._limits.gather
+        try:
+            database = self._database or self._opened()
+            self._note_gap()
+            if not self._is_paused:
+                # First, as it makes room.
+                self._delete_expired(database, now)
+            self._write_batch(database)
+            if not self._is_paused:
+                self._note_seen(database, now)
+        except _UNAVAILABLE as error:
+            self._failed(error, now)
+            return self._delay
+        self._worked()
+        if self._queue:
+            return 0.0 if len(self._queue) >= self._limits.batch else self._limits.gather
+        return self._limits.gather
+
+    def _opened(self) -> HistoryDatabase:
+        self._database = database = self._open()
+        return database
+
+    def _note_gap(self) -> None:
+        """Ask for all that the cluster shows, after records were dropped."""
+        with self._woken:
+            has_gap = self._has_gap and len(self._queue) < self._limits.queue // 2
+            if has_gap:
+                self._has_gap = False
+                # Until then the time at which the service was last seen is the beginning of the gap.
+                self._awaits_present = True
+        if has_gap:
+            self._on_gap()
+
+    def _write_batch(self, database: HistoryDatabase) -> None:
+        with self._woken:
+            batch = [self._queue[number] for number in range(min(len(self._queue), self._limits.batch))]
+        if not batch:
+            return
+        try:
+            database.add(batch)
+        except StatementError as error:
+            if not _is_about_values(error):
+                raise
+            self._write_singly(database, batch)
+        else:
+            self.counts[RecordOutcome.WRITTEN] += len(batch)
+        with self._woken:
+            for record in batch:
+                self._queue.popleft()
+                if isinstance(record, PresentServers):
+                    self._awaits_present = False
+
+    def _write_singly(self, database: HistoryDatabase, batch: list[Record]) -> None:
+        """Write all but the records that the database does not take."""
+        for record in batch:
+            try:
+                database.add((record,))
+            except StatementError as error:
+                if not _is_about_values(error):
+                    raise
+                self.counts[RecordOutcome.DROPPED] += 1
+                log.error("A record cannot be written: record=%s error=%s", _id_of(record), _told(error))
+            else:
+                self.counts[RecordOutcome.WRITTEN] += 1
+
+    def _note_seen(self, database: HistoryDatabase, now: float) -> None:
+        if now >= self._seen_at and not self._awaits_present:
+            database.note_seen(self._now())
+            self._seen_at = now + self._limits.seen
+
+    def _delete_expired(self, database: HistoryDatabase, now: float) -> None:
+        if now >= self._expiry_at:
+            is_unfinished = delete_expired(database, self._now(), self._keep)
+            self._expiry_at = now if is_unfinished else now + self._limits.expiry
+
+    def _failed(self, error: Exception, now: float) -> None:
+        if self._database is not None and not self._database.is_in_memory:
+            self._close()
+        problem = _told(error)
+        if not self._problem:
+            log.error("The history cannot be written; the service goes on without it: %s", problem)
+        self._problem = problem
+        self._delay = min(max(2 * self._delay, self._limits.first_retry), self._limits.longest_retry)
+        self._retry_at = now + self._delay
+
+    def _worked(self) -> None:
+        if self._problem:
+            log.info("The history is written again.")
+        self._problem, self._delay = "", 0.0
+
+    def _close(self) -> None:
+        database, self._database = self._database, None
+        if database is not None:
+            database.close()
+
+
+def _is_about_values(error: StatementError) -> bool:
+    """Whether a record is wrong, and not the database."""
+    return isinstance(error, DataError | IntegrityError) or not isinstance(error, DBAPIError)
+
+
+def _told(error: Exception) -> str:
+    """An error as the end of a sentence: the driver's words, without the statement."""
+    original = getattr(error, "orig", None)
+    words = " ".join(str(original or error).split()).rstrip(".")
+    return words[:_LONGEST_PROBLEM] or type(error).__name__
+
+
+def _id_of(record: Record) -> str:
+    match record:
+        case Launch() | NodeLeadTime():
+            return record.uid
+        case RecordedDecision():
+            return record.id
+        case PresentServers():
+            return "the servers that are present"

@@ -1,0 +1,37 @@
+"""Settings of the history."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from dra_spawner.history.user_names import UserNameMode
+
+__all__ = ["DEFAULT_DIRECTORY", "DEFAULT_FILE", "IN_MEMORY", "HistorySettings", "default_url"]
+
+DEFAULT_DIRECTORY: Final = Path("/var/lib/dra-spawner")
+"""Where a Deployment mounts a volume for the history."""
+DEFAULT_FILE: Final = "history.sqlite"
+IN_MEMORY: Final = "sqlite://"
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySettings:
+    """How the history is kept."""
+
+    url: str = ""
+    """SQLAlchemy's URL of the database; empty for `default_url`."""
+    keep: timedelta = timedelta(days=365)
+    """Age after which launches and lead times are deleted; 0 to record nothing at all."""
+    user_names: UserNameMode = UserNameMode.HASHED
+    key_file: str = ""
+    """File with the key of hashes; empty to keep a random key in the database."""
+
+
+def default_url(directory: Path = DEFAULT_DIRECTORY) -> str:
+    """A SQLite file in the directory if it can be written there, else a database in memory."""
+    is_writable = directory.is_dir() and os.access(directory, os.W_OK)
+    return f"sqlite:///{directory / DEFAULT_FILE}" if is_writable else IN_MEMORY

@@ -1,0 +1,42 @@
+"""Settings of the service about its history."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from traitlets import Dict, HasTraits, TraitError, validate
+
+from dra_spawner.history.settings import HistorySettings
+from dra_spawner.service.history_settings import HistorySettingsError, read_history
+
+__all__ = ["HistoryTraits"]
+
+
+class HistoryTraits(HasTraits):
+    """Mixed into the application."""
+
+    history = Dict(
+        help="""
+        Where launches, lead times of nodes and decisions are recorded, and for how long (docs/history.md)::
+
+            c.DRASpawnerService.history = {"url": "postgresql://dra@db/history", "keep_days": 365}
+
+        `url`: of the database, SQLite or PostgreSQL; leave a password to `$PGPASSWORD` or `$PGPASSFILE`. By default a
+        file in `/var/lib/dra-spawner` if that directory can be written, else memory, which ends with the process.
+        `keep_days`: days until records are deleted (365), decisions after 30 at the latest; 0 records nothing.
+        `user_names`: `hashed` (default) or `plain`. `key_file`: file with the key of hashes, at least 32 random bytes;
+        by default the database keeps a random key.
+        """
+    ).tag(config=True)
+
+    @validate("history")
+    def _validate_history(self, proposal: Any) -> Any:
+        try:
+            read_history(proposal["value"])
+        except HistorySettingsError as error:
+            raise TraitError(str(error)) from None
+        return proposal["value"]
+
+    def history_settings(self) -> HistorySettings:
+        """These settings, for the recorder."""
+        return read_history(self.history)

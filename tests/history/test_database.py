@@ -1,0 +1,319 @@
+"""The database of the history, on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import SQLAlchemyError
+
+from dra_spawner.history import migrations
+from dra_spawner.history.connecting import HistoryUrlError, engine_of, parsed_url
+from dra_spawner.history.database import HistoryDatabase, KeyFileError
+from dra_spawner.history.migrations import NewerDatabase
+from dra_spawner.history.records import MinuteCount, PresentServers, WaitCause
+from dra_spawner.history.retention import DECISIONS_KEPT, delete_expired
+from dra_spawner.history.schema import METADATA
+from dra_spawner.history.user_names import UserNameMode, UserNames
+from tests.history.records import START, after, decision, launch, lead_time
+
+DAY = timedelta(days=1)
+
+
+# --- what is written is there -----------------------------------------------------------------------------------------
+
+
+def test_a_launch_comes_back_as_it_was_written_and_survives_the_process(url: str) -> None:
+    whole = launch(
+        "1",
+        0.123456,
+        choice="gpu/memory=large",
+        bound=after(1),
+        running=after(2),
+        ended=after(3),
+        node="n1",
+        warm=True,
+        cause=WaitCause.NODE,
+        reason="no node has room for hub/jupyter-ada",
+        mentions=("jupyter-ada",),
+    )
+    first = HistoryDatabase.open(url)
+    first.add([whole, launch("2", 1, user="", pod="", profile="")])
+    first.close()
+    database = HistoryDatabase.open(url)
+    found = list(database.launches())
+    database.close()
+    pod = database.names.hash("jupyter-ada")
+    stored = {"user": database.names.hash("ada"), "pod": pod, "user_is_hashed": True, "mentions": ()}
+    assert found[0] == replace(whole, **stored, reason=f"no node has room for hub/{pod}")
+    assert found[1] == replace(launch("2", 1), user="", pod="", profile="", user_is_hashed=True)
+
+
+def test_a_lead_time_and_a_decision_come_back(database: HistoryDatabase) -> None:
+    whole = lead_time(asked=after(-60), ready=after(40), slices=after(60), images=after(300))
+    made = decision(reason='A "why" with ünïcode.', code="c", node="n", profile="p", outcome="done", details={"a": 1.5})
+    database.add([whole, made, lead_time("n2", 10, kind="cpu")])
+    assert list(database.lead_times()) == [whole, lead_time("n2", 10, kind="cpu")]
+    assert list(database.lead_times("cpu")) == [lead_time("n2", 10, kind="cpu")]
+    assert list(database.decisions()) == [made]
+
+
+def test_what_is_written_again_is_completed_and_not_there_twice(database: HistoryDatabase) -> None:
+    database.add([launch("1", 0.5), decision(), lead_time()])
+    database.add([launch("1", 0, bound=after(1.5), node="n"), decision(), lead_time(ready=after(40), asked=after(-10))])
+    # As a service that was restarted finds it: the API has whole seconds.
+    database.add([launch("1", 0, bound=after(1), running=after(9), node="n"), lead_time(asked=after(-20))])
+    (found,) = database.launches()
+    assert (found.asked, found.bound, found.running, found.ended) == (after(0.5), after(1.5), after(9), None)
+    (node,) = database.lead_times()
+    assert (node.asked, node.ready) == (after(-20), after(40)), "the oldest pod may be seen late"
+    assert len(list(database.decisions())) == 1
+
+
+def test_an_error_leaves_nothing_of_its_batch(database: HistoryDatabase) -> None:
+    wrong: Any = replace(launch("2"), asked=None)
+    with pytest.raises(SQLAlchemyError):
+        database.add([launch("1"), wrong])
+    assert list(database.launches()) == []
+
+
+@pytest.mark.parametrize("words", ["a\0b", "a\ud800b", "x" * 1000])
+def test_strange_texts_are_taken(database: HistoryDatabase, words: str) -> None:
+    database.add([launch(words, user=words, pod=words, node=words, reason=words), decision(reason=words)])
+    assert len(list(database.launches())) == len(list(database.decisions())) == 1
+
+
+def test_servers_that_are_gone_unseen_ended_when_the_service_was_last_seen(database: HistoryDatabase) -> None:
+    database.add([launch("here"), launch("gone"), launch("late", 900), launch("done", ended=after(5))])
+    database.add([launch("other", source="csv")])
+    database.note_seen(after(600))
+    assert database.last_seen() == after(600)
+    database.add([PresentServers(frozenset(("here",)))])
+    ends = {each.uid: (each.ended, each.end_is_estimate) for each in database.launches()}
+    assert ends == {
+        "here": (None, False),
+        "gone": (after(600), True),
+        "late": (after(900), True),
+        "done": (after(5), False),
+        "other": (None, False),
+    }
+    database.add([launch("gone", ended=after(700))])
+    (seen,) = (each for each in database.launches() if each.uid == "gone")
+    assert (seen.ended, seen.end_is_estimate) == (after(700), False), "an end that was seen replaces an estimate"
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+def test_launches_of_a_time_and_a_profile_in_pages(database: HistoryDatabase) -> None:
+    database.add(launch(f"{number:05}", number // 2, profile=f"p{number % 2}") for number in range(10_100))
+    assert [each.uid for each in database.launches(after(10), after(12))] == ["00020", "00021", "00022", "00023"]
+    assert [each.uid for each in database.launches(after(10), after(12), profile="p1")] == ["00021", "00023"]
+    assert [each.uid for each in database.launches()] == [f"{number:05}" for number in range(10_100)]
+
+
+def test_counts_by_minute_and_profile(database: HistoryDatabase) -> None:
+    for number, (seconds, profile) in enumerate([(0, "a"), (59.9, "a"), (60, "b"), (61, "a"), (200, "")]):
+        database.add([launch(str(number), seconds, profile=profile, ended=after(seconds + 120))])
+    expected = [(0, "a", 2), (1, "a", 1), (1, "b", 1)]
+    arrivals = database.arrivals(START, after(180))
+    assert (
+        sorted((int((each.minute - START).total_seconds() // 60), each.profile, each.count) for each in arrivals)
+        == expected
+    )
+    assert database.arrivals(after(180), after(300)) == [MinuteCount(after(180), "", 1)]
+    assert {each.minute for each in database.departures(START, after(179))} == {after(120)}
+
+
+def test_when_the_service_began(database: HistoryDatabase) -> None:
+    assert database.service_began() is None
+    database.add([launch("1", 5), launch("2", 3), launch("3", 1, source="csv")])
+    assert database.service_began() == after(3)
+    assert database.known(["1", "4"]) == {"1"}
+
+
+# --- names of users ---------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def connection_to(url: str) -> Iterator[Connection]:
+    """A connection of somebody else."""
+    engine = engine_of(parsed_url(url))
+    with engine.begin() as connection:
+        yield connection
+    engine.dispose()
+
+
+def stored_texts(url: str) -> str:
+    """All that the database has, as a reader of its tables sees it."""
+    with connection_to(url) as connection:
+        return str([connection.execute(text(f"SELECT * FROM {table}")).all() for table in METADATA.tables])
+
+
+def test_no_name_of_a_user_is_stored(database: HistoryDatabase, url: str) -> None:
+    about = decision(
+        "1",
+        0,
+        "jupyter-ada",
+        subject="Pod hub/jupyter-ada",
+        reason="For hub/jupyter-ada.",
+        details={"for": "hub/jupyter-ada"},
+    )
+    database.add([launch(reason="waits for jupyter-ada", mentions=("jupyter-ada",)), about])
+    assert "ada" not in stored_texts(url)
+    (found,) = database.decisions()
+    pod = database.names.hash("jupyter-ada")
+    assert (found.decision.subject, found.decision.reason) == (f"Pod hub/{pod}", f"For hub/{pod}.")
+    assert (found.decision.details, found.mentions) == ({"for": f"hub/{pod}"}, (pod,))
+
+
+def test_one_user_has_one_hash_in_a_database_and_another_one_elsewhere(url: str, tmp_path: Path) -> None:
+    database = HistoryDatabase.open(url)
+    database.add([launch("1"), launch("2", 1), launch("3", 2, user="bob")])
+    ada, again, bob = (each.user for each in database.launches())
+    database.close()
+    assert ada == again != bob
+    assert HistoryDatabase.open(url).names.hash("ada") == ada
+    other = HistoryDatabase.open(f"sqlite:///{tmp_path / 'other.sqlite'}")
+    assert other.names.hash("ada") != ada
+
+
+def test_a_key_in_a_file_is_not_in_the_database(url: str, tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(b"k" * 40 + b"\n")
+    database = HistoryDatabase.open(url, key_file=str(path))
+    assert database.names.hash("ada") == UserNames(b"k" * 40).hash("ada")
+    assert "key" not in stored_texts(url)
+
+
+@pytest.mark.parametrize(("content", "told"), [(b"short", "has 5 bytes; it needs 32"), (None, "No such file")])
+def test_a_key_that_cannot_be_used(url: str, tmp_path: Path, content: bytes | None, told: str) -> None:
+    path = tmp_path / "key"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(KeyFileError, match=told):
+        HistoryDatabase.open(url, key_file=str(path))
+
+
+def test_plain_names_are_hashed_when_they_are_no_longer_wanted(url: str) -> None:
+    plain = HistoryDatabase.open(url, UserNameMode.PLAIN)
+    plain.add(
+        [
+            launch(reason="for jupyter-ada", mentions=("jupyter-ada",)),
+            decision("1", 0, "jupyter-ada", reason="For jupyter-ada"),
+            decision("2"),
+        ]
+    )
+    (found,) = plain.launches()
+    assert (found.user, found.pod, found.user_is_hashed) == ("ada", "jupyter-ada", False)
+    plain.close()
+    as_before = HistoryDatabase.open(url)
+    assert as_before.names.mode is UserNameMode.PLAIN, "as the last one wanted it"
+    as_before.close()
+    hashed = HistoryDatabase.open(url, UserNameMode.HASHED)
+    assert "ada" not in stored_texts(url)
+    assert [each.user for each in hashed.launches()] == [hashed.names.hash("ada")]
+    assert [each.id for each in hashed.decisions()] == ["2"]
+    hashed.close()
+
+
+@pytest.mark.parametrize("mode", list(UserNameMode))
+def test_a_user_is_forgotten(url: str, mode: UserNameMode) -> None:
+    database = HistoryDatabase.open(url, mode)
+    database.add([launch("1"), launch("2", 1), launch("3", 2, user="ada2", pod="jupyter-ada2")])
+    database.add(
+        [
+            decision("1", 0, "jupyter-ada"),
+            decision("2", 0, "jupyter-ada2"),
+            decision("3"),
+            decision("4", 0, "jupyter-ada", "jupyter-ada2"),
+        ]
+    )
+    assert database.forget("ada") == (2, 2)
+    assert database.forget("ada") == (0, 0)
+    assert [each.uid for each in database.launches()] == ["3"]
+    assert [each.id for each in database.decisions()] == ["2", "3"]
+    database.close()
+
+
+# --- retention --------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_too_old_is_deleted_a_little_at_a_time(database: HistoryDatabase) -> None:
+    now = START + 100 * DAY
+    database.add(launch(str(day), day * DAY.total_seconds()) for day in range(100))
+    database.add(decision(str(day), day * DAY.total_seconds()) for day in range(100))
+    database.add(lead_time(str(day), day * DAY.total_seconds()) for day in range(100))
+    rounds = 1
+    while delete_expired(database, now, timedelta(days=40), at_once=25):
+        rounds += 1
+    assert rounds == 3
+    assert next(each.asked for each in database.launches()) == START + 60 * DAY
+    assert next(each.created for each in database.lead_times()) == START + 60 * DAY
+    assert next(each.decision.at for each in database.decisions()) == now - DECISIONS_KEPT
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("database")
+def test_migrations_make_the_tables_that_the_code_has(url: str) -> None:
+    with connection_to(url) as connection:
+        context = MigrationContext.configure(
+            connection,
+            opts={"compare_type": True, "include_object": lambda found, name, *_: not str(name).endswith("_version")},
+        )
+        assert compare_metadata(context, METADATA) == []
+
+
+def test_a_newer_database_is_refused_and_left_alone(url: str) -> None:
+    database = HistoryDatabase.open(url)
+    database.add([launch()])
+    with connection_to(url) as connection:
+        connection.execute(text("UPDATE dra_spawner_history_version SET version_num = '9999'"))
+    with pytest.raises(NewerDatabase, match="its version '9999' is not known to this version of dra-spawner"):
+        HistoryDatabase.open(url)
+    assert len(list(database.launches())) == 1
+    database.close()
+
+
+def test_a_database_shared_with_another_program_keeps_its_tables(url: str) -> None:
+    with connection_to(url) as connection:
+        connection.execute(text("CREATE TABLE alembic_version (version_num VARCHAR(32))"))
+        connection.execute(text("INSERT INTO alembic_version VALUES ('theirs')"))
+    HistoryDatabase.open(url).close()
+    with connection_to(url) as connection:
+        assert connection.scalar(text("SELECT version_num FROM alembic_version")) == "theirs"
+        assert migrations.version_of(connection) == migrations.newest_version()
+
+
+def test_a_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    database = HistoryDatabase.open(f"sqlite:///{path}")
+    database.add([launch()])
+    assert {stat.S_IMODE(each.stat().st_mode) for each in tmp_path.iterdir()} == {0o600}
+    database.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "allowed"),
+    [
+        ("", "a URL like sqlite:"),
+        ("/var/lib/history.sqlite", "a URL like sqlite:"),
+        ("mysql://db/history", "a URL that begins with sqlite: or postgresql:"),
+        ("postgresql+nosuchdriver://db/history", "a driver that is installed, and nosuchdriver is not"),
+        ("postgresql://db:port/history", "a URL like sqlite:"),
+    ],
+)
+def test_a_url_of_no_database(wrong: str, allowed: str) -> None:
+    with pytest.raises(HistoryUrlError, match=allowed):
+        parsed_url(wrong)

@@ -1,0 +1,308 @@
+"""The recorder: whatever happens to its database, the caller notices nothing."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from dra_spawner.history.connecting import engine_of, parsed_url
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.recorder import Recorder, RecorderLimits, RecordOutcome
+from dra_spawner.history.records import PresentServers
+from dra_spawner.history.retention import MEMORY_KEPT
+from tests.history.postgresql import PostgresqlServer
+from tests.history.records import after, launch
+from tests.polling import eventually_sync
+
+LIMITS = RecorderLimits(queue=10, batch=4, gather=1, first_retry=1, longest_retry=8, seen=60, expiry=3600)
+
+
+class Working:
+    """A recorder whose work is done by hand, by a clock of its own."""
+
+    def __init__(self, url: str, **more: Any) -> None:
+        self.url = url
+        self.seconds = 0.0
+        self.gaps = 0
+        self.recorder = Recorder(
+            lambda: HistoryDatabase.open(url),
+            more.pop("keep", timedelta(days=100)),
+            on_gap=self._note_gap,
+            limits=replace(LIMITS, **more),
+            clock=lambda: self.seconds,
+            now=lambda: after(self.seconds),
+        )
+        # Without its thread.
+        self.recorder.resume(threaded=False)
+
+    def work(self, seconds: float = 0) -> float:
+        self.seconds += seconds
+        return self.recorder.work()
+
+    def written(self) -> list[str]:
+        database = HistoryDatabase.open(self.url)
+        found = [each.uid for each in database.launches()]
+        database.close()
+        return found
+
+    def counts(self) -> tuple[int, int]:
+        counts = self.recorder.counts
+        return counts[RecordOutcome.WRITTEN], counts[RecordOutcome.DROPPED]
+
+    def _note_gap(self) -> None:
+        self.gaps += 1
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "history.sqlite"
+
+
+@pytest.fixture
+def working(path: Path) -> Working:
+    return Working(f"sqlite:///{path}")
+
+
+def test_records_are_written_in_batches(working: Working) -> None:
+    for number in range(10):
+        working.recorder.record(launch(str(number), number))
+    assert working.work() == 0, "a whole batch is left"
+    assert working.recorder.queued == 6
+    working.work()
+    working.work()
+    assert working.work() == LIMITS.gather
+    assert working.written() == [str(number) for number in range(10)]
+    assert working.counts() == (10, 0)
+
+
+def test_a_standby_leaves_the_database_alone(working: Working, path: Path) -> None:
+    working.recorder.pause()
+    working.work(100)
+    assert not path.exists()
+    working.recorder.record(launch())
+    working.work()
+    assert working.written() == ["1"], "what was queued before is written"
+    database = working.recorder.database
+    assert database is not None
+    assert database.last_seen() is None
+
+
+def test_the_last_sign_of_life_is_of_the_process_before_until_the_servers_are_known(working: Working) -> None:
+    database = HistoryDatabase.open(working.url)
+    database.add([launch("gone"), launch("here")])
+    database.note_seen(after(100))
+    working.work(500)
+    assert database.last_seen() == after(100)
+    working.recorder.record(PresentServers(frozenset(("here",))))
+    working.work(1)
+    assert [each.ended for each in database.launches()] == [after(100), None]
+    assert database.last_seen() == after(501)
+    working.work(30)
+    assert database.last_seen() == after(501)
+    working.work(30)
+    assert database.last_seen() == after(561)
+    database.close()
+
+
+def test_old_records_are_deleted_every_hour(path: Path) -> None:
+    working = Working(f"sqlite:///{path}", keep=timedelta(hours=2))
+    working.recorder.record(launch("1"))
+    working.work()
+    working.work(2 * 3600 + 1)
+    assert working.written() == []
+
+
+# --- a database that does not work ------------------------------------------------------------------------------------
+
+
+def make_a_directory(path: Path) -> Callable[[], None]:
+    path.mkdir()
+    return path.rmdir
+
+
+def remove_the_directory(path: Path) -> Callable[[], None]:
+    path.parent.rmdir()
+    return path.parent.mkdir
+
+
+def write_something_else(path: Path) -> Callable[[], None]:
+    path.write_text("this is no database" * 1000)
+    return path.unlink
+
+
+def lock(path: Path) -> Callable[[], None]:
+    HistoryDatabase.open(f"sqlite:///{path}").close()
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    return other.close
+
+
+def make_it_newer(path: Path) -> Callable[[], None]:
+    url = f"sqlite:///{path}"
+    HistoryDatabase.open(url).close()
+    engine = engine_of(parsed_url(url))
+
+    def stamp(version: str) -> None:
+        with engine.begin() as connection:
+            connection.execute(
+                text("UPDATE dra_spawner_history_version SET version_num = :version"), {"version": version}
+            )
+
+    stamp("9999")
+    return lambda: stamp("0001")
+
+
+@pytest.mark.parametrize(
+    ("break_it", "told"),
+    [
+        pytest.param(make_a_directory, "unable to open database file", id="cannot-be-opened"),
+        pytest.param(remove_the_directory, "No such file or directory", id="away"),
+        pytest.param(write_something_else, "file is not a database", id="something-else"),
+        pytest.param(lock, "database is locked", id="locked"),
+        pytest.param(make_it_newer, "its version '9999' is not known", id="newer"),
+    ],
+)
+def test_it_is_said_once_and_tried_again_ever_less_often(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, break_it: Callable[[Path], Callable[[], None]], told: str
+) -> None:
+    caplog.set_level(logging.INFO, logger="dra_spawner.history")
+    path = tmp_path / "volume" / "history.sqlite"
+    path.parent.mkdir()
+    mend = break_it(path)
+    working = Working(f"sqlite:///{path}")
+    working.recorder.record(launch())
+    waits = [working.work()]
+    assert told in working.recorder.problem
+    assert working.work(0.5) == 0.5, "it is not asked before its time"
+    for _ in range(1 if break_it is lock else 4):
+        waits.append(working.work(waits[-1]))
+    assert waits == [1, 2, 4, 8, 8][: len(waits)]
+    (said,) = [each.getMessage() for each in caplog.records]
+    assert said.startswith("The history cannot be written; the service goes on without it: ")
+    assert told in said
+    mend()
+    working.work(8)
+    assert working.recorder.problem == ""
+    assert caplog.records[-1].getMessage() == "The history is written again."
+    assert len(caplog.records) == 2
+    assert working.written() == ["1"]
+    assert working.counts() == (1, 0)
+
+
+def test_memory_that_is_full_keeps_what_it_has_until_old_records_make_room() -> None:
+    working = Working("sqlite://", queue=100, batch=100)
+    for number in range(80):
+        working.recorder.record(launch(f"{number:02}", number, choice=2**20 * "x"))
+        working.work(1)
+    assert working.recorder.problem == "database or disk is full"
+    written, dropped = working.counts()
+    assert 50 < written < 64
+    assert (dropped, working.recorder.queued) == (0, 80 - written)
+    database = working.recorder.database
+    assert database is not None
+    assert len(list(database.launches())) == written
+    working.work(MEMORY_KEPT.total_seconds() + 10)
+    assert working.recorder.problem == ""
+    assert [each.uid for each in database.launches()] == [f"{number:02}" for number in range(written, 80)]
+
+
+def test_records_without_room_are_counted_and_what_the_cluster_shows_is_asked_for(path: Path) -> None:
+    path.mkdir()
+    working = Working(f"sqlite:///{path}")
+    for number in range(25):
+        working.recorder.record(launch(f"{number:02}", number))
+    working.work()
+    assert working.counts() == (0, 15)
+    assert working.gaps == 0
+    path.rmdir()
+    for _ in range(5):
+        working.work(10)
+    assert working.gaps == 1
+    assert working.written() == [f"{number:02}" for number in range(10)]
+    working.work(10)
+    assert working.gaps == 1
+
+
+def test_a_record_that_no_database_takes_is_left_out(working: Working, caplog: pytest.LogCaptureFixture) -> None:
+    wrong: Any = replace(launch("wrong"), asked=None)
+    for each in (launch("1"), wrong, launch("2", 1)):
+        working.recorder.record(each)
+    working.work()
+    assert working.recorder.problem == ""
+    assert working.written() == ["1", "2"]
+    assert working.counts() == (2, 1)
+    assert "A record cannot be written: record=wrong" in caplog.text
+
+
+def test_names_of_users_are_in_no_message(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    working = Working(f"sqlite:///{path}")
+    wrong: Any = replace(launch("wrong", user="grace", pod="jupyter-grace"), asked="now, says grace")
+    working.recorder.record(wrong)
+    path.mkdir()
+    working.work()
+    path.rmdir()
+    working.work(10)
+    assert working.counts() == (0, 1)
+    assert "grace" not in caplog.text
+
+
+# --- the thread -------------------------------------------------------------------------------------------------------
+
+
+def test_the_thread_writes_and_ends_with_what_is_queued(path: Path) -> None:
+    recorder = Recorder(lambda: HistoryDatabase.open(f"sqlite:///{path}"), timedelta(days=3650))
+    recorder.resume()
+    recorder.record(launch("1"))
+    eventually_sync(lambda: recorder.counts[RecordOutcome.WRITTEN] == 1, "the first record")
+    for number in range(2, 1200):
+        recorder.record(launch(str(number), number))
+    recorder.stop(30)
+    assert recorder.counts[RecordOutcome.WRITTEN] == 1199
+    assert not [each for each in threading.enumerate() if each.name == "history"]
+
+
+def test_the_caller_never_waits_for_a_database_that_hangs() -> None:
+    opening, release = threading.Event(), threading.Event()
+
+    def hang() -> HistoryDatabase:
+        opening.set()
+        release.wait(60)
+        raise OSError("gone")
+
+    recorder = Recorder(hang, timedelta(days=1), limits=replace(LIMITS, queue=100))
+    recorder.resume()
+    try:
+        assert opening.wait(30)
+        for number in range(1000):
+            recorder.record(launch(str(number), number))
+        assert recorder.queued == 100
+        assert recorder.counts[RecordOutcome.DROPPED] == 900
+        recorder.stop(0.01)
+    finally:
+        release.set()
+    eventually_sync(lambda: not [each for each in threading.enumerate() if each.name == "history"], "its end")
+
+
+def test_a_postgresql_that_goes_and_comes_back(postgresql: PostgresqlServer) -> None:
+    working = Working(postgresql.new_database(), queue=1000, batch=1000)
+    working.recorder.record(launch("1"))
+    working.work()
+    postgresql.stop()
+    try:
+        working.recorder.record(launch("2", 1))
+        assert working.work() == 1
+        assert "connect" in working.recorder.problem or "closed" in working.recorder.problem
+    finally:
+        postgresql.start()
+    working.work(10)
+    assert working.recorder.problem == ""
+    assert working.written() == ["1", "2"]

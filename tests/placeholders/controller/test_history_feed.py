@@ -1,0 +1,400 @@
+"""What a watch shows becomes records, in virtual time; and what they become in a database, with restarts between."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dra_spawner import names
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.decision_log import Decision, DecisionLog
+from dra_spawner.history.records import Launch, NodeLeadTime, PresentServers, Record, RecordedDecision, WaitCause
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.decision_words import REFUSAL
+from dra_spawner.placeholders.controller.history_feed import HistoryFeed
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
+from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
+from dra_spawner.simulator.claims import ObjectKey
+from dra_spawner.simulator.cluster_objects import Kind
+from tests.service.unstarted_watch import unstarted_watch
+
+START = datetime(2026, 3, 2, 9, tzinfo=UTC)
+
+Json = dict[str, Any]
+
+
+class _Controller(PlaceholderController):
+    """Knows one choice by its shape, as if the hub had published it."""
+
+    def name_of(self, shape: str) -> str:
+        return {"shape": "gpu/memory=large"}.get(shape, "")
+
+
+class Cluster:
+    """What there is, and a clock. Each `replica` sees it from when it is made."""
+
+    def __init__(self) -> None:
+        self.now = START
+        self.objects: dict[tuple[Kind, ObjectKey], Json] = {}
+        self.watches: list[ClusterWatch] = []
+
+    def after(self, seconds: float) -> Cluster:
+        self.now += timedelta(seconds=seconds)
+        return self
+
+    def put(self, kind: Kind, obj: Json) -> None:
+        key = ObjectKey(obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
+        self.objects[kind, key] = obj
+        for watch in self.watches:
+            watch.put(kind, obj)
+
+    def remove(self, kind: Kind, name: str, namespace: str = "hub") -> None:
+        key = ObjectKey("" if kind is Kind.NODE else namespace, name)
+        del self.objects[kind, key]
+        for watch in self.watches:
+            watch.remove(kind, key)
+
+    def replica(self, **more: Any) -> Replica:
+        watch = unstarted_watch()
+        found = Replica(watch, lambda: self.now, **more)
+        for (kind, _), obj in self.objects.items():
+            watch.put(kind, obj)
+        self.watches.append(watch)
+        return found
+
+    def pod(
+        self, user: str, node: str = "", phase: str = "Pending", created: datetime | None = None, **more: Any
+    ) -> None:
+        """A server's pod; the API server stamps whole seconds."""
+        before = self.objects.get((Kind.POD, ObjectKey(more.get("namespace", "hub"), f"jupyter-{user}")), {})
+        made = before.get("metadata", {}).get("creationTimestamp") or stamp(created or self.now)
+        conditions: dict[str, Json] = {each["type"]: each for each in before.get("status", {}).get("conditions", ())}
+
+        def turn(condition: str, status: str, message: str = "") -> None:
+            if conditions.get(condition, {}).get("status") != status:
+                new = {"type": condition, "status": status, "lastTransitionTime": stamp(self.now)}
+                conditions[condition] = {**new, "reason": "Unschedulable", "message": message} if message else new
+
+        turn("PodScheduled", "True" if node else "False", "" if node else more.get("says", "no node has room"))
+        turn("Ready", str(phase == "Running"))
+        metadata = {
+            "name": f"jupyter-{user}",
+            "namespace": more.get("namespace", "hub"),
+            "uid": more.get("uid", f"uid-{user}"),
+            "labels": {
+                names.COMPONENT: more.get("component", names.USER_SERVER),
+                names.SHAPE: "shape",
+                **more.get("labels", {}),
+            },
+            "annotations": {names.USERNAME: user},
+            "creationTimestamp": made,
+        }
+        spec: Json = {"containers": [{"name": "notebook", "image": "example.com/a:1"}]}
+        if node:
+            spec["nodeName"] = node
+        if claim := more.get("claim"):
+            spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": claim}]
+        status = {"phase": phase, "conditions": list(conditions.values())}
+        self.put(Kind.POD, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
+
+    def node(self, name: str, created: datetime | None = None, ready: bool = True, **labels: str) -> None:
+        before = self.objects.get((Kind.NODE, ObjectKey("", name)), {})
+        made = before.get("metadata", {}).get("creationTimestamp") or stamp(created or self.now)
+        labels = {names.INSTANCE_TYPE: "g4", **labels}
+        metadata = {"name": name, "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
+        status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
+        self.put(Kind.NODE, {"kind": "Node", "metadata": metadata, "status": status})
+
+    def slice(self, node: str) -> None:
+        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "gpu-0"}]}
+        self.put(Kind.RESOURCE_SLICE, {"kind": "ResourceSlice", "metadata": {"name": f"{node}-gpu"}, "spec": spec})
+
+    def claim(self, name: str, component: str) -> None:
+        metadata = {"name": name, "namespace": "hub", "uid": name, "labels": {names.COMPONENT: component}}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}]}}
+        self.put(Kind.RESOURCE_CLAIM, {"kind": "ResourceClaim", "metadata": metadata, "spec": spec})
+
+
+class Replica:
+    """A replica's feed, and all that it passed on."""
+
+    def __init__(self, watch: ClusterWatch, now: Callable[[], datetime], **more: Any) -> None:
+        self.records: list[Record] = []
+        self.decisions = DecisionLog()
+        settings = ControllerSettings("hub", placeholders=PlaceholderSettings("hub"), **more)
+        api = KubernetesApi.__new__(KubernetesApi)
+        self.controller = _Controller(api, watch, self.decisions, settings, now=now)
+        self.feed = HistoryFeed(self.controller, self.decisions, self)
+
+    def record(self, record: Record) -> None:
+        self.records.append(record)
+
+    def launches(self) -> list[Launch]:
+        return [each for each in self.records if isinstance(each, Launch)]
+
+    @property
+    def last(self) -> Launch:
+        return self.launches()[-1]
+
+    def lead_times(self) -> list[NodeLeadTime]:
+        return [each for each in self.records if isinstance(each, NodeLeadTime)]
+
+
+def stamp(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    found = Cluster()
+    found.node("old", created=START - timedelta(days=1))
+    return found
+
+
+@pytest.fixture
+def replica(cluster: Cluster) -> Replica:
+    found = cluster.replica()
+    found.feed.begin()
+    return found
+
+
+def seconds(moment: datetime | None) -> float | None:
+    """Since the start."""
+    return None if moment is None else (moment - START).total_seconds()
+
+
+# --- launches ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_from_the_pod_to_its_end(cluster: Cluster, replica: Replica) -> None:
+    cluster.after(0.4).pod("ada")
+    cluster.after(2.2).pod("ada", "old")
+    cluster.after(1.1).pod("ada", "old", "Running")
+    cluster.after(3600).remove(Kind.POD, "jupyter-ada")
+    assert len(replica.launches()) == 4, "one record for each step"
+    found = replica.last
+    times = [round(seconds(each) or 0, 1) for each in (found.asked, found.bound, found.running, found.ended)]
+    assert times == [0.4, 2.6, 3.7, 3603.7]
+    assert (found.uid, found.profile, found.choice, found.node) == ("uid-ada", "gpu", "gpu/memory=large", "old")
+    assert (found.user, found.pod, found.warm, found.cause) == ("ada", "jupyter-ada", False, WaitCause.NONE)
+
+
+def test_a_warm_claim(cluster: Cluster, replica: Replica) -> None:
+    cluster.claim("warm", names.PLACEHOLDER)
+    cluster.pod("ada", claim="warm")
+    cluster.after(30).pod("ada", "old", claim="warm")
+    assert (replica.last.warm, replica.last.cause, replica.last.reason) == (True, WaitCause.NONE, "")
+
+
+def test_a_reserved_placeholder_without_devices(cluster: Cluster, replica: Replica) -> None:
+    replica.controller.launch_waits.reservation("hub", "jupyter-ada")
+    cluster.pod("ada")
+    cluster.after(1).pod("ada", "old")
+    assert (replica.last.warm, replica.last.cause) == (True, WaitCause.NONE)
+
+
+def test_what_a_server_waited_for(cluster: Cluster, replica: Replica) -> None:
+    for user in ("node", "preemption", "other"):
+        cluster.pod(user, says="0/1 nodes are available.")
+    cluster.after(100).node("new")
+    cluster.after(20).pod("node", "new")
+    cluster.pod("preemption", "old", labels={names.PREEMPTED_AT: "1"})
+    cluster.pod("other", "old")
+    bound = {each.user: each for each in replica.launches() if each.bound}
+    assert {name: each.cause.value for name, each in bound.items() if each.cause} == {
+        "node": "node",
+        "preemption": "preemption",
+        "other": "other",
+    }
+    assert {each.reason for each in bound.values()} == {"0/1 nodes are available."}
+
+
+def test_a_pod_that_is_replaced_or_fails_has_ended(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("ada")
+    cluster.after(10).pod("ada", uid="second")
+    assert [(each.uid, seconds(each.ended)) for each in replica.launches()] == [
+        ("uid-ada", None),
+        ("uid-ada", 10),
+        ("second", None),
+    ]
+    cluster.after(10).pod("ada", "old", "Failed", uid="second")
+    assert (replica.last.uid, seconds(replica.last.ended)) == ("second", 20)
+    cluster.after(10).remove(Kind.POD, "jupyter-ada")
+    assert seconds(replica.last.ended) == 20
+
+
+def test_what_is_no_server_is_no_launch(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("placeholder", component=names.PLACEHOLDER)
+    cluster.pod("elsewhere", namespace="other")
+    assert replica.launches() == []
+    everywhere = cluster.replica(user_namespaces=True)
+    everywhere.feed.begin()
+    assert [each.user for each in everywhere.launches()] == ["elsewhere"]
+
+
+def test_a_choice_that_is_published_later(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("ada", labels={names.SHAPE: "unknown"})
+    assert (replica.last.profile, replica.last.choice) == ("", "")
+    cluster.after(1).pod("ada", "old")
+    assert (replica.last.profile, replica.last.choice) == ("gpu", "gpu/memory=large")
+
+
+def test_a_server_that_was_there_before_the_service(cluster: Cluster) -> None:
+    cluster.claim("warm", names.PLACEHOLDER)
+    cluster.claim("own", "")
+    for user, claim in (("warm", "warm"), ("own", "own"), ("bare", "")):
+        cluster.now = START
+        cluster.pod(user, claim=claim)
+        cluster.after(7).pod(user, "old", claim=claim)
+        cluster.after(7).pod(user, "old", "Running", claim=claim)
+    cluster.after(1000)
+    replica = cluster.replica()
+    replica.feed.begin()
+    for each in replica.launches():
+        assert (seconds(each.asked), seconds(each.bound), seconds(each.running)) == (0, 7, 14)
+    # A placeholder without claims leaves no trace.
+    assert {each.user: each.warm for each in replica.launches()} == {"warm": True, "own": False, "bare": None}
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_lead_time_of_a_node_from_the_pod_that_asked_for_it(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("first")
+    cluster.after(10).pod("second")
+    cluster.after(50).node("new", ready=False)
+    cluster.after(40).node("new")
+    cluster.after(20).slice("new")
+    cluster.after(5).pod("second", "new")
+    cluster.pod("first", "new")
+    cluster.after(5).pod("later", "new")
+    cluster.after(60).node("new", **{names.IMAGES_READY: names.TRUE})
+    found = replica.lead_times()[-1]
+    times = (found.asked, found.created, found.ready, found.slices, found.images)
+    assert list(map(seconds, times)) == [0, 60, 100, 120, 190]
+    assert (found.uid, found.node, found.kind) == ("uid-new", "new", "g4")
+
+
+def test_a_pod_that_waited_long_before_did_not_ask_for_this_node(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("stuck")
+    cluster.after(3600).node("new")
+    cluster.pod("stuck", "new")
+    assert replica.lead_times()[-1].asked is None
+
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+def decided(replica: Replica, kind: str, subject: str, reason: str, **details: Any) -> tuple[str, ...]:
+    """Names that a decision was found to mention."""
+    replica.decisions.append(Decision(START, kind, subject, reason, details=details))
+    found = replica.records[-1]
+    assert isinstance(found, RecordedDecision)
+    return found.mentions
+
+
+def test_pods_of_users_are_found_in_decisions(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("ada")
+    placeholder = "Pod hub/placeholder-1"
+    assert decided(replica, "delete-placeholder", placeholder, "hub/jupyter-ada fits on node n1 without it") == (
+        "jupyter-ada",
+    )
+    assert decided(replica, "delete-placeholder", placeholder, "Enough. jupyter-ada.") == ("jupyter-ada",)
+    assert decided(replica, "delete-placeholder", placeholder, "for jupyter-adam") == ()
+    coming = "Pod hub/jupyter-grace"
+    assert decided(replica, REFUSAL, coming, "no placeholder is warm") == ("jupyter-grace",)
+    assert decided(replica, "create-placeholder", "shape s", "waits", beside="hub/jupyter-bob") == ("jupyter-bob",)
+    own = cluster.replica(user_namespaces=True)
+    own.feed.begin()
+    assert decided(own, REFUSAL, "Pod ada/jupyter", "no placeholder is warm") == ("ada", "jupyter")
+
+
+# --- whose turn it is -------------------------------------------------------------------------------------------------
+
+
+def test_a_standby_passes_nothing_on_and_all_when_it_leads(cluster: Cluster) -> None:
+    standby = cluster.replica()
+    cluster.pod("ada")
+    cluster.after(30).node("new")
+    cluster.after(1).pod("ada", "new")
+    standby.decisions.append(Decision(START, "k", "s", "r"))
+    assert standby.records == []
+    standby.feed.repeat()
+    assert standby.records == []
+    standby.feed.begin()
+    present, launch, lead_time = standby.records
+    assert present == PresentServers(frozenset(("uid-ada",)))
+    assert isinstance(launch, Launch)
+    assert isinstance(lead_time, NodeLeadTime)
+    assert (seconds(launch.asked), seconds(launch.bound)) == (0, 31), "as it saw it, though another led"
+    standby.feed.end()
+    cluster.after(1).pod("ada", "new", "Running")
+    assert len(standby.records) == 3
+
+
+def test_restarts_lose_nothing_and_write_nothing_twice(cluster: Cluster, tmp_path: Path) -> None:
+    """A service that is started anew at any step finds what the cluster still shows."""
+    cluster.claim("warm", names.PLACEHOLDER)
+
+    def written(restarts: bool) -> list[Launch]:
+        world = Cluster()
+        world.objects = dict(cluster.objects)
+        database = HistoryDatabase.open(f"sqlite:///{tmp_path / str(restarts)}")
+
+        def restart() -> Replica:
+            world.watches.clear()
+            found = world.replica()
+            found.feed.begin()
+            return found
+
+        running = restart()
+
+        def step() -> None:
+            nonlocal running
+            database.add(running.records)
+            running.records.clear()
+            database.note_seen(world.now)
+            if restarts:
+                running = restart()
+
+        for user, claim in (("ada", "warm"), ("bob", "")):
+            world.after(1).pod(user, claim=claim)
+            step()
+            world.after(3).pod(user, "old", claim=claim)
+            step()
+            world.after(4).pod(user, "old", "Running", claim=claim)
+            step()
+        world.after(50).remove(Kind.POD, "jupyter-ada")
+        step()
+        # Gone while no service runs.
+        world.watches.clear()
+        world.after(7).remove(Kind.POD, "jupyter-bob")
+        world.after(7)
+        running = restart()
+        step()
+        found = list(database.launches())
+        database.close()
+        return found
+
+    straight, restarted = written(restarts=False), written(restarts=True)
+    assert len(straight) == len(restarted) == 2
+    for one, other in zip(straight, restarted, strict=True):
+        assert (one.asked, one.bound, one.running, one.ended) == (other.asked, other.bound, other.running, other.ended)
+        assert (one.profile, one.choice, one.node, one.source) == (
+            other.profile,
+            other.choice,
+            other.node,
+            other.source,
+        )
+    ada, bob = restarted
+    assert (ada.warm, ada.cause) == (True, WaitCause.NONE)
+    assert bob.warm is False
+    assert [each.end_is_estimate for each in restarted] == [False, True]
+    assert seconds(bob.ended) == seconds(ada.ended), "when a service last saw the cluster"

@@ -1,0 +1,150 @@
+"""The service keeps a history while it leads: its settings, what is recorded on a cluster, and a database that fails."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from traitlets import TraitError
+
+from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.records import Launch, WaitCause
+from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
+from dra_spawner.history.user_names import UserNameMode
+from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.history_settings import HistorySettingsError, read_history
+from tests.cluster.under_test import ClusterUnderTest
+from tests.integration.devices import whole
+from tests.placeholders.controller.world import claim_spec, shape
+from tests.polling import eventually
+from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+GPU = shape({"gpu": claim_spec()})
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param({}, HistorySettings(), id="nothing"),
+        pytest.param({"keep_days": 0}, HistorySettings(keep=timedelta(0)), id="no-history"),
+        pytest.param(
+            {"url": "sqlite:////a/b", "keep_days": 30, "user_names": "plain", "key_file": "/k"},
+            HistorySettings("sqlite:////a/b", timedelta(days=30), UserNameMode.PLAIN, "/k"),
+            id="all",
+        ),
+        pytest.param({"url": "postgresql://db/h"}, HistorySettings("postgresql://db/h"), id="postgresql"),
+    ],
+)
+def test_accepted(value: Any, expected: HistorySettings) -> None:
+    assert read_history(value) == expected
+    assert DRASpawnerService(history=value).history_settings() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        pytest.param([], 'history: found []; allowed: a mapping like {"keep_days": 365}', id="a-list"),
+        pytest.param(
+            {"days": 1},
+            "history.days: found 'days'; allowed: the keys url, keep_days, user_names, key_file",
+            id="a-typo",
+        ),
+        pytest.param(
+            {"keep_days": -1}, "history.keep_days: found -1; allowed: a whole number from 0 to 3650", id="negative"
+        ),
+        pytest.param(
+            {"keep_days": True}, "history.keep_days: found True; allowed: a whole number from 0 to 3650", id="a-truth"
+        ),
+        pytest.param(
+            {"user_names": "secret"}, "history.user_names: found 'secret'; allowed: hashed or plain", id="no-mode"
+        ),
+        pytest.param(
+            {"url": "/var/lib/h"},
+            "history.url: found '/var/lib/h'; allowed: a URL like sqlite:////path/to/file or"
+            " postgresql://user@host/database",
+            id="a-path",
+        ),
+        pytest.param(
+            {"url": "mysql://dra:secret@db/h"},
+            "history.url: found 'mysql://dra:***@db/h'; allowed: a URL that begins with sqlite: or postgresql:",
+            id="another-database-and-its-password",
+        ),
+        pytest.param({"url": 3}, "history.url: found 3; allowed: a text", id="no-url"),
+        pytest.param({"key_file": 3}, "history.key_file: found 3; allowed: the path of a file", id="no-file"),
+    ],
+)
+def test_refused(value: Any, problem: str) -> None:
+    with pytest.raises(HistorySettingsError) as refused:
+        read_history(value)
+    assert str(refused.value) == problem
+    if isinstance(value, dict):
+        with pytest.raises(TraitError, match=r"^history"):
+            DRASpawnerService(history=value)
+
+
+def test_by_default_a_file_where_there_is_a_volume_else_memory(tmp_path: Path) -> None:
+    assert default_url(tmp_path) == f"sqlite:///{tmp_path}/history.sqlite"
+    assert default_url(tmp_path / "none") == IN_MEMORY
+
+
+async def launched(found: Replica, name: str) -> None:
+    """A server that takes over a placeholder and runs."""
+    await found.until_warm(GPU, 1)
+    await found.start(GPU, name, WHOLE, await found.place(GPU, name))
+    await found.until(
+        lambda: any(each.name == name and each.is_running for each in found.controller.view().users.values()), name
+    )
+
+
+def recorded(url: str) -> list[Launch]:
+    database = HistoryDatabase.open(url)
+    found = list(database.launches())
+    database.close()
+    return found
+
+
+async def test_launches_on_a_cluster_are_there_after_a_restart_and_not_twice(
+    cluster: ClusterUnderTest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'history.sqlite'}"
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1", "gpu-2"))))
+    traits: dict[str, Any] = {"placeholders": {"gpu": {"min": 1}}, "history": {"url": url}}
+    await publish_shapes(cluster, {"gpu": GPU})
+    async with replica(cluster, **traits) as first:
+        await launched(first, "jupyter-ada")
+    before = recorded(url)
+    assert [(each.profile, each.node, each.warm, each.cause) for each in before] == [
+        ("gpu", "n1", True, WaitCause.NONE)
+    ]
+    assert before[0].bound is not None
+    assert before[0].running is not None
+    async with replica(cluster, **traits) as second:
+        await second.until(lambda: second.controller.leads, "leading")
+        await launched(second, "jupyter-bob")
+        await eventually(lambda: len(recorded(url)) == 2, "the second launch")
+        metrics = await second.get("metrics")
+    found = recorded(url)
+    assert found[0] == before[0]
+    assert 'dra_spawner_history_records_total{outcome="written"}' in metrics
+    assert "dra_spawner_history_available 1.0" in metrics
+    database = HistoryDatabase.open(url)
+    kinds = [each.decision.kind for each in database.decisions()]
+    database.close()
+    assert kinds.count("reserve-placeholder") == 2
+
+
+async def test_without_its_database_the_service_does_all_else(cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    path = tmp_path / "history.sqlite"
+    path.mkdir()
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
+    await publish_shapes(cluster, {"gpu": GPU})
+    async with replica(cluster, placeholders={"gpu": {"min": 1}}, history={"url": f"sqlite:///{path}"}) as found:
+        await launched(found, "jupyter-ada")
+        (problem,) = (await found.get_json("status"))["problems"]
+        assert problem == "The history is not recorded; all else works: unable to open database file."
+        assert "dra_spawner_history_available 0.0" in await found.get("metrics")
+        path.rmdir()
+        await eventually(lambda: not found.context.problems(), "the database is there again")
+        await eventually(lambda: len(recorded(f"sqlite:///{path}")) == 1, "the launch")
