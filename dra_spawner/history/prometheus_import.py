@@ -1,0 +1,170 @@
+"""Launches from Prometheus: how many there were in each step of time, from a counter of launches.
+
+Prometheus knows no single launch. Those of a step are spread evenly in it; they have no user, node or end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from dra_spawner.history.http_source import get_json, is_http, read_json, token_of
+from dra_spawner.history.imported_rows import BadRow, SourceError, quoted
+from dra_spawner.history.records import Launch
+from dra_spawner.history.user_names import UserNames
+
+__all__ = ["DEFAULT_QUERY", "PrometheusSource"]
+
+DEFAULT_QUERY: Final = 'jupyterhub_server_spawn_duration_seconds_count{status="success"}'
+"""JupyterHub's own counter of starts that succeeded."""
+
+_SOURCE: Final = "prometheus"
+#: Prometheus answers with 11,000 points of a series at most.
+_MOST_POINTS: Final = 10_000
+_MOST_IN_STEP: Final = 100_000
+#: Value of JupyterHub's label ``status``; other starts have failed.
+_SUCCESS: Final = "success"
+
+
+@dataclass(frozen=True)
+class PrometheusSource:
+    """What is read.
+
+    Attributes
+    ----------
+    source
+        URL of Prometheus (``http://prometheus:9090``), or a file of what ``/api/v1/query_range`` answered.
+    names
+        Make identifiers of launches.
+    begin, end
+        The time that Prometheus is asked for; a file has its own.
+    step
+        Between two samples.
+    query
+        Selects a counter. A series without the label ``__name__``, as functions give it, has launches in each step
+        instead: ``sum by (profile) (increase(...[1m]))``.
+    profile
+        Of series without the label ``profile``.
+    """
+
+    source: str
+    names: UserNames
+    begin: datetime
+    end: datetime
+    step: timedelta = timedelta(minutes=1)
+    query: str = DEFAULT_QUERY
+    token_file: str = ""
+    profile: str = ""
+
+    def rows(self) -> Iterator[Launch | BadRow]:
+        """Its launches, and its bad series and samples.
+
+        Raises
+        ------
+        SourceError
+        """
+        answers = self._asked() if is_http(self.source) else iter((read_json(self.source),))
+        for series, samples in _series(answers, self.source).items():
+            labels = dict(series)
+            if labels.get("status", _SUCCESS) != _SUCCESS:
+                continue
+            place = f"series {{{', '.join(f'{name}={value!r}' for name, value in series)}}}"
+            yield from self._of_series(place, labels, samples)
+
+    def _asked(self) -> Iterator[Any]:
+        token = token_of(self.token_file)
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        begin, longest = self.begin, self.step * _MOST_POINTS
+        while begin <= self.end:
+            end = min(begin + longest, self.end)
+            question = {
+                "query": self.query,
+                "start": f"{begin.timestamp():.3f}",
+                "end": f"{end.timestamp():.3f}",
+                "step": f"{self.step.total_seconds():g}",
+            }
+            yield get_json(f"{self.source.rstrip('/')}/api/v1/query_range?{urlencode(question)}", headers)
+            begin = end + self.step
+
+    def _of_series(self, place: str, labels: Mapping[str, str], samples: list[Any]) -> Iterator[Launch | BadRow]:
+        read: list[tuple[datetime, float]] = []
+        for number, sample in enumerate(samples, 1):
+            try:
+                read.append(_sample(sample, read[-1][0] if read else None))
+            except ValueError as error:
+                yield BadRow(f"{place}, sample {number}", f"{error}")
+        is_counter = "__name__" in labels
+        rest = 0.0
+        steps = pairwise(read) if is_counter else zip(_shifted(read, self.step), read, strict=True)
+        for (since, before), (at, value) in steps:
+            # A counter that is less than before was set back to 0 by a restart between.
+            rise = (value - before if value >= before else value) if is_counter else value
+            if not 0 <= rise <= _MOST_IN_STEP:
+                allowed = f"0 to {_MOST_IN_STEP} launches in a step"
+                yield BadRow(f"{place}, {at.isoformat()}", f"found {rise:g} launches; allowed: {allowed}")
+                continue
+            # increase() extrapolates, so it gives parts of launches.
+            count = math.floor(rise + rest + 1e-9)
+            rest = max(rise + rest - count, 0.0)
+            for number in range(count):
+                asked = since + (at - since) * (number + 1) / (count + 1)
+                uid = self.names.hash("\0".join((place, at.isoformat(), str(number))))
+                profile = labels.get("profile") or self.profile
+                yield Launch(f"{_SOURCE}-{uid}", asked, profile, source=_SOURCE)
+
+
+def _shifted(samples: list[tuple[datetime, float]], step: timedelta) -> list[tuple[datetime, float]]:
+    """The beginning of the step that each sample tells of."""
+    return [(at - step, 0.0) for at, _ in samples]
+
+
+_Labels = tuple[tuple[str, str], ...]
+
+
+def _series(answers: Iterator[Any], source: str) -> dict[_Labels, list[Any]]:
+    """Samples of each series, of all answers one after another.
+
+    Raises
+    ------
+    SourceError
+    """
+    found: dict[_Labels, list[Any]] = {}
+    for answer in answers:
+        data = answer.get("data") if isinstance(answer, dict) else None
+        result = data.get("result") if isinstance(data, dict) else None
+        if not isinstance(data, dict) or data.get("resultType") != "matrix" or not isinstance(result, list):
+            raise SourceError(f"{source}: found {quoted(answer)}; allowed: the answer to a range query (a matrix)")
+        for each in result:
+            labels = each.get("metric") if isinstance(each, dict) else None
+            values = each.get("values") if isinstance(each, dict) else None
+            if not isinstance(labels, dict) or not isinstance(values, list):
+                raise SourceError(f"{source}: found the series {quoted(each)}; allowed: metric and values")
+            found.setdefault(tuple(sorted((str(name), str(value)) for name, value in labels.items())), []).extend(
+                values
+            )
+    return found
+
+
+def _sample(sample: Any, before: datetime | None) -> tuple[datetime, float]:
+    """Time and value.
+
+    Raises
+    ------
+    ValueError
+        With what was found, and what is allowed.
+    """
+    try:
+        moment, value = sample
+        at, number = datetime.fromtimestamp(float(moment), UTC), float(value)
+    except (TypeError, ValueError, OverflowError, OSError):
+        raise ValueError(f"found {quoted(sample)}; allowed: a time in seconds and a number") from None
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"found the value {value!r}; allowed: a number from 0")
+    if before is not None and at <= before:
+        raise ValueError(f"found the time {at.isoformat()}; allowed: later than the sample before")
+    return at, number

@@ -1,0 +1,200 @@
+"""The command line of ``dra-spawner history``."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+
+__all__ = ["add_commands"]
+
+_UNITS = {"s": 1, "m": 60, "h": 3600}
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the commands of this package."""
+    history = commands.add_parser(
+        "history",
+        help="import, export or forget what the service recorded of launches",
+        description="Work on the history that the service records: launches, lead times of nodes, decisions.\n"
+        "docs/history.md tells what is in it.",
+    )
+    actions = history.add_subparsers(title="actions", required=True, metavar="ACTION")
+    _add_import(actions)
+    _add_export(actions)
+    _add_forget(actions)
+
+
+def _add_import(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = actions.add_parser(
+        "import",
+        help="bring in launches from a CSV file, JupyterHub or Prometheus",
+        description="Bring launches of the past into the history, so that a forecast need not begin with none. All\n"
+        "rows are checked first: with a bad one nothing is imported, unless --skip-bad. An import that is\n"
+        "repeated adds nothing twice. What was asked for after the service began to record is left out.",
+        epilog="sources:\n"
+        "  csv         a file (also .gz) with the columns of an export; only asked (a time) must be there. A column\n"
+        "              count has the number of launches in the minute from asked on.\n"
+        "  jupyterhub  the hub's REST API, its database, what GET /users answered, or its event log. The event log\n"
+        "              has starts and stops; the others only the servers that run now.\n"
+        "  prometheus  its URL, or a file of what /api/v1/query_range answered: numbers of launches, without users.\n"
+        "\n"
+        "examples:\n"
+        "  dra-spawner history import --from csv launches.csv\n"
+        "  dra-spawner history import --from csv --column asked=minute_utc --column count=launches counts.csv.gz\n"
+        "  dra-spawner history import --from jupyterhub /srv/jupyterhub/events.log\n"
+        "  dra-spawner history import --from jupyterhub --token-file token https://hub.example.org/hub/api\n"
+        "  dra-spawner history import --from prometheus --begin 2026-03-01T00:00:00Z http://prometheus:9090\n"
+        "\n"
+        "exit code:\n"
+        "  0 imported, 1 the database fails, 2 wrong usage, a source that cannot be read, or bad rows",
+    )
+    command.add_argument("source", metavar="SOURCE", help="file or URL")
+    command.add_argument(
+        "--from", dest="format", required=True, choices=("csv", "jupyterhub", "prometheus"), help="what SOURCE is"
+    )
+    command.add_argument("--skip-bad", action="store_true", help="leave bad rows out, and import the others")
+    command.add_argument("--profile", default="", help="slug of the profile of launches that name none")
+    command.add_argument("--time-zone", default="", metavar="ZONE", help="zone of times that name none (csv)")
+    command.add_argument(
+        "--column",
+        type=_renaming,
+        action="append",
+        default=[],
+        metavar="OURS=THEIRS",
+        help="the file's name of a column (csv); may be repeated",
+    )
+    command.add_argument(
+        "--ignore", action="append", default=[], metavar="COLUMN", help="a column to leave out (csv); may be repeated"
+    )
+    command.add_argument("--token-file", default="", metavar="FILE", help="token for the hub or for Prometheus")
+    command.add_argument("--begin", type=_time, metavar="TIME", help="from when on to ask Prometheus (14 days ago)")
+    command.add_argument("--end", type=_time, metavar="TIME", help="until when to ask Prometheus (now)")
+    command.add_argument(
+        "--step", type=_step, default=timedelta(minutes=1), metavar="STEP", help="Prometheus' step, like 60s or 5m (1m)"
+    )
+    command.add_argument(
+        "--query",
+        default="",
+        help="a counter, or launches in each step (increase(...)); JupyterHub's starts by default",
+    )
+    _add_database(command)
+    command.set_defaults(run=_import)
+
+
+def _add_export(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = actions.add_parser(
+        "export",
+        help="print launches, lead times or decisions",
+        description="Print what was recorded, the oldest first. Standard error says what the names of users in it are.",
+        epilog="examples:\n"
+        "  dra-spawner history export > launches.csv\n"
+        "  dra-spawner history export --records lead-times --format json | jq -s 'group_by(.kind)'\n"
+        "  kubectl exec deploy/dra-spawner -- dra-spawner history export --begin 2026-03-01T00:00:00Z\n"
+        "\n"
+        "exit code:\n"
+        "  0 done, 1 the database fails, 2 it cannot be used",
+    )
+    command.add_argument(
+        "--records", choices=("launches", "lead-times", "decisions"), default="launches", help="which (%(default)s)"
+    )
+    command.add_argument("--format", choices=("csv", "json"), default="csv", help="CSV, or lines of JSON (%(default)s)")
+    command.add_argument("--begin", type=_time, metavar="TIME", help="from when on, like 2026-03-01T00:00:00Z")
+    command.add_argument("--end", type=_time, metavar="TIME", help="before when")
+    _add_database(command)
+    command.set_defaults(run=_export)
+
+
+def _add_forget(actions: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    command = actions.add_parser(
+        "forget",
+        help="delete the records of a user",
+        description="Delete all launches of a user, whose name may be hashed, and decisions about the user's servers.\n"
+        "A server that runs is recorded again when it ends: stop it first.",
+        epilog="exit code:\n  0 nothing of the user is left, 1 the database fails, 2 it cannot be used",
+    )
+    command.add_argument("user", metavar="USER", help="the name in JupyterHub")
+    _add_database(command)
+    command.set_defaults(run=_forget)
+
+
+def _add_database(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--config",
+        default="",
+        metavar="FILE",
+        help="the service's configuration, which names the database (dra_spawner_service_config.py, if there is one)",
+    )
+    command.add_argument("--url", default="", help="the database, instead of what the configuration says")
+    command.add_argument("--key-file", default="", metavar="FILE", help="file with the key of hashes, if there is one")
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    ours, _, theirs = text.partition("=")
+    if not ours or not theirs:
+        raise argparse.ArgumentTypeError(f"{text!r} is not OURS=THEIRS, like asked=minute_utc")
+    return theirs, ours
+
+
+def _time(text: str) -> datetime:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        found = None
+    if found is None or found.tzinfo is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time with its zone, like 2026-03-01T00:00:00Z")
+    return found.astimezone(UTC)
+
+
+def _step(text: str) -> timedelta:
+    found = re.fullmatch(r"([1-9][0-9]{0,5})([smh])", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a step like 60s, 5m or 1h")
+    return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+
+
+def _import(options: argparse.Namespace) -> int:
+    # Imported here, so that `dra-spawner --help` does not load SQLAlchemy.
+    from dra_spawner.history.prometheus_import import DEFAULT_QUERY
+    from dra_spawner.history_commands.import_command import ImportOptions, run_import
+    from dra_spawner.history_commands.opening import DatabaseOptions
+
+    asked = ImportOptions(
+        source=options.source,
+        format=options.format,
+        database=DatabaseOptions(options.url, options.key_file, options.config),
+        skip_bad=options.skip_bad,
+        profile=options.profile,
+        time_zone=options.time_zone,
+        columns=dict(options.column),
+        ignored=frozenset(options.ignore),
+        token_file=options.token_file,
+        begin=options.begin,
+        end=options.end,
+        step=options.step,
+        query=options.query or DEFAULT_QUERY,
+    )
+    return run_import(asked, sys.stdout, sys.stderr)
+
+
+def _export(options: argparse.Namespace) -> int:
+    from dra_spawner.history_commands.export_command import ExportOptions, run_export
+    from dra_spawner.history_commands.opening import DatabaseOptions
+
+    asked = ExportOptions(
+        records=options.records,
+        database=DatabaseOptions(options.url, options.key_file, options.config),
+        as_json=options.format == "json",
+        begin=options.begin,
+        end=options.end,
+    )
+    return run_export(asked, sys.stdout, sys.stderr)
+
+
+def _forget(options: argparse.Namespace) -> int:
+    from dra_spawner.history_commands.forget_command import run_forget
+    from dra_spawner.history_commands.opening import DatabaseOptions
+
+    asked = DatabaseOptions(options.url, options.key_file, options.config)
+    return run_forget(options.user, asked, sys.stdout, sys.stderr)
