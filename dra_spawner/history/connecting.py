@@ -69,7 +69,7 @@ def engine_of(url: URL) -> Engine:
     """An engine; it connects when it is first used."""
     if url.get_backend_name() == "sqlite":
         return _sqlite(url)
-    options = {"connect_timeout": _PATIENCE_SECONDS, "application_name": "dra-spawner"}
+    options = {"connect_timeout": _PATIENCE_SECONDS, "application_name": "dra_spawner"}
     return create_engine(url, pool_pre_ping=True, pool_size=2, connect_args=options, hide_parameters=True)
 
 

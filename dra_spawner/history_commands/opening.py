@@ -61,22 +61,25 @@ def opened(options: DatabaseOptions) -> Iterator[HistoryDatabase]:
             f"no database is named, and there is no directory {DEFAULT_DIRECTORY} that can be written: use --url"
         )
     mode: UserNameMode | None = None if options.url else settings.user_names
-    database: HistoryDatabase | None = None
     try:
         database = HistoryDatabase.open(url, mode, options.key_file or settings.key_file)
-        yield database
     except HistoryUrlError as error:
         raise CommandError(f"the database's URL cannot be used; allowed: {error}") from None
     except (KeyFileError, NewerDatabase) as error:
         raise CommandError(f"the database cannot be used: {error}") from None
-    except OSError as error:
-        raise CommandError(f"the database fails: {error}", 1) from None
+    except (SQLAlchemyError, OSError) as error:
+        raise _failure(error) from None
+    try:
+        yield database
     except SQLAlchemyError as error:
-        cause = " ".join(str(getattr(error, "orig", None) or error).split())
-        raise CommandError(f"the database fails: {cause}", 1) from None
+        raise _failure(error) from None
     finally:
-        if database is not None:
-            database.close()
+        database.close()
+
+
+def _failure(error: Exception) -> CommandError:
+    cause = " ".join(str(getattr(error, "orig", None) or error).split())
+    return CommandError(f"the database fails: {cause}", 1)
 
 
 def _settings(options: DatabaseOptions) -> HistorySettings:

@@ -216,7 +216,11 @@ def test_the_services_configuration_names_the_database(
         (["export", "--url", "sqlite:///none/h"], 1, "the database fails: "),
         (["export", "--config", "none.py"], 2, "there is no configuration file none.py"),
         (["forget", "ada", "--url", "postgresql://127.0.0.1:1/h"], 1, "the database fails: "),
-        (["export", "--url", "sqlite:///h", "--key-file", "none"], 2, "the key cannot be read from none"),
+        (
+            ["export", "--url", "sqlite:///h", "--key-file", "none"],
+            2,
+            "the database cannot be used: the key cannot be read",
+        ),
         (["import", "--from", "csv", "--url", "sqlite:///h", "none.csv"], 2, "none.csv: No such file or directory"),
         (
             ["import", "--from", "csv", "--url", "sqlite:///h", "--time-zone", "Mars", "none.csv"],

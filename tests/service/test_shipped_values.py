@@ -13,6 +13,7 @@ from traitlets.config import Config
 
 from dra_spawner import names
 from dra_spawner.history.decision_log import DecisionLog
+from dra_spawner.history.settings import DEFAULT_DIRECTORY
 from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
@@ -117,9 +118,13 @@ def test_configuration_of_the_map_is_read_by_the_deployment(tmp_path: Path, monk
     config = of_kind("ConfigMap")
     pod = of_kind("Deployment", "service-deployment.yaml")["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    (volume,) = pod["volumes"]
+    volume, history = pod["volumes"]
     assert volume["configMap"] == {"name": config["metadata"]["name"], "optional": True}
-    assert container["volumeMounts"] == [{"name": volume["name"], "mountPath": container["workingDir"]}]
+    assert container["volumeMounts"] == [
+        {"name": volume["name"], "mountPath": container["workingDir"]},
+        {"name": history["name"], "mountPath": str(DEFAULT_DIRECTORY)},
+    ]
+    assert history["emptyDir"]
     for name, text in config["data"].items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
