@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -131,6 +131,11 @@ class Recorder:
                 self._has_gap = True
                 return
             self._queue.append(record)
+
+    def record_all(self, records: Iterable[Record]) -> None:
+        """Write records that are in memory anyway, whatever the queue's limit: none of them is dropped."""
+        with self._woken:
+            self._queue.extend(records)
 
     def resume(self, *, threaded: bool = True) -> None:
         """Keep the database from now on: this process is the one that does.

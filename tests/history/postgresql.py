@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 __all__ = ["NoPostgresql", "PostgresqlServer", "postgresql_server"]
 
@@ -60,7 +61,9 @@ class PostgresqlServer:
     def _run(self, program: str, *arguments: str) -> str:
         command = [str(self._programs / program), *arguments]
         # PostgreSQL does not run as root.
-        options = {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        options: dict[str, Any] = (
+            {"user": "postgres", "group": "postgres", "extra_groups": []} if os.geteuid() == 0 else {}
+        )
         log = self.directory / f"{program}.log"
         # Not a pipe: the server would keep it open.
         with log.open("w") as output:

@@ -53,7 +53,7 @@ def test_a_launch_comes_back_as_it_was_written_and_survives_the_process(url: str
     found = list(database.launches())
     database.close()
     pod = database.names.hash("jupyter-ada")
-    stored = {"user": database.names.hash("ada"), "pod": pod, "user_is_hashed": True, "mentions": ()}
+    stored: dict[str, Any] = {"user": database.names.hash("ada"), "pod": pod, "user_is_hashed": True, "mentions": ()}
     assert found[0] == replace(whole, **stored, reason=f"no node has room for hub/{pod}")
     assert found[1] == replace(launch("2", 1), user="", pod="", profile="", user_is_hashed=True)
 
@@ -80,7 +80,8 @@ def test_what_is_written_again_is_completed_and_not_there_twice(database: Histor
 
 
 def test_an_error_leaves_nothing_of_its_batch(database: HistoryDatabase) -> None:
-    wrong: Any = replace(launch("2"), asked=None)
+    nothing: Any = None
+    wrong = replace(launch("2"), asked=nothing)
     with pytest.raises(SQLAlchemyError):
         database.add([launch("1"), wrong])
     assert list(database.launches()) == []

@@ -232,8 +232,19 @@ def test_records_without_room_are_counted_and_what_the_cluster_shows_is_asked_fo
     assert working.gaps == 1
 
 
+def test_what_the_cluster_shows_is_never_dropped(working: Working) -> None:
+    working.recorder.record_all(launch(f"{number:02}", number) for number in range(25))
+    working.recorder.record(launch("more", 99))
+    assert working.counts() == (0, 1)
+    for _ in range(10):
+        working.work(1)
+    assert len(working.written()) == 25
+    assert working.gaps == 1
+
+
 def test_a_record_that_no_database_takes_is_left_out(working: Working, caplog: pytest.LogCaptureFixture) -> None:
-    wrong: Any = replace(launch("wrong"), asked=None)
+    nothing: Any = None
+    wrong = replace(launch("wrong"), asked=nothing)
     for each in (launch("1"), wrong, launch("2", 1)):
         working.recorder.record(each)
     working.work()
@@ -245,7 +256,8 @@ def test_a_record_that_no_database_takes_is_left_out(working: Working, caplog: p
 
 def test_names_of_users_are_in_no_message(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     working = Working(f"sqlite:///{path}")
-    wrong: Any = replace(launch("wrong", user="grace", pod="jupyter-grace"), asked="now, says grace")
+    text: Any = "now, says grace"
+    wrong = replace(launch("wrong", user="grace", pod="jupyter-grace"), asked=text)
     working.recorder.record(wrong)
     path.mkdir()
     working.work()

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kubernetes_asyncio.client import ApiClient
+from prometheus_client import CollectorRegistry
 from traitlets import TraitError
 
 from dra_spawner.history.database import HistoryDatabase
+from dra_spawner.history.decision_log import DecisionLog
 from dra_spawner.history.records import Launch, WaitCause
 from dra_spawner.history.settings import IN_MEMORY, HistorySettings, default_url
 from dra_spawner.history.user_names import UserNameMode
+from dra_spawner.kube.api import KubernetesApi
+from dra_spawner.kube.cluster_watch import ClusterWatch
+from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
+from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.history_settings import HistorySettingsError, read_history
+from dra_spawner.service.metrics.history_metrics import register_history
 from tests.cluster.under_test import ClusterUnderTest
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import claim_spec, shape
@@ -84,6 +94,18 @@ def test_refused(value: Any, problem: str) -> None:
             DRASpawnerService(history=value)
 
 
+def test_settings_causes_and_metrics_are_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "history.md").read_text()
+    metrics = (Path(__file__).parents[2] / "docs" / "service.md").read_text()
+    registry = CollectorRegistry()
+    api = KubernetesApi(ApiClient.__new__(ApiClient))  # nothing is asked of it
+    controller = PlaceholderController(api, ClusterWatch(api), DecisionLog(), ControllerSettings("hub"))
+    register_history(registry, HistoryKeeper(HistorySettings(), controller, DecisionLog()))
+    assert [each.name for each in registry.collect() if each.name not in metrics] == []
+    words = ("url", "keep_days", "user_names", "key_file", *WaitCause, *UserNameMode)
+    assert [each for each in words if f"`{each}`" not in text] == []
+
+
 def test_by_default_a_file_where_there_is_a_volume_else_memory(tmp_path: Path) -> None:
     assert default_url(tmp_path) == f"sqlite:///{tmp_path}/history.sqlite"
     assert default_url(tmp_path / "none") == IN_MEMORY
@@ -148,3 +170,24 @@ async def test_without_its_database_the_service_does_all_else(cluster: ClusterUn
         path.rmdir()
         await eventually(lambda: not found.context.problems(), "the database is there again")
         await eventually(lambda: len(recorded(f"sqlite:///{path}")) == 1, "the launch")
+
+
+async def test_a_standby_leaves_its_database_alone_until_it_leads(cluster: ClusterUnderTest, tmp_path: Path) -> None:
+    """Each replica has a file of its own here, which shows who writes; on PostgreSQL both have the same tables."""
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1"))))
+    await publish_shapes(cluster, {"gpu": GPU})
+    urls = [f"sqlite:///{tmp_path / name}" for name in ("first", "second")]
+    traits: dict[str, Any] = {"placeholders": {"gpu": {"min": 1}}}
+    async with contextlib.AsyncExitStack() as ended:
+        term = await ended.enter_async_context(contextlib.AsyncExitStack())
+        first = await term.enter_async_context(replica(cluster, history={"url": urls[0]}, **traits))
+        await first.until(lambda: first.controller.leads, "leading")
+        second = await ended.enter_async_context(replica(cluster, history={"url": urls[1]}, **traits))
+        await launched(first, "jupyter-ada")
+        await eventually(lambda: len(recorded(urls[0])) == 1, "the launch")
+        assert not (tmp_path / "second").exists()
+        await term.aclose()
+        await second.until(lambda: second.controller.leads, "leading")
+        await eventually(lambda: len(recorded(urls[1])) == 1, "the launch, as the next leader saw it")
+    (one,), (other,) = map(recorded, urls)
+    assert (one.uid, one.warm, one.node) == (other.uid, other.warm, other.node)

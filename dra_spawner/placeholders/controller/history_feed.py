@@ -20,6 +20,7 @@ from dra_spawner.placeholders.controller.node_lead_times import LeadPhase, Reach
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.planner.actions import LabelPod, ReservePlaceholder
 from dra_spawner.placeholders.planner.choice_names import profile_of
+from dra_spawner.placeholders.planner.decide import Decisions
 from dra_spawner.placeholders.planner.view import age
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
@@ -47,6 +48,9 @@ class RecordSink(Protocol):
     def record(self, record: Record, /) -> None:
         """Write a record soon."""
 
+    def record_all(self, records: Iterable[Record], /) -> None:
+        """Write records soon, and drop none."""
+
 
 class HistoryFeed:
     """Follows the cluster from the start of the process, and passes records on while it is the one to do so.
@@ -73,6 +77,8 @@ class HistoryFeed:
         self._bound: dict[ObjectKey, BoundServer] = {}
         self._reasons: dict[ObjectKey, str] = {}
         self._nodes: dict[str, NodeLeadTime] = {}
+        self._latest: Decisions | None = None
+        self._decided: dict[ObjectKey, str] = {}
         # First, so that a server that is bound is known to be when its change comes.
         controller.launch_waits.on_launch(self._note_bound)
         controller.node_lead_times.on_reached(self._note_reached)
@@ -94,11 +100,8 @@ class HistoryFeed:
         """Pass on all that is known; nothing while it is another's turn."""
         if not self._is_on:
             return
-        self._sink.record(PresentServers(frozenset(each.uid for each in self._launches.values())))
-        for launch in self._launches.values():
-            self._sink.record(launch)
-        for lead_time in self._nodes.values():
-            self._sink.record(lead_time)
+        present = PresentServers(frozenset(each.uid for each in self._launches.values()))
+        self._sink.record_all((present, *self._launches.values(), *self._nodes.values()))
 
     def _pass_on(self, record: Record) -> None:
         if self._is_on:
@@ -192,8 +195,10 @@ class HistoryFeed:
     def _note_reason(self, key: ObjectKey, pod: Pod) -> None:
         """Remember why a server waits: what was decided, else what the scheduler says."""
         latest = self._controller.latest
-        decided = next((each.reason for each in latest.waiting if each.pod == key), "") if latest is not None else ""
-        if reason := decided or self._watch.scheduler_says(pod):
+        if latest is not self._latest:
+            self._latest = latest
+            self._decided = {each.pod: each.reason for each in latest.waiting} if latest is not None else {}
+        if reason := self._decided.get(key) or self._watch.scheduler_says(pod):
             self._reasons[key] = reason[:_LONGEST_REASON]
 
     def _since(self, key: ObjectKey, condition: str, status: str = "True") -> datetime | None:

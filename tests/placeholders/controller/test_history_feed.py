@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,9 @@ class Replica:
 
     def record(self, record: Record) -> None:
         self.records.append(record)
+
+    def record_all(self, records: Iterable[Record]) -> None:
+        self.records.extend(records)
 
     def launches(self) -> list[Launch]:
         return [each for each in self.records if isinstance(each, Launch)]
