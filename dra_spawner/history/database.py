@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +34,6 @@ from sqlalchemy.engine import URL
 
 from dra_spawner.history import migrations
 from dra_spawner.history.connecting import READS, engine_of, is_in_memory, parsed_url
-from dra_spawner.history.decision_log import Decision
 from dra_spawner.history.records import (
     SERVICE,
     Launch,
@@ -44,8 +42,8 @@ from dra_spawner.history.records import (
     PresentServers,
     Record,
     RecordedDecision,
-    WaitCause,
 )
+from dra_spawner.history.rows import decision_of, decision_row, launch_of, launch_row, lead_time_row
 from dra_spawner.history.schema import EPOCH, MICROSECONDS, decisions, launches, node_lead_times, settings
 from dra_spawner.history.user_names import KEY_BYTES, UserNameMode, UserNames
 
@@ -57,7 +55,6 @@ _LAST_SEEN: Final = "last_seen"
 #: Any number: an advisory lock of PostgreSQL, for who creates or upgrades the tables.
 _UPGRADE_LOCK: Final = 0x6472612D
 _PAGE: Final = 5_000
-_LONGEST_NAME: Final = 255
 _MINUTE: Final = 60 * MICROSECONDS
 
 
@@ -161,13 +158,13 @@ class HistoryDatabase:
                     assert isinstance(each, PresentServers)
                     _end_absent(connection, each.uids)
             case Launch():
-                rows = [self._launch_row(each) for each in group if isinstance(each, Launch)]
+                rows = [launch_row(each, self.names) for each in group if isinstance(each, Launch)]
                 self._upsert(connection, launches, rows)
             case NodeLeadTime():
-                rows = [_lead_time_row(each) for each in group if isinstance(each, NodeLeadTime)]
+                rows = [lead_time_row(each) for each in group if isinstance(each, NodeLeadTime)]
                 self._upsert(connection, node_lead_times, rows)
             case RecordedDecision():
-                rows = [self._decision_row(each) for each in group if isinstance(each, RecordedDecision)]
+                rows = [decision_row(each, self.names) for each in group if isinstance(each, RecordedDecision)]
                 statement = self._insert(decisions).on_conflict_do_nothing(index_elements=["id"])
                 connection.execute(statement, rows)
 
@@ -194,50 +191,6 @@ class HistoryDatabase:
     def _insert(self, table: Table) -> Any:
         insert = postgresql.insert if self._engine.dialect.name == "postgresql" else sqlite.insert
         return insert(table)
-
-    def _launch_row(self, launch: Launch) -> dict[str, Any]:
-        names, hashes = self.names, self.names.is_hashed and not launch.user_is_hashed
-        return {
-            "uid": _short(launch.uid),
-            "asked": launch.asked,
-            "profile": _short(launch.profile) or None,
-            "choice": _clean(launch.choice) or None,
-            "user_name": _short(names.hash(launch.user) if hashes else launch.user) or None,
-            "user_is_hashed": launch.user_is_hashed or names.is_hashed,
-            "pod": _short(names.hash(launch.pod) if hashes else launch.pod) or None,
-            "bound": launch.bound,
-            "running": launch.running,
-            "ended": launch.ended,
-            "end_is_estimate": launch.end_is_estimate,
-            "node": _short(launch.node) or None,
-            "warm": launch.warm,
-            "cause": launch.cause.value if launch.cause is not None else None,
-            "reason": _clean(names.without(launch.mentions, launch.reason)) or None,
-            "source": launch.source,
-        }
-
-    def _decision_row(self, recorded: RecordedDecision) -> dict[str, Any]:
-        decision, names = recorded.decision, self.names
-
-        def stored(words: str) -> str:
-            return _clean(names.without(recorded.mentions, words))
-
-        details = {name: stored(each) if isinstance(each, str) else each for name, each in decision.details.items()}
-        mentions = " ".join(sorted(map(names.stored, recorded.mentions)))
-        return {
-            "id": recorded.id,
-            "at": decision.at,
-            "kind": decision.kind,
-            "subject": stored(decision.subject),
-            "reason": stored(decision.reason),
-            "code": stored(decision.code),
-            "node": _short(decision.node),
-            "profile": _clean(decision.profile),
-            "outcome": stored(decision.outcome),
-            "details": json.dumps(details, ensure_ascii=False),
-            "mentions": f" {mentions} " if mentions else "",
-            "names_are_hashed": names.is_hashed,
-        }
 
     def note_seen(self, now: datetime) -> None:
         """Remember that the service sees the cluster; launches that end unseen afterwards ended no earlier."""
@@ -287,7 +240,7 @@ class HistoryDatabase:
         if profile:
             conditions.append(launches.c.profile == profile)
         for row in self._pages(launches, launches.c.asked, launches.c.uid, conditions):
-            yield _launch(row)
+            yield launch_of(row)
 
     def lead_times(
         self, kind: str | None = None, begin: datetime | None = None, end: datetime | None = None
@@ -303,7 +256,7 @@ class HistoryDatabase:
         """Decisions of a time, the oldest first."""
         conditions = _between(decisions.c.at, begin, end)
         for row in self._pages(decisions, decisions.c.at, decisions.c.id, conditions):
-            yield _decision(row)
+            yield decision_of(row)
 
     def arrivals(self, begin: datetime, end: datetime) -> list[MinuteCount]:
         """How many servers were asked for, by minute and profile; minutes without any are left out."""
@@ -362,7 +315,7 @@ class HistoryDatabase:
             after = rows[-1][order.name], rows[-1][key.name]
 
 
-# --- rows -------------------------------------------------------------------------------------------------------------
+# --- parts of statements -----------------------------------------------------------------------------------------------
 
 
 def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
@@ -375,56 +328,6 @@ def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:
         group.append(record)
     if group:
         yield group
-
-
-def _clean(words: str) -> str:
-    """Text without NUL, which PostgreSQL does not take, and without halves of surrogate pairs."""
-    found = words.replace("\0", "")
-    return found if found.isascii() else found.encode(errors="replace").decode()
-
-
-def _short(words: str) -> str:
-    return _clean(words)[:_LONGEST_NAME]
-
-
-def _lead_time_row(lead_time: NodeLeadTime) -> dict[str, Any]:
-    return {
-        "uid": _short(lead_time.uid),
-        "node": _short(lead_time.node),
-        "kind": _short(lead_time.kind),
-        "created": lead_time.created,
-        "asked": lead_time.asked,
-        "ready": lead_time.ready,
-        "slices": lead_time.slices,
-        "images": lead_time.images,
-    }
-
-
-def _launch(row: RowMapping) -> Launch:
-    return Launch(
-        uid=row["uid"],
-        asked=row["asked"],
-        profile=row["profile"] or "",
-        choice=row["choice"] or "",
-        user=row["user_name"] or "",
-        user_is_hashed=row["user_is_hashed"],
-        pod=row["pod"] or "",
-        bound=row["bound"],
-        running=row["running"],
-        ended=row["ended"],
-        end_is_estimate=row["end_is_estimate"],
-        node=row["node"] or "",
-        warm=row["warm"],
-        cause=WaitCause(row["cause"]) if row["cause"] else None,
-        reason=row["reason"] or "",
-        source=row["source"],
-    )
-
-
-def _decision(row: RowMapping) -> RecordedDecision:
-    fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
-    decision = Decision(**{name: row[name] for name in fields}, details=json.loads(row["details"]))
-    return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
 
 
 def _between(column: Column[Any], begin: datetime | None, end: datetime | None) -> list[ColumnElement[bool]]:

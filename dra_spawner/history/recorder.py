@@ -175,10 +175,10 @@ class Recorder:
         while True:
             try:
                 wait = self.work()
-            except Exception:
+            except Exception as error:
                 # A mistake of this program; the service goes on.
                 log.exception("The history cannot be written.")
-                wait = self._limits.longest_retry
+                self._problem, wait = _told(error), self._limits.longest_retry
             with self._woken:
                 if self._is_ending and (not self._queue or self._problem):
                     break
@@ -198,6 +198,8 @@ class Recorder:
         if now < self._retry_at and not self._is_ending:
             return self._retry_at - now
         if self._is_paused and not self._queue:
+            # Whether the database works is another's to say.
+            self._problem, self._delay = "", 0.0
             return self._limits.gather
         try:
             database = self._database or self._opened()
@@ -238,7 +240,7 @@ class Recorder:
             return
         try:
             database.add(batch)
-        except StatementError as error:
+        except Exception as error:
             if not _is_about_values(error):
                 raise
             self._write_singly(database, batch)
@@ -255,7 +257,7 @@ class Recorder:
         for record in batch:
             try:
                 database.add((record,))
-            except StatementError as error:
+            except Exception as error:
                 if not _is_about_values(error):
                     raise
                 self.counts[RecordOutcome.DROPPED] += 1
@@ -294,9 +296,11 @@ class Recorder:
             database.close()
 
 
-def _is_about_values(error: StatementError) -> bool:
+def _is_about_values(error: Exception) -> bool:
     """Whether a record is wrong, and not the database."""
-    return isinstance(error, DataError | IntegrityError) or not isinstance(error, DBAPIError)
+    if isinstance(error, DBAPIError):
+        return isinstance(error, DataError | IntegrityError)
+    return isinstance(error, StatementError) or not isinstance(error, _UNAVAILABLE)
 
 
 def _told(error: Exception) -> str:

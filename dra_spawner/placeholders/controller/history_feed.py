@@ -151,7 +151,7 @@ class HistoryFeed:
         launch = known or self._new(key, pod)
         if not launch.profile:
             # Its shape may be published only now.
-            choice = self._controller.name_of(pod.labels.get(names.SHAPE, ""))
+            choice = self._controller.name_of(pod.labels.get(names.SHAPE, "")) or pod.labels.get(names.PROFILE, "")
             launch = replace(launch, profile=profile_of(choice), choice=choice)
         if not pod.node_name:
             self._note_reason(key, pod)

@@ -1,0 +1,117 @@
+"""Records as rows of the tables, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from sqlalchemy import RowMapping
+
+from dra_spawner.history.decision_log import Decision
+from dra_spawner.history.records import Launch, NodeLeadTime, RecordedDecision, WaitCause
+from dra_spawner.history.user_names import UserNames
+
+__all__ = ["decision_of", "decision_row", "launch_of", "launch_row", "lead_time_row"]
+
+_LONGEST_NAME: Final = 255
+
+
+def launch_row(launch: Launch, names: UserNames) -> dict[str, Any]:
+    """What is stored of a launch."""
+    hashes = names.is_hashed and not launch.user_is_hashed
+    return {
+        "uid": _short(launch.uid),
+        "asked": launch.asked,
+        "profile": _short(launch.profile) or None,
+        "choice": _clean(launch.choice) or None,
+        "user_name": _short(names.hash(launch.user) if hashes else launch.user) or None,
+        "user_is_hashed": launch.user_is_hashed or names.is_hashed,
+        "pod": _short(names.hash(launch.pod) if hashes else launch.pod) or None,
+        "bound": launch.bound,
+        "running": launch.running,
+        "ended": launch.ended,
+        "end_is_estimate": launch.end_is_estimate,
+        "node": _short(launch.node) or None,
+        "warm": launch.warm,
+        "cause": launch.cause.value if launch.cause is not None else None,
+        "reason": _clean(names.without(launch.mentions, launch.reason)) or None,
+        "source": launch.source,
+    }
+
+
+def decision_row(recorded: RecordedDecision, names: UserNames) -> dict[str, Any]:
+    """What is stored of a decision."""
+    decision = recorded.decision
+
+    def stored(words: str) -> str:
+        return _clean(names.without(recorded.mentions, words))
+
+    details = {name: stored(each) if isinstance(each, str) else each for name, each in decision.details.items()}
+    mentions = " ".join(sorted(map(names.stored, recorded.mentions)))
+    return {
+        "id": recorded.id,
+        "at": decision.at,
+        "kind": decision.kind,
+        "subject": stored(decision.subject),
+        "reason": stored(decision.reason),
+        "code": stored(decision.code),
+        "node": _short(decision.node),
+        "profile": _clean(decision.profile),
+        "outcome": stored(decision.outcome),
+        "details": json.dumps(details, ensure_ascii=False),
+        "mentions": f" {mentions} " if mentions else "",
+        "names_are_hashed": names.is_hashed,
+    }
+
+
+def _clean(words: str) -> str:
+    """Text without NUL, which PostgreSQL does not take, and without halves of surrogate pairs."""
+    found = words.replace("\0", "")
+    return found if found.isascii() else found.encode(errors="replace").decode()
+
+
+def _short(words: str) -> str:
+    return _clean(words)[:_LONGEST_NAME]
+
+
+def lead_time_row(lead_time: NodeLeadTime) -> dict[str, Any]:
+    """What is stored of a lead time."""
+    return {
+        "uid": _short(lead_time.uid),
+        "node": _short(lead_time.node),
+        "kind": _short(lead_time.kind),
+        "created": lead_time.created,
+        "asked": lead_time.asked,
+        "ready": lead_time.ready,
+        "slices": lead_time.slices,
+        "images": lead_time.images,
+    }
+
+
+def launch_of(row: RowMapping) -> Launch:
+    """The launch of a row."""
+    return Launch(
+        uid=row["uid"],
+        asked=row["asked"],
+        profile=row["profile"] or "",
+        choice=row["choice"] or "",
+        user=row["user_name"] or "",
+        user_is_hashed=row["user_is_hashed"],
+        pod=row["pod"] or "",
+        bound=row["bound"],
+        running=row["running"],
+        ended=row["ended"],
+        end_is_estimate=row["end_is_estimate"],
+        node=row["node"] or "",
+        warm=row["warm"],
+        cause=WaitCause(row["cause"]) if row["cause"] else None,
+        reason=row["reason"] or "",
+        source=row["source"],
+    )
+
+
+def decision_of(row: RowMapping) -> RecordedDecision:
+    """The decision of a row."""
+    fields = ("at", "kind", "subject", "reason", "code", "node", "profile", "outcome")
+    decision = Decision(**{name: row[name] for name in fields}, details=json.loads(row["details"]))
+    return RecordedDecision(row["id"], decision, tuple(row["mentions"].split()))
