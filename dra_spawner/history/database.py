@@ -315,7 +315,7 @@ class HistoryDatabase:
             after = rows[-1][order.name], rows[-1][key.name]
 
 
-# --- parts of statements -----------------------------------------------------------------------------------------------
+# --- parts of statements ----------------------------------------------------------------------------------------------
 
 
 def _grouped(records: Iterable[Record]) -> Iterator[list[Record]]:

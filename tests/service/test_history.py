@@ -26,10 +26,14 @@ from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.history_settings import HistorySettingsError, read_history
 from dra_spawner.service.metrics.history_metrics import register_history
 from tests.cluster.under_test import ClusterUnderTest
+from tests.history.conftest import postgresql
+from tests.history.postgresql import PostgresqlServer
 from tests.integration.devices import whole
 from tests.placeholders.controller.world import claim_spec, shape
 from tests.polling import eventually
 from tests.service.replica import WHOLE, Replica, node, prepare, publish_shapes, replica
+
+__all__ = ["postgresql"]
 
 GPU = shape({"gpu": claim_spec()})
 
@@ -191,3 +195,29 @@ async def test_a_standby_leaves_its_database_alone_until_it_leads(cluster: Clust
         await eventually(lambda: len(recorded(urls[1])) == 1, "the launch, as the next leader saw it")
     (one,), (other,) = map(recorded, urls)
     assert (one.uid, one.warm, one.node) == (other.uid, other.warm, other.node)
+
+
+async def test_the_next_leader_continues_the_same_history_in_postgresql(
+    embedded_cluster: ClusterUnderTest, postgresql: PostgresqlServer
+) -> None:
+    cluster, url = embedded_cluster, postgresql.new_database()
+    await prepare(cluster, *node("n1", *map(whole, ("gpu-0", "gpu-1", "gpu-2"))))
+    await publish_shapes(cluster, {"gpu": GPU})
+    traits: dict[str, Any] = {"placeholders": {"gpu": {"min": 1}}, "history": {"url": url}}
+    async with contextlib.AsyncExitStack() as ended:
+        term = await ended.enter_async_context(contextlib.AsyncExitStack())
+        first = await term.enter_async_context(replica(cluster, **traits))
+        await first.until(lambda: first.controller.leads, "leading")
+        second = await ended.enter_async_context(replica(cluster, **traits))
+        await launched(first, "jupyter-ada")
+        await eventually(lambda: [each.running for each in recorded(url)] != [None], "the launch")
+        await term.aclose()
+        before = recorded(url)
+        await second.until(lambda: second.controller.leads, "leading")
+        await launched(second, "jupyter-bob")
+        await eventually(lambda: len(recorded(url)) == 2, "the second launch")
+    found = recorded(url)
+    assert found[0] == before[0]
+    assert [(each.warm, each.node, each.ended) for each in found] == [(True, "n1", None)] * 2
+    statement = "SELECT count(*) FROM launches WHERE uid IS NOT NULL AND asked / 1000000 > 1700000000"
+    assert postgresql.query(url, statement) == "2"
