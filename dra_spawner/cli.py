@@ -18,6 +18,7 @@ from dra_spawner import __version__, names
 from dra_spawner.check import check_arguments
 from dra_spawner.devcluster.demo import demo_arguments
 from dra_spawner.fit import fit_arguments
+from dra_spawner.history_commands import history_arguments
 from dra_spawner.replay import simulate_arguments
 from dra_spawner.uninstall import uninstall_arguments
 
@@ -119,6 +120,13 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "service", help="manage warm placeholders for a hub, and show who uses which device: page, API, metrics"
     )
-    for package in (demo_arguments, fit_arguments, check_arguments, simulate_arguments, uninstall_arguments):
+    for package in (
+        demo_arguments,
+        fit_arguments,
+        check_arguments,
+        history_arguments,
+        simulate_arguments,
+        uninstall_arguments,
+    ):
         package.add_commands(commands)
     return parser

@@ -85,7 +85,7 @@ def read_ical(text: str, begins: datetime, ends: datetime, *, source: str, zone:
     problems: list[str] = []
     calendar = Calendar()
     for event in _events(text, problems):
-        problem = _problem_of_recurrence(event, begins - _OLDEST_RECURRING)
+        problem = _problem_of(event, begins - _OLDEST_RECURRING)
         if not problem:
             calendar.events.append(event)
         elif any(True for _ in _demand_texts(event)):
@@ -142,8 +142,10 @@ def _mentions_demand(event_text: str) -> bool:
     return any(looks_like_demand(line.rpartition(":")[2]) for line in unfolded.splitlines())
 
 
-def _problem_of_recurrence(event: Event, oldest: datetime) -> str:
+def _problem_of(event: Event, oldest: datetime) -> str:
     rule = event.rrule
+    if event.dtstart is None:
+        return "has no begin"
     if rule is None:
         return ""
     if rule.freq.value not in _SLOW_ENOUGH or rule.by_hour or rule.by_minute or rule.by_second:
@@ -160,6 +162,7 @@ def _date_of(moment: date | datetime) -> date:
 def _occurrences(event: Event, source: str, zone: tzinfo, problems: list[str]) -> Iterator[Occurrence]:
     if event.status is not None and event.status.value == "CANCELLED":
         return
+    assert event.dtstart is not None  # or it is a problem
     begins, ends = _moment(event.dtstart, zone), _moment(event.end, zone)
     name = _title(event)
     for line in _demand_texts(event):

@@ -23,6 +23,7 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "  dra-spawner simulate launches.csv cluster.yaml\n"
         "  dra-spawner simulate launches.csv.gz cluster.yaml --policy fixed:20 --policy z2jh:20 --policy forecast\n"
         "  dra-spawner simulate launches.csv cluster.yaml --policy forecast:hit_rate=0.98 --learn-days 28\n"
+        "  dra-spawner simulate launches.csv cluster.yaml --calendar courses.ics\n"
         "\n"
         "trace (CSV, its first row names the columns):\n"
         "  time        with a time zone, as 2026-11-24T17:00:31+01:00; or minute_utc\n"
@@ -91,6 +92,14 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="a longer time without any row is a gap in the record (%(default)s)",
     )
     command.add_argument(
+        "--calendar",
+        action="append",
+        default=[],
+        metavar="FILE",
+        dest="calendars",
+        help="an iCal file (.ics) whose events say lines like '200 of gpu-slice'; may be repeated",
+    )
+    command.add_argument(
         "--unannounced", action="store_true", help="the classes of the description are not in the calendar"
     )
     command.set_defaults(run=_simulate)
@@ -109,6 +118,7 @@ def _simulate(options: argparse.Namespace) -> int:
         trace=options.trace,
         cluster=options.cluster,
         policies=tuple(options.policies) or _POLICIES,
+        calendars=tuple(options.calendars),
         as_json=options.format == "json",
         seed=options.seed,
         skip_bad=options.skip_bad,

@@ -9,12 +9,14 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TextIO
 
+from dra_spawner.calendars.ical_events import CalendarUnreadable, read_ical
+from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.fit.documents import read_documents
 from dra_spawner.fit.input_errors import InputError
 from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.fit.reading import Progress
 from dra_spawner.json_types import JsonObject
-from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY
+from dra_spawner.placeholders.planner.demand.minutes import MINUTES_A_DAY, datetime_of
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.classes import class_launches, class_occurrences
 from dra_spawner.replay.cluster import NodeKind
@@ -48,6 +50,8 @@ class SimulateOptions:
     longest_gap: timedelta = LONGEST_GAP
     learn_days: int = 0
     """Days at the begin on which policies only learn."""
+    calendars: tuple[str, ...] = ()
+    """Paths of iCal files."""
     without_classes: bool = False
     """Keep the calendar empty: synthetic classes come unannounced."""
     defaults: DemandSettings = field(default_factory=DemandSettings)
@@ -69,6 +73,7 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
         policies = _policies(options.policies, settings)
         progress.show(f"reading {options.trace}")
         rows = read_trace(options.trace, cluster.group_of, skip_bad=options.skip_bad, longest_gap=options.longest_gap)
+        events, problems = _events(options, cluster, rows)
         if options.learn_days * MINUTES_A_DAY >= max(len(each.launches) for each in rows.traces.values()):
             raise InputError(options.trace, 0, "", f"is not longer than the {options.learn_days} days for learning")
     except InputError as error:
@@ -82,9 +87,11 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
     finally:
         progress.clear()
     _report_skipped(rows, messages)
+    for problem in problems:
+        messages.write(f"dra-spawner simulate: {problem}\n")
     answers: list[JsonObject] = []
     for number, kind in enumerate(cluster.kinds):
-        scenario = _scenario(options, cluster, kind, rows.traces[kind.name])
+        scenario = _scenario(options, cluster, kind, rows.traces[kind.name], events)
         results = tuple(_results(scenario, policies, options, progress))
         progress.clear()
         profile = kind.profiles[0] if kind.profiles else ""
@@ -120,9 +127,36 @@ def _policies(texts: Sequence[str], settings: DemandSettings) -> tuple[NamedPoli
     return found
 
 
-def _scenario(options: SimulateOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace) -> Scenario:
+def _events(
+    options: SimulateOptions, cluster: ClusterFile, rows: TraceRows
+) -> tuple[tuple[Occurrence, ...], tuple[str, ...]]:
+    """Occurrences of the iCal files within the trace, and what is wrong with single events."""
+    occurrences: list[Occurrence] = []
+    problems: list[str] = []
+    begin = min(each.begin for each in rows.traces.values())
+    end = max(each.end for each in rows.traces.values())
+    known = {profile for kind in cluster.kinds for profile in kind.profiles}
+    for file in options.calendars:
+        try:
+            text = Path(file).read_text("utf-8-sig")
+            found = read_ical(text, datetime_of(begin), datetime_of(end), source=file, zone=cluster.zone)
+        except CalendarUnreadable as error:
+            raise InputError(file, 0, "", str(error)) from None
+        except (OSError, UnicodeDecodeError) as error:
+            problem = getattr(error, "strerror", None) or "is no text in UTF-8"
+            raise InputError(file, 0, "", f"cannot be read: {problem}") from None
+        occurrences += found.occurrences
+        problems += (f"{file}: {each}" for each in found.problems)
+        unknown = {each.profile for each in found.occurrences} - known if known else ()
+        problems += (f"{file}: no node has profile {each!r}; its events are left out" for each in sorted(unknown))
+    return tuple(occurrences), tuple(problems)
+
+
+def _scenario(
+    options: SimulateOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace, events: tuple[Occurrence, ...]
+) -> Scenario:
     classes = tuple(each for each in cluster.classes if each.profile in kind.profiles or not kind.profiles)
-    entries = tuple(each for each in cluster.calendar if each.profile in kind.profiles or not kind.profiles)
+    entries = tuple(each for each in (*cluster.calendar, *events) if each.profile in kind.profiles or not kind.profiles)
     if classes:
         trace = trace.with_more(class_launches(classes, trace.begin, trace.end, options.seed))
         if not options.without_classes:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dra_spawner.calendars.occurrences import Occurrence
 from dra_spawner.placeholders.planner.demand.minutes import datetime_of, minute_of
 from dra_spawner.placeholders.planner.demand.policies import Buffer, CalendarOnly, ForecastDemand
 from dra_spawner.replay.classes import WeeklyClass, class_launches, class_occurrences
@@ -166,7 +167,7 @@ LESSON = WeeklyClass("", 60, 2, time(10), timedelta(minutes=10))
 def with_class(weeks: int, entry_late: int | None = None) -> Scenario:
     end = BEGIN + weeks * 7 * 1440
     trace = class_launches((LESSON,), BEGIN, end, 1)
-    occurrences = ()
+    occurrences: tuple[Occurrence, ...] = ()
     if entry_late is not None:
         late = timedelta(minutes=entry_late)
         occurrences = tuple(
@@ -264,5 +265,6 @@ def test_all_users_of_a_class_come_within_its_ramp() -> None:
     ],
 )
 def test_nodes_that_make_no_sense_are_refused(values: dict[str, Any], problem: str) -> None:
+    usual: dict[str, Any] = {"name": "nodes", "slots": 1, "lead_times": (timedelta(minutes=8),)}
     with pytest.raises(ValueError, match=problem):
-        NodeKind(**{"name": "nodes", "slots": 1, "lead_times": (timedelta(minutes=8),)} | values)
+        NodeKind(**(usual | values))

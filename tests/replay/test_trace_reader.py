@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from dra_spawner.replay.trace_reader import TraceRows, read_trace
 GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
 
 
-def read(directory: Path, text: str, **options: bool) -> TraceRows:
+def read(directory: Path, text: str, **options: Any) -> TraceRows:
     path = directory / "trace.csv"
     path.write_text(text)
     return read_trace(str(path), GROUPS, **options)

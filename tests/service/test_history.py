@@ -21,7 +21,7 @@ from dra_spawner.kube.api import KubernetesApi
 from dra_spawner.kube.cluster_watch import ClusterWatch
 from dra_spawner.placeholders.controller.placeholder_controller import PlaceholderController
 from dra_spawner.placeholders.controller.settings import ControllerSettings
-from dra_spawner.service import DRASpawnerService
+from dra_spawner.service.application import DRASpawnerService
 from dra_spawner.service.history_keeper import HistoryKeeper
 from dra_spawner.service.history_settings import HistorySettingsError, read_history
 from dra_spawner.service.metrics.history_metrics import register_history

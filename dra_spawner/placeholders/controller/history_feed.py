@@ -197,7 +197,7 @@ class HistoryFeed:
         latest = self._controller.latest
         if latest is not self._latest:
             self._latest = latest
-            self._decided = {each.pod: each.reason for each in latest.waiting} if latest is not None else {}
+            self._decided = {each.pod: each.reason for each in latest.pending} if latest is not None else {}
         if reason := self._decided.get(key) or self._watch.scheduler_says(pod):
             self._reasons[key] = reason[:_LONGEST_REASON]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from dra_spawner.placeholders.controller.settings import ControllerSettings
 from dra_spawner.placeholders.planner.placeholder_objects import PlaceholderSettings
 from dra_spawner.simulator.claims import ObjectKey
 from dra_spawner.simulator.cluster_objects import Kind
-from tests.service.unstarted_watch import unstarted_watch
+from tests.service.unstarted_watch import UnstartedWatch
 
 START = datetime(2026, 3, 2, 9, tzinfo=UTC)
 
@@ -61,7 +61,7 @@ class Cluster:
             watch.remove(kind, key)
 
     def replica(self, **more: Any) -> Replica:
-        watch = unstarted_watch()
+        watch = UnstartedWatch()
         found = Replica(watch, lambda: self.now, **more)
         for (kind, _), obj in self.objects.items():
             watch.put(kind, obj)
@@ -103,10 +103,12 @@ class Cluster:
         status = {"phase": phase, "conditions": list(conditions.values())}
         self.put(Kind.POD, {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status})
 
-    def node(self, name: str, created: datetime | None = None, ready: bool = True, **labels: str) -> None:
+    def node(
+        self, name: str, created: datetime | None = None, ready: bool = True, labels: Mapping[str, str] | None = None
+    ) -> None:
         before = self.objects.get((Kind.NODE, ObjectKey("", name)), {})
         made = before.get("metadata", {}).get("creationTimestamp") or stamp(created or self.now)
-        labels = {names.INSTANCE_TYPE: "g4", **labels}
+        labels = {names.INSTANCE_TYPE: "g4", **(labels or {})}
         metadata = {"name": name, "uid": f"uid-{name}", "labels": labels, "creationTimestamp": made}
         status = {"conditions": [{"type": "Ready", "status": str(ready)}]}
         self.put(Kind.NODE, {"kind": "Node", "metadata": metadata, "status": status})
@@ -278,7 +280,7 @@ def test_the_lead_time_of_a_node_from_the_pod_that_asked_for_it(cluster: Cluster
     cluster.after(5).pod("second", "new")
     cluster.pod("first", "new")
     cluster.after(5).pod("later", "new")
-    cluster.after(60).node("new", **{names.IMAGES_READY: names.TRUE})
+    cluster.after(60).node("new", labels={names.IMAGES_READY: names.TRUE})
     found = replica.lead_times()[-1]
     times = (found.asked, found.created, found.ready, found.slices, found.images)
     assert list(map(seconds, times)) == [0, 60, 100, 120, 190]
