@@ -27,6 +27,8 @@ _SOURCE: Final = "prometheus"
 #: Prometheus answers with 11,000 points of a series at most.
 _MOST_POINTS: Final = 10_000
 _MOST_IN_STEP: Final = 100_000
+#: When launches were is not known of a longer time without samples, in steps.
+_STEPS_OF_GAP: Final = 5
 #: Value of JupyterHub's label ``status``; other starts have failed.
 _SUCCESS: Final = "success"
 
@@ -99,9 +101,14 @@ class PrometheusSource:
             except ValueError as error:
                 yield BadRow(f"{place}, sample {number}", f"{error}")
         is_counter = "__name__" in labels
+        longest = _STEPS_OF_GAP * min((after[0] - before[0] for before, after in pairwise(read)), default=self.step)
         rest = 0.0
         steps = pairwise(read) if is_counter else zip(_shifted(read, self.step), read, strict=True)
         for (since, before), (at, value) in steps:
+            if at - since > longest:
+                problem = f"found no sample for {(at - since).total_seconds():g} s; allowed: at most"
+                yield BadRow(f"{place}, {at.isoformat()}", f"{problem} {longest.total_seconds():g} s")
+                continue
             # A counter that is less than before was set back to 0 by a restart between.
             rise = (value - before if value >= before else value) if is_counter else value
             if not 0 <= rise <= _MOST_IN_STEP:

@@ -146,7 +146,7 @@ class Recorder:
             Whether a thread does the work; if not, call `work`.
         """
         with self._woken:
-            # Until it is recorded which servers there are, the last sign of life is of the process before.
+            # Until the present servers are recorded, the time is kept at which the process before saw the cluster.
             self._is_paused, self._awaits_present = False, True
         if self._thread is None and threaded:
             # A daemon: a database that hangs must not keep the process from its end.
@@ -228,7 +228,7 @@ class Recorder:
             has_gap = self._has_gap and len(self._queue) < self._limits.queue // 2
             if has_gap:
                 self._has_gap = False
-                # Until then the time at which the service was last seen is the beginning of the gap.
+                # Until the answer is recorded, the time is kept at which the gap began.
                 self._awaits_present = True
         if has_gap:
             self._on_gap()

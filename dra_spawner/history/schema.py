@@ -37,7 +37,7 @@ settings = Table(
     METADATA,
     Column("name", String(64), primary_key=True),
     Column("value", Text, nullable=False),
-    comment="How the history is kept: key of hashes, how names of users are stored, last sign of life",
+    comment="Key of hashes, how names of users are stored, when the service last saw the cluster",
 )
 
 launches = Table(

@@ -67,6 +67,16 @@ def test_starts_that_failed_are_no_launches(tmp_path: Path) -> None:
     assert read(tmp_path, series(0, 5, status="failure"), series(0, 1, status="success"))[1:] == []
 
 
+def test_a_gap_is_named_and_its_launches_are_left_out(tmp_path: Path) -> None:
+    gap = series(1, 2, 9, 10)
+    for sample in gap["values"][2:]:
+        sample[0] += 3600
+    first, bad, last = read(tmp_path, gap)
+    assert isinstance(bad, BadRow)
+    assert bad.problem == "found no sample for 3660 s; allowed: at most 300 s"
+    assert minutes([first, last]) == [0.5, 62.5]
+
+
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "many"])
 def test_a_bad_sample_is_named(tmp_path: Path, value: str) -> None:
     bad, *others = read(tmp_path, series(1, value, 2, instance="a"))

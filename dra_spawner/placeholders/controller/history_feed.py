@@ -53,10 +53,10 @@ class RecordSink(Protocol):
 
 
 class HistoryFeed:
-    """Follows the cluster from the start of the process, and passes records on while it is the one to do so.
+    """Follows the cluster from the start of the process, and passes records on while this replica leads.
 
-    A replica that takes over the lead passes on all that it follows: what the leader before it has written already is
-    completed by it, and not written twice.
+    A replica that begins to lead passes on all that it follows. That completes what the leader before it has written,
+    and writes nothing twice.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class HistoryFeed:
         controller.watch.on_change(self._note)
         decisions.on_append(self._note_decision)
 
-    # --- whose turn it is ---------------------------------------------------------------------------------------------
+    # --- leading and standing by --------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Pass records on from now on, after all that is known: the watch has synced."""
@@ -97,7 +97,7 @@ class HistoryFeed:
         self._is_on = False
 
     def repeat(self) -> None:
-        """Pass on all that is known; nothing while it is another's turn."""
+        """Pass on all that is known; nothing while another replica leads."""
         if not self._is_on:
             return
         present = PresentServers(frozenset(each.uid for each in self._launches.values()))

@@ -17,7 +17,7 @@ def upgrade() -> None:
         "history_settings",
         sa.Column("name", sa.String(64), primary_key=True),
         sa.Column("value", sa.Text, nullable=False),
-        comment="How the history is kept: key of hashes, how names of users are stored, last sign of life",
+        comment="Key of hashes, how names of users are stored, when the service last saw the cluster",
     )
     op.create_table(
         "launches",
