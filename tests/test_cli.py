@@ -30,7 +30,7 @@ def test_help_names_the_commands(capsys):
     code, out, _ = run(capsys, "--help")
     assert code == 0
     assert "demo" in out
-    assert "keep placeholders ready" in out
+    assert "manage warm placeholders" in out
 
 
 def test_help_of_the_demo_shows_examples(capsys):

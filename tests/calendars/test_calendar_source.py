@@ -12,7 +12,7 @@ from aiohttp import web
 
 from dra_spawner.calendars.calendar_source import CalendarSource, read_location
 from dra_spawner.calendars.ical_events import MOST_BYTES
-from tests.calendars.test_ical_events import calendar, event
+from tests.calendars.ics_text import calendar, event
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NOW = datetime(2026, 10, 19, 12, tzinfo=UTC)

@@ -9,19 +9,11 @@ import pytest
 
 from dra_spawner.calendars.ical_events import CalendarUnreadable, read_ical
 from dra_spawner.calendars.occurrences import ADDITIONAL, IN_TOTAL, Occurrence
+from tests.calendars.ics_text import calendar, event
 
 BERLIN = ZoneInfo("Europe/Berlin")
 BEGIN = datetime(2026, 10, 1, tzinfo=UTC)
 END = datetime(2026, 12, 31, tzinfo=UTC)
-
-
-def event(*lines: str, uid: str = "1") -> str:
-    return "\r\n".join(["BEGIN:VEVENT", f"UID:{uid}", "DTSTAMP:20260101T000000Z", *lines, "END:VEVENT"])
-
-
-def calendar(*events: str, head: str = "") -> str:
-    top = ["BEGIN:VCALENDAR", "PRODID:-//test//test//EN", "VERSION:2.0", *([head] if head else [])]
-    return "\r\n".join([*top, *events, "END:VCALENDAR"]) + "\r\n"
 
 
 def read(*events: str, head: str = "") -> tuple[tuple[Occurrence, ...], tuple[str, ...]]:

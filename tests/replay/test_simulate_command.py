@@ -14,6 +14,7 @@ from dra_spawner.fit.limits import PROFILE_FILES
 from dra_spawner.placeholders.planner.demand.settings import DemandSettings
 from dra_spawner.replay.cluster_file import ClusterFile, parse_cluster
 from dra_spawner.replay.policy_names import parse_policy
+from tests.calendars.ics_text import calendar, event
 
 CLUSTER = """
 nodes:
@@ -81,6 +82,33 @@ def test_an_announced_class_waits_less(capsys: pytest.CaptureFixture[str], files
     )
     assert announced["hitRate"] > unannounced["hitRate"]
     assert unannounced["largestMisses"][0]["calendarEntry"]["begins"].startswith("2026-11-03T09:")
+
+
+def test_an_ical_calendar_announces_a_class(
+    capsys: pytest.CaptureFixture[str], files: tuple[str, str], tmp_path: Path
+) -> None:
+    def waits(*lines: str) -> tuple[float, str]:
+        found = event("DTSTART;TZID=Europe/Berlin:20261103T100000", "DURATION:PT1H", "SUMMARY:Class", *lines)
+        courses = tmp_path / "courses.ics"
+        courses.write_text(calendar(found))
+        arguments = ("--policy", "forecast", "--format", "json", "--unannounced", "--calendar", str(courses))
+        code, out, err = run(capsys, *files, *arguments)
+        assert code == 0
+        gpu = next(each for each in json.loads(out)["kinds"] if each["nodes"] == "gpu")
+        return gpu["policies"][0]["hitRate"], err
+
+    (with_entry, err), (without, _) = waits("DESCRIPTION:30 of slice"), waits()
+    assert not err
+    assert with_entry > without + 0.1
+    _, err = waits(r"DESCRIPTION:30 of nothing\n30 of sl ice")
+    assert "no node has profile 'nothing'; its events are left out" in err
+    assert "event 'Class' on 2026-11-03 10:00: found '30 of sl ice'" in err
+    (tmp_path / "page.ics").write_text("<html>")
+    for file, problem in (("page.ics", "BEGIN:VCALENDAR"), ("none.ics", "cannot be read: No such file")):
+        code, _, err = run(capsys, *files, "--calendar", str(tmp_path / file))
+        assert code == 2
+        assert file in err
+        assert problem in err
 
 
 def test_bad_rows_end_it_or_are_told(capsys: pytest.CaptureFixture[str], files: tuple[str, str]) -> None:
