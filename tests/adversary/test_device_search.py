@@ -237,7 +237,7 @@ async def test_the_service_answers_and_serves_others_while_a_tenant_asks_for_too
         assert {each["is_known"] for each in items} == {False}
         assert all("was stopped after 10,0" in each["cause"] and not each["needs_node"] for each in items)
         assert f"{mallory}/server-0" in page or "server-0" in page
-        logged = [each for each in caplog.messages if "Nothing is decided about a pod" in each]
+        logged = [each for each in caplog.messages if "A pending pod is undecided" in each]
         assert sorted(logged) == sorted(set(logged))
         assert len({each.partition(" because=")[0] for each in logged}) == 9 == len(logged)
         assert service.context.problems() == ()
