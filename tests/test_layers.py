@@ -37,6 +37,11 @@ WRONG = (
     ("dra_spawner.profiles.language", "dra_spawner.profiles.lint.rules"),
     ("dra_spawner.profiles.drivers.amd", "dra_spawner.profiles.drivers.hami"),
     ("dra_spawner.uninstall.found_objects", "dra_spawner.uninstall.plan"),
+    ("dra_spawner.calendars.occurrences", "dra_spawner.names"),
+    ("dra_spawner.placeholders.planner.demand.settings", "dra_spawner.simulator.pods"),
+    ("dra_spawner.placeholders.planner.demand.hold", "dra_spawner.placeholders.planner.demand.forecast"),
+    ("dra_spawner.placeholders.planner.demand.floor", "dra_spawner.placeholders.planner.demand.seasonal"),
+    ("dra_spawner.replay.traces", "dra_spawner.replay.replay"),
     ("dra_spawner.devcluster.api.validation.names", "dra_spawner.devcluster.api.validation.claims"),
 )
 
