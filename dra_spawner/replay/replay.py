@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import repeat
 from typing import Final
 
 from dra_spawner.calendars.occurrences import Occurrence
@@ -81,24 +82,14 @@ def replay(
     judged_from = trace.begin if scenario.judged_from is None else scenario.judged_from
     tally = _Tally(judged_from, LargestMisses(max(leads.quantile // timedelta(minutes=1), 5)))
     timeline = Timeline(judged_from) if scenario.has_timeline else None
-    lengths = iter(trace.lengths) if trace.lengths is not None else None
+    lengths = repeat(_NEVER) if trace.lengths is None else iter(trace.lengths)
     target = 0
     expected = 0.0
     for minute, launches in trace.minutes():
         is_judged = minute >= judged_from
         pool.begin(minute, tally.on_wait)
         warm = min(pool.free, target)
-        missed = 0
-        for _ in range(launches):
-            had_room = pool.free > 0
-            wait = pool.launch(minute, _NEVER if lengths is None else next(lengths))
-            if wait is None:
-                missed += 1
-            elif wait:
-                missed += 1
-                tally.on_wait(minute, wait)
-            elif is_judged and had_room:
-                tally.served(is_hit=target > 0)
+        missed = _launch(pool, minute, launches, lengths, tally, is_hit=target > 0)
         record.observe(minute, launches, pool.departed)
         situation = Situation(
             lead=leads.quantile,
@@ -131,6 +122,26 @@ def replay(
     return tally.result(name or policy.name, trace.end, kind.price, timeline)
 
 
+def _launch(pool: NodePool, minute: int, launches: int, lengths: Iterator[int], tally: _Tally, *, is_hit: bool) -> int:
+    """Start servers; the number of those that have to wait.
+
+    Parameters
+    ----------
+    is_hit
+        Whether a free slot has a placeholder.
+    """
+    missed = 0
+    for _ in range(launches):
+        wait = pool.launch(minute, next(lengths))
+        if wait == 0:
+            tally.served(minute, is_hit=is_hit)
+            continue
+        missed += 1
+        if wait is not None:
+            tally.on_wait(minute, wait)
+    return missed
+
+
 class _Tally:
     """Figures of the time that is judged."""
 
@@ -144,7 +155,9 @@ class _Tally:
         if since >= self._judged_from:
             self.waits[minutes] = self.waits.get(minutes, 0) + 1
 
-    def served(self, *, is_hit: bool) -> None:
+    def served(self, minute: int, *, is_hit: bool) -> None:
+        if minute < self._judged_from:
+            return
         if is_hit:
             self.hits += 1
         else:

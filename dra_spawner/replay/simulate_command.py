@@ -76,11 +76,8 @@ def run_simulate(options: SimulateOptions, output: TextIO, messages: TextIO) -> 
         events, problems = _events(options, cluster, rows)
         if options.learn_days * MINUTES_A_DAY >= max(len(each.launches) for each in rows.traces.values()):
             raise InputError(options.trace, 0, "", f"is not longer than the {options.learn_days} days for learning")
-    except InputError as error:
-        progress.clear()
-        messages.write(f"dra-spawner simulate: {error}\n")
-        return 2
-    except ValueError as error:
+        _check_classes(options, cluster, rows)
+    except (InputError, ValueError) as error:
         progress.clear()
         messages.write(f"dra-spawner simulate: {error}\n")
         return 2
@@ -152,13 +149,23 @@ def _events(
     return tuple(occurrences), tuple(problems)
 
 
+def _check_classes(options: SimulateOptions, cluster: ClusterFile, rows: TraceRows) -> None:
+    has_lengths = any(each.lengths is not None for each in rows.traces.values())
+    if cluster.classes and has_lengths and cluster.durations is None:
+        problem = "must be there: the trace tells how long servers run, and those of classes run for some time, too"
+        raise InputError(options.cluster, 0, "servers", problem)
+
+
 def _scenario(
     options: SimulateOptions, cluster: ClusterFile, kind: NodeKind, trace: Trace, events: tuple[Occurrence, ...]
 ) -> Scenario:
     classes = tuple(each for each in cluster.classes if each.profile in kind.profiles or not kind.profiles)
     entries = tuple(each for each in (*cluster.calendar, *events) if each.profile in kind.profiles or not kind.profiles)
     if classes:
-        trace = trace.with_more(class_launches(classes, trace.begin, trace.end, options.seed))
+        more = class_launches(classes, trace.begin, trace.end, options.seed)
+        if trace.lengths is not None and cluster.durations is not None:
+            more = more.with_lengths(cluster.durations, options.seed)
+        trace = trace.with_more(more)
         if not options.without_classes:
             entries += class_occurrences(classes, trace.begin, trace.end)
     if trace.lengths is None and cluster.durations is not None:

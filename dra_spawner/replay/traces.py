@@ -6,6 +6,7 @@ import random
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice, repeat
 from math import log
 
 __all__ = ["Durations", "Trace"]
@@ -81,20 +82,24 @@ class Trace:
         return Trace(self.begin, kept)
 
     def with_more(self, more: Trace) -> Trace:
-        """The launches of both; what is before or after this trace is dropped.
-
-        Raises
-        ------
-        ValueError
-            If one has lengths of servers.
-        """
-        if self.lengths is not None or more.lengths is not None:
-            raise ValueError("traces with lengths of servers cannot be added")
+        """The launches of both; what is before or after this trace is dropped."""
+        more = more.since(self.begin)
         launches = array("L", self.launches)
-        for minute, count in more.minutes():
-            if self.begin <= minute < self.end:
-                launches[minute - self.begin] += count
-        return Trace(self.begin, launches)
+        last = min(more.end, self.end)
+        for minute in range(more.begin, last):
+            launches[minute - self.begin] += more.launches[minute - more.begin]
+        if self.lengths is None and more.lengths is None:
+            return Trace(self.begin, launches)
+        lengths = array("l")
+        own, others = self._lengths(), more._lengths()
+        for minute, count in self.minutes():
+            lengths.extend(islice(own, count))
+            if more.begin <= minute < last:
+                lengths.extend(islice(others, more.launches[minute - more.begin]))
+        return Trace(self.begin, launches, lengths)
+
+    def _lengths(self) -> Iterator[int]:
+        return repeat(-1) if self.lengths is None else iter(self.lengths)
 
     def with_lengths(self, durations: Durations, seed: int) -> Trace:
         """The same launches with lengths drawn at random."""

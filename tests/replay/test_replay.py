@@ -244,6 +244,16 @@ def test_a_trace_from_later_on_keeps_its_lengths() -> None:
     assert (late.begin, list(late.launches), list(late.lengths or ())) == (BEGIN + 2, [1, 3], [3, 4, 5, 6])
 
 
+def test_lengths_stay_with_their_launches() -> None:
+    trace = Trace(BEGIN, array("L", [2, 0, 1]), array("l", [1, 2, 3]))
+    more = Trace(BEGIN - 1, array("L", [1, 1, 2, 0, 5]), array("l", [90, 91, 92, 93, 94, 95, 96, 97, 98]))
+    both = trace.with_more(more)
+    assert (list(both.launches), list(both.lengths or ())) == ([3, 2, 1], [1, 2, 91, 92, 93, 3])
+    unknown = Trace(BEGIN, array("L", [1]))
+    assert list(trace.with_more(unknown).lengths or ()) == [1, 2, -1, 3]
+    assert list(unknown.with_more(trace).lengths or ()) == [-1, 1, 2]
+
+
 def test_all_users_of_a_class_come_within_its_ramp() -> None:
     trace = class_launches((LESSON,), BEGIN, BEGIN + 14 * 1440, 5)
     begins = 2 * 1440 + 600

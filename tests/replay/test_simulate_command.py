@@ -123,6 +123,18 @@ def test_bad_rows_end_it_or_are_told(capsys: pytest.CaptureFixture[str], files: 
     assert out.startswith("gpu: ")
 
 
+def test_classes_need_lengths_where_the_trace_has_them(
+    capsys: pytest.CaptureFixture[str], files: tuple[str, str]
+) -> None:
+    trace, description = Path(files[0]), Path(files[1])
+    trace.write_text("time,profile,seconds\n2026-11-02T08:00Z,slice,600\n2026-11-04T08:00Z,slice,600\n")
+    assert run(capsys, *files, "--policy", "none")[0] == 0
+    description.write_text(CLUSTER.replace("servers: {median_minutes: 30}\n", ""))
+    code, out, err = run(capsys, *files, "--policy", "none")
+    assert (code, out) == (2, "")
+    assert "servers: must be there" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
