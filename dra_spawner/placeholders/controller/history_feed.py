@@ -28,7 +28,7 @@ from dra_spawner.simulator.pods import Pod
 
 __all__ = ["HistoryFeed", "RecordSink"]
 
-#: The API server stamps whole seconds: a pod that was created so short a time ago was created when it was seen.
+#: The API server stamps whole seconds: what happened so short a time ago happened when it was seen.
 _JUST: Final = timedelta(seconds=2)
 #: A server that has its node within this time did not wait.
 _AT_ONCE: Final = timedelta(seconds=5)
@@ -140,7 +140,10 @@ class HistoryFeed:
     def _end(self, key: ObjectKey, launch: Launch) -> None:
         """A pod is gone, or another one has its name."""
         del self._launches[key]
-        self._telling -= Counter(self._telling_words(key))
+        for word in self._telling_words(key):
+            self._telling[word] -= 1
+            if not self._telling[word]:
+                del self._telling[word]
         self._reasons.pop(key, None)
         self._bound.pop(key, None)
         if launch.ended is None:
@@ -158,22 +161,22 @@ class HistoryFeed:
         elif launch.bound is None:
             launch = self._with_node(key, pod, launch, was_seen_waiting=known is not None)
         if pod.is_running and launch.running is None:
-            since = None if known is not None else self._since(key, "Ready")
-            launch = replace(launch, running=since or self._now())
+            launch = replace(launch, running=self._since(key, "Ready") or self._now())
         if pod.is_finished and launch.ended is None:
+            # One that never ran was never ready, either.
             since = None if known is not None else self._since(key, "Ready", status="False")
-            launch = replace(launch, ended=since or self._now())
+            launch = replace(launch, ended=max(since or self._now(), launch.bound or launch.asked))
         return launch
 
     def _new(self, key: ObjectKey, pod: Pod) -> Launch:
         observed = self._watch.observed(Kind.POD, key)
         annotated = observed.annotations.get(names.USERNAME, "") if observed is not None else ""
         user = annotated or pod.labels.get(names.USERNAME, "")
-        return Launch(pod.uid, self._created(pod.created), user=user, pod=pod.name)
+        return Launch(pod.uid, self._moment(pod.created), user=user, pod=pod.name)
 
     def _with_node(self, key: ObjectKey, pod: Pod, launch: Launch, *, was_seen_waiting: bool) -> Launch:
         waits, bound = self._controller.launch_waits, self._bound.pop(key, None)
-        at = self._now() if was_seen_waiting else self._since(key, "PodScheduled") or launch.asked
+        at = self._since(key, "PodScheduled") or (self._now() if was_seen_waiting else launch.asked)
         warm: bool | None
         if bound is not None:
             warm = bound.outcome is LaunchOutcome.HIT
@@ -202,15 +205,17 @@ class HistoryFeed:
             self._reasons[key] = reason[:_LONGEST_REASON]
 
     def _since(self, key: ObjectKey, condition: str, status: str = "True") -> datetime | None:
-        """When a condition of a pod became what it is, by the API; None if it is not so."""
+        """When a condition of a pod became what it is; None if it is not so.
+
+        The API has whole seconds: what became so just now became so at this moment.
+        """
         observed = self._watch.observed(Kind.POD, key)
         found = observed.conditions.get(condition) if observed is not None else None
         if found is None or found.status != status or not found.since:
             return None
-        now = self._now()
-        return now - age(found.since, now)
+        return self._moment(found.since)
 
-    def _created(self, stamp: str) -> datetime:
+    def _moment(self, stamp: str) -> datetime:
         now = self._now()
         since = age(stamp, now)
         return now - since if since > _JUST else now
@@ -230,7 +235,7 @@ class HistoryFeed:
                 known = replace(known, images=reached.at)
         self._nodes[reached.node] = known
         for pod in self._pods_of(reached.node):
-            known = _asked_by(known, self._created(pod.created))
+            known = _asked_by(known, self._moment(pod.created))
         self._nodes[reached.node] = known
         self._pass_on(known)
 
@@ -238,7 +243,7 @@ class HistoryFeed:
         known = self._nodes.get(pod.node_name)
         if known is None:
             return
-        now_known = _asked_by(known, self._created(pod.created))
+        now_known = _asked_by(known, self._moment(pod.created))
         if now_known is not known:
             self._nodes[pod.node_name] = now_known
             self._pass_on(now_known)

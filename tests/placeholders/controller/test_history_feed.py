@@ -268,6 +268,26 @@ def test_a_server_that_was_there_before_the_service(cluster: Cluster) -> None:
     assert {each.user: each.warm for each in replica.launches()} == {"warm": True, "own": False, "bare": None}
 
 
+def test_what_happened_while_the_watch_was_broken_has_the_times_of_the_api(cluster: Cluster, replica: Replica) -> None:
+    cluster.pod("ada")
+    watches, cluster.watches = cluster.watches, []
+    cluster.after(10).pod("ada", "old")
+    cluster.after(10).pod("ada", "old", "Running")
+    cluster.watches = watches
+    cluster.after(100).pod("ada", "old", "Running")
+    assert (seconds(replica.last.bound), seconds(replica.last.running)) == (10, 20)
+
+
+def test_a_server_that_failed_before_the_service_and_never_ran(cluster: Cluster) -> None:
+    cluster.pod("ada")
+    cluster.after(10).pod("ada", "old")
+    cluster.after(10).pod("ada", "old", "Failed")
+    cluster.after(100)
+    replica = cluster.replica()
+    replica.feed.begin()
+    assert seconds(replica.last.ended) == 10, "after it was bound, by what is known"
+
+
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
