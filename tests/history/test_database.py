@@ -305,6 +305,11 @@ def test_a_file_is_for_its_owner_alone(tmp_path: Path) -> None:
     database.close()
 
 
+def test_a_driver_that_is_installed_is_taken() -> None:
+    assert parsed_url("postgresql://db/h").drivername in ("postgresql+psycopg", "postgresql+psycopg2")
+    assert parsed_url("postgresql+psycopg://db/h").drivername == "postgresql+psycopg"
+
+
 @pytest.mark.parametrize(
     ("wrong", "allowed"),
     [
