@@ -18,7 +18,7 @@ GROUPS = {"gpu": "gpu", "small": "gpu", "cpu": "cpu"}
 def read(directory: Path, text: str, **options: Any) -> TraceRows:
     path = directory / "trace.csv"
     path.write_text(text)
-    return read_trace(str(path), GROUPS, skip_bad=skip_bad)
+    return read_trace(str(path), GROUPS, **options)
 
 
 def test_counts_by_the_minute(tmp_path: Path) -> None:
