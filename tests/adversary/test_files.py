@@ -1,4 +1,4 @@
-"""Hostile files for every command: one sentence, exit code 2, within five seconds and 500 MB; and mutated ones."""
+"""Hostile files for every command: one sentence, exit code 2, within fifteen seconds of processor time and 500 MB; and mutated ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from tests.adversary.command_runner import CommandRunner, Ending
 from tests.adversary.hostile_files import ANY_COMMAND, OBJECTS, PROFILES, profile
 from tests.adversary.mutations import failures
 
-_CPU_SECONDS = 5.0
+#: Five on the machine that the limits of files are for; others are three times as slow.
+_CPU_SECONDS = 15.0
 _BYTES = 500 * 2**20
 _MUTATED = 250
 
