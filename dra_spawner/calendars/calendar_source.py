@@ -19,7 +19,7 @@ from dra_spawner.calendars.occurrences import Occurrence
 
 __all__ = ["CalendarSource", "read_location"]
 
-#: A calendar that could not be read for so long is an alarm.
+#: Time without a successful read after which a calendar is stale.
 _STALE_AFTER: Final = timedelta(hours=1)
 _TIMEOUT_SECONDS: Final = 30.0
 _EMPTY: Final = CalendarReading((), ())

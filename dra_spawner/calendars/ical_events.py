@@ -4,7 +4,7 @@ Each line of an event's title or description that reads like ``200 of gpu-slice`
 likes. Events without one are somebody's other appointments. One wrong event does not hide the others: it is a problem,
 with its name and its time.
 
-Anybody who may write to the calendar may try to keep us busy. So an event that repeats more often than daily is
+Every writer of a calendar can add events that take long to expand. So an event that repeats more often than daily is
 refused, and sizes and numbers are limited.
 """
 

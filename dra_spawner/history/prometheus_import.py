@@ -1,6 +1,7 @@
 """Launches from Prometheus: how many there were in each step of time, from a counter of launches.
 
-Prometheus knows no single launch. Those of a step are spread evenly in it; they have no user, node or end.
+Prometheus has counts, not single launches. The launches of a step are spread evenly over it. They have no user,
+node or end.
 """
 
 from __future__ import annotations
